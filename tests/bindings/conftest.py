@@ -1,4 +1,4 @@
-"""Bound headers for tests."""
+"""Fixtures for tests of bound headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def garden() -> tkjit.Library:
 
 @pytest.fixture
 def units(monkeypatch) -> list[int]:
-    """How many calls each unit has that is compiled."""
+    """The number of calls in each unit that is compiled."""
     counts: list[int] = []
 
     def compile_counted(self, staging, calls, of=call_plans.UnitPlan._compile):

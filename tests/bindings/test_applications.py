@@ -1,4 +1,4 @@
-"""The applications of the WAYOUT paper: in Python the same numbers as in C++."""
+"""The applications of the WAYOUT paper return the same numbers in Python as in C++."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from support.applications import DIRECTORY, NAMES, Application, kokkos
 
 pytestmark = pytest.mark.compiles
 
-IN_SHORT = {"histogram", "cg_solve"}
+FAST = {"histogram", "cg_solve"}
 
 
 def cases(kind: str) -> list:
-    return [pytest.param(name, marks=[] if name in IN_SHORT else pytest.mark.slow) for name in NAMES[kind]]
+    return [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in NAMES[kind]]
 
 
 def printed(application: Application, n: int, directory: Path) -> dict[str, list[float]]:
-    """What a C++ program prints: names and numbers."""
+    """Return the names and numbers that a C++ program prints."""
     binary = directory / application.name
     subprocess.run(application.compile_command(binary), check=True)
     lines = subprocess.check_output([binary, str(n)], text=True).splitlines()
@@ -28,7 +28,7 @@ def printed(application: Application, n: int, directory: Path) -> dict[str, list
 
 
 @pytest.mark.parametrize("name", cases("thrust"))
-def test_thrust(name, tmp_path):
+def test_thrust_matches_cpp(name, tmp_path):
     application = Application("thrust", name)
     expected = printed(application, 1000, tmp_path)
     found = {key: np.ravel(value).tolist() for key, value in application.run(application.bind(), 1000).items()}
@@ -38,9 +38,9 @@ def test_thrust(name, tmp_path):
 
 @pytest.mark.skipif(not kokkos.IS_INSTALLED, reason=f"no Kokkos Kernels; {kokkos.INSTALL}")
 @pytest.mark.parametrize("name", cases("kokkos"))
-def test_kokkos(name, tmp_path, fresh):
+def test_kokkos_matches_cpp(name, tmp_path, fresh):
     application = Application("kokkos", name)
-    # in a process of its own: Kokkos can be started once
+    # in its own process, because Kokkos can be started only once
     found = json.loads(
         fresh.run(f"""
 import json, sys
@@ -55,6 +55,6 @@ print(json.dumps({{key: numpy.ravel(value).tolist() for key, value in results.it
     expected = printed(application, 1000, tmp_path)
     assert found.keys() == expected.keys()
     for key, numbers in expected.items():
-        # sums are made in the same order here: rounding differs where a compiler contracts or vectorises otherwise
+        # both add in the same order, but rounding differs if a compiler contracts or vectorises differently
         message = f"{application.module.__doc__} {key}"
         np.testing.assert_allclose(found[key], numbers, rtol=1e-10, atol=1e-12, err_msg=message)

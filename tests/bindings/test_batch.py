@@ -1,4 +1,4 @@
-"""Calls that are compiled together."""
+"""Calls that are compiled together in a batch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bindings.conftest import HEADERS
 
 import tkjit
 from tkjit import ArgumentError, TkjitError
+from tkjit.bindings.deferred import value_of
 from tkjit.bindings.library import Library, engine_of
-from tkjit.bindings.placeholders import value_of
 from tkjit.config import Settings
 
 pytestmark = pytest.mark.compiles
@@ -22,11 +22,11 @@ numbers = count()
 
 @pytest.fixture
 def own_garden():
-    """Bound anew: nothing has been compiled or loaded yet."""
+    """A new binding of garden.hpp, for which nothing has been compiled or loaded yet."""
     return tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS], defines={"OWN": next(numbers)})
 
 
-def test_one_unit_for_all(own_garden, units):
+def test_batch_is_compiled_as_one_unit(own_garden, units):
     with tkjit.batch():
         bed = own_garden.Bed(int)([1, 2, 3])
         total = own_garden.total(bed.begin(), bed.end())
@@ -44,16 +44,16 @@ def test_one_unit_for_all(own_garden, units):
     assert own_garden.total(bed.begin(), bed.end()) == total + 0 == 6
 
 
-def test_a_call_that_is_repeated_is_compiled_once(own_garden, units):
+def test_repeated_call_is_compiled_once(own_garden, units):
     with tkjit.batch():
         beds = [own_garden.Bed(int)([1, number]) for number in range(5)]
         totals = [own_garden.total(bed.begin(), bed.end()) for bed in beds]
     assert totals == [1, 2, 3, 4, 5]
-    # a bed from an array, its two ends and their total, and the views of NumPy's: once each
+    # once each: a bed from an array, its two ends, their total, and what NumPy's view needs
     assert len(units) == 1 and units[0] < 10
 
 
-def test_numbers_wait_too(own_garden, units):
+def test_arithmetic_on_results_waits(own_garden, units):
     with tkjit.batch():
         bed = own_garden.Bed(float)([4.0, 5.0, 6.0])
         total = own_garden.total(bed.begin(), bed.end())
@@ -66,7 +66,7 @@ def test_numbers_wait_too(own_garden, units):
         assert whole / 2 == 3.5 and 7 / whole == 1 and "1" + own_garden.add("2", "3") == "123"
 
 
-def test_elements_wait_too(own_garden, units):
+def test_elements_of_results_wait(own_garden, units):
     with tkjit.batch():
         bed = own_garden.Bed(int)([4, 5, 6])
         last, first = bed[-1], bed[bed.end() - bed.end()]
@@ -77,7 +77,7 @@ def test_elements_wait_too(own_garden, units):
         bed.twice()[3]
 
 
-def test_a_value_that_is_needed_comes_at_once(own_garden, units):
+def test_needed_value_is_available_at_once(own_garden, units):
     with tkjit.batch():
         total = own_garden.add(20, 1)
         if total > 20:
@@ -86,7 +86,7 @@ def test_a_value_that_is_needed_comes_at_once(own_garden, units):
     assert total == 121
 
 
-def test_calls_that_are_compiled_already_keep_their_turn(own_garden):
+def test_compiled_calls_keep_their_order(own_garden):
     bed = own_garden.Bed(int)([1, 2, 3])
     bed.resize(4)
     with tkjit.batch():
@@ -100,7 +100,7 @@ def test_calls_that_are_compiled_already_keep_their_turn(own_garden):
     assert (size, first, bed.size()) == (5, 5, 6)
 
 
-def test_each_call_has_an_entry_of_its_own(own_garden, units):
+def test_each_call_has_its_own_entry(own_garden, units):
     with tkjit.batch():
         bed = own_garden.Bed("double")([1.0, 2.0])
         own_garden.total(bed.begin(), bed.end())
@@ -111,8 +111,8 @@ def test_each_call_has_an_entry_of_its_own(own_garden, units):
     assert units == []
 
 
-def test_what_goes_wrong(own_garden):
-    with pytest.raises(ArgumentError, match=r"garden::add\(std::string, int\): C\+\+ refuses it"), tkjit.batch():
+def test_errors_in_a_batch(own_garden):
+    with pytest.raises(ArgumentError, match=r"garden::add\(std::string, int\): C\+\+ rejects it"), tkjit.batch():
         before = own_garden.increment(own_garden.cpp("int")(1))
         wrong = own_garden.add("a", 1)
         after = own_garden.twice(2)
@@ -129,7 +129,7 @@ def test_what_goes_wrong(own_garden):
         float(left)
 
 
-def test_batches_of_two_threads(own_garden):
+def test_batches_of_two_threads_are_independent(own_garden):
     bed = own_garden.Bed(int)([1, 2, 3])
     bed.resize(4)
     sizes = []
@@ -151,7 +151,7 @@ def test_batches_of_two_threads(own_garden):
     assert sizes == [5, 6]
 
 
-def test_a_result_that_is_not_what_was_compiled_for(own_garden):
+def test_null_pointers_and_adapted_results_in_a_batch(own_garden):
     with pytest.raises(ArgumentError, match=r"height_of_one\(std::nullptr_t\)"), tkjit.batch():
         own_garden.height_of_one(own_garden.nothing())
     with tkjit.batch():

@@ -1,4 +1,4 @@
-"""Calls of bound functions: arguments, results, and what goes wrong."""
+"""Calls of bound functions: arguments, results and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tkjit import ArgumentError
 pytestmark = pytest.mark.compiles
 
 
-def test_overloads_by_the_types_of_the_arguments(garden):
+def test_types_of_arguments_select_the_overload(garden):
     assert garden.add(1, 2) == 3
     assert garden.add(1.5, 2.0) == 3.5
     assert garden.add("a", "b") == "ab"
@@ -21,7 +21,7 @@ def test_overloads_by_the_types_of_the_arguments(garden):
 def test_defaults_and_keywords(garden):
     assert garden.add(1) == 11
     assert garden.add(first=1, second=2) == garden.add(1, second=2) == 3
-    with pytest.raises(ArgumentError, match=r"takes third behind 1 arguments\n  declared: int garden::add\(int first"):
+    with pytest.raises(ArgumentError, match=r"takes third after 1 argument\n  declared: int garden::add\(int first"):
         garden.add(1, third=2)
 
 
@@ -36,18 +36,18 @@ def test_numbers_keep_their_types(garden):
         garden.twice(2**32)
 
 
-def test_template_arguments_that_cannot_be_deduced(garden):
+def test_explicit_template_arguments(garden):
     assert garden.zero(template_args=[float]) == 0.0
     assert isinstance(garden.zero(template_args=int), int)
     with pytest.raises(ArgumentError, match=r"couldn't deduce template parameter 'T'"):
         garden.zero()
 
 
-def test_packs(garden):
+def test_parameter_packs(garden):
     assert [garden.count(), garden.count(1), garden.count(1, 2.0, "three")] == [0, 1, 3]
 
 
-def test_texts_and_pointers(garden):
+def test_strings_and_pointers(garden):
     assert garden.length(tkjit.char_ptr("roses")) == 5
     assert garden.length(None) == 0
     assert garden.word() == "rose"
@@ -57,18 +57,18 @@ def test_texts_and_pointers(garden):
     assert garden.nothing() is None
 
 
-def test_a_number_that_is_passed_by_reference(garden):
+def test_number_can_be_passed_by_reference(garden):
     number = garden.cpp("int")(4)
     garden.increment(number)
     assert number == 5 and number.value == 5 and number + 1 == 6 and [7, 8][number - 4] == 8
     number.value = 8
     number += 2
     assert int(number) == 10
-    with pytest.raises(ArgumentError, match=r"garden::increment\(int\): C\+\+ refuses it: cannot bind"):
+    with pytest.raises(ArgumentError, match=r"garden::increment\(int\): C\+\+ rejects it: cannot bind"):
         garden.increment(4)
 
 
-def test_arrays_are_pointers(garden):
+def test_arrays_are_passed_as_pointers(garden):
     values = np.zeros(5)
     garden.fill(values, 4, 2.5)
     assert values.tolist() == [2.5, 2.5, 2.5, 2.5, 0]
@@ -79,7 +79,7 @@ def test_arrays_are_pointers(garden):
         garden.fill(np.zeros(10)[::2], 4, 2.5)
 
 
-def test_exceptions(garden):
+def test_cpp_exceptions_become_python_exceptions(garden):
     for kind, (error, text) in enumerate(
         [
             (IndexError, "std::out_of_range: no such bed"),
@@ -93,8 +93,8 @@ def test_exceptions(garden):
             garden.fail(kind)
 
 
-def test_an_owned_pointer(garden):
-    assert garden.grow(tkjit.char_ptr("elm")).name == "elm"  # C++'s: it stays
+def test_python_can_own_a_returned_pointer(garden):
+    assert garden.grow(tkjit.char_ptr("elm")).name == "elm"  # owned by C++, so it is never deleted
     before = garden.living
     tree = garden.grow(tkjit.char_ptr("ash"), take_ownership=True)
     assert (tree.name, garden.living) == ("ash", before + 1)
@@ -102,18 +102,18 @@ def test_an_owned_pointer(garden):
     assert garden.living == before
 
 
-def test_no_overload_fits(garden):
+def test_rejected_call_lists_the_candidates(garden):
     with pytest.raises(ArgumentError) as caught:
         garden.add("a", 1)
     text = str(caught.value)
-    assert text.startswith("garden::add(std::string, int): C++ refuses it: no matching function")
+    assert text.startswith("garden::add(std::string, int): C++ rejects it: no matching function")
     assert "candidate: 'int garden::add(int, int)'" in text
-    with pytest.raises(ArgumentError, match="argument 2 is a object, for which C\\+\\+ has no type"):
+    with pytest.raises(ArgumentError, match="argument 2 has the type object, which cannot be passed to C"):
         garden.add(1, object())
 
 
-def test_unknown_names(garden):
-    with pytest.raises(AttributeError, match=r"no ad in .*garden.*; is it add"):
+def test_unknown_name_gets_a_suggestion(garden):
+    with pytest.raises(AttributeError, match=r"no ad in .*garden.*; did you mean add"):
         garden.ad  # noqa: B018
     assert {"add", "Tree", "Bed", "shed", "Water"} <= set(dir(garden))
     assert garden.shed.tools() == 12

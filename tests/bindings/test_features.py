@@ -1,4 +1,4 @@
-"""What C++ has, one of each, under three of its standards."""
+"""Features of C++, each under three C++ standards."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_specialisations(features):
     assert features.kind_of(features.Kind(int)()) == "int"
 
 
-def test_elements_by_two_indices(features):
+def test_elements_with_two_indices(features):
     fixed = features.Fixed("float")()
     fixed[0, 1] = 4.0
     assert fixed[1, 0] == fixed(0, 1) == 4
@@ -54,7 +54,7 @@ def test_conversions_and_text(features):
     assert str(features.Pair(1, 2.5)) == repr(features.Pair(1, 2.5)) == "<C++ object features::Pair>"
 
 
-def test_qualified_methods(features):
+def test_methods_with_ref_qualifiers(features):
     assert features.Qualified().get() == 1
     with pytest.raises(ArgumentError, match="discards qualifiers"):
         features.Qualified().take()
@@ -64,7 +64,7 @@ def test_qualified_methods(features):
         qualified.value  # noqa: B018
 
 
-def test_several_bases(features):
+def test_multiple_inheritance(features):
     both = features.Both()
     assert (both.common(), both.x, both.y) == (1, 1, 2)
     assert {"common", "x", "y"} <= set(dir(both))
@@ -76,7 +76,7 @@ def test_abstract_classes(features):
         features.Abstract()
 
 
-def test_what_is_inside_a_class(features):
+def test_nested_types_and_constants_of_a_class(features):
     assert features.Outer.Inner().depth == features.Outer().make().depth == 4
     assert (features.Outer.pi, features.Outer().mode) == (3.0, features.Outer.Mode.slow)
     assert features.Outer.fast == features.Outer.Mode(0)
@@ -90,13 +90,13 @@ def test_variables_and_enumerators(features):
     assert features.counter() == 4
     with pytest.raises(ArgumentError, match="read-only variable"):
         features.limit = 3
-    with pytest.raises(AttributeError, match=r"sum in .* is no variable"):
+    with pytest.raises(AttributeError, match=r"sum in .* is not a variable"):
         features.sum = 3
     with pytest.raises(ArgumentError, match="read-only variable"):
         features.Outer.pi = 3.5
 
 
-def test_aliases_and_containers_of_the_standard_library(features):
+def test_aliases_and_standard_containers(features):
     assert features.sum(features.Integers([1, 2, 3])) == features.sum(features.vector(int)([1, 2, 3])) == 6
     assert list(features.words()) == list(features.Words(["a", "bc"])) == ["a", "bc"]
     assert [(one.first, one.second) for one in features.table()] == [(1, "one"), (2, "two")]
@@ -116,25 +116,25 @@ def test_template_arguments_of_methods(features):
         features.Metres().times(2.0)
 
 
-def test_a_type_by_its_text(features):
+def test_type_given_as_cpp_text(features):
     number = features.cpp("features::Number")(3)
     assert number.integer == 3
     pair = features.cpp("::Unbound")(1, 2.5)
     assert (pair.count, pair.weight) == (1, 2.5)
-    with pytest.raises(ArgumentError, match=r"C\+\+ refuses it"):
+    with pytest.raises(ArgumentError, match=r"C\+\+ rejects it"):
         features.cpp("::Unbound")(1, 2.5, 3)
 
 
-def test_a_method_that_nothing_defines(features):
+def test_undefined_method_is_reported(features):
     hollow = features.Hollow()
     assert (hollow.depth, hollow.width()) == (2, 3)
     with pytest.raises(
-        ArgumentError, match=r"no library defines features::Hollow::height\(\) const; is one missing in libraries="
+        ArgumentError, match=r"no library defines features::Hollow::height\(\) const; is one missing from libraries="
     ):
         hollow.height()
 
 
-def test_types_that_cpp_may_not_name(features):
+def test_types_that_cpp_cannot_name(features):
     assert list(features.Countdown(3)) == [3, 2, 1]
     assert next(iter(features.Countdown(2))) == 2
     add = features.adder(4)
@@ -146,17 +146,17 @@ def test_functions_as_arguments(features):
     assert features.apply(features.half, 8) == 4
     assert features.apply_to_four(features.twice) == 8
     assert features.apply_to_four(features.Triple()) == 12
-    with pytest.raises(ArgumentError, match=r"argument 1 is a function, for which .* write it in C"):
+    with pytest.raises(ArgumentError, match=r"argument 1 has the type function, which .* write the function in C"):
         features.apply_to_four(lambda x: x)
 
 
-def test_keywords_before_which_defaults_stand(features):
+def test_keyword_after_omitted_defaults(features):
     assert features.describe(third="z") == "1 5 z"
     assert features.describe(3, third="z") == "3 5 z"
     assert features.describe(second=1.0) == "1 2 xy"
 
 
-def test_defaults_that_name_what_lies_beside_the_function(features):
+def test_defaults_that_use_names_from_the_functions_scope(features):
     assert list(features.Mode) == [features.Mode.slow, features.Mode.fast]
     assert features.run(2, times=5) == 10
     assert features.Multiplied().by(times=6) == 6
@@ -165,14 +165,14 @@ def test_defaults_that_name_what_lies_beside_the_function(features):
         features.hidden_default(two=5)
 
 
-def test_a_result_that_refers_to_an_argument(features):
+def test_result_may_refer_to_an_argument(features):
     assert features.largest(3, 4) == 4
     assert features.largest(np.float32(3), np.float32(2)) == 3
-    text = "a text that is too long to be held in place, so that it lies somewhere else"
+    text = "a text that is too long to be stored inside std::string, so it is on the heap"
     assert features.same(text) == text
 
 
-def test_pointers(features):
+def test_pointer_arithmetic(features):
     pointer = features.pointer()
     assert (pointer[1], (pointer + 2)[0]) == (8, 9)
 
@@ -183,7 +183,7 @@ def test_numbers_and_lists_by_reference(features):
     assert (float(number), list(values)) == (5, [6])
 
 
-def test_copies(features):
+def test_objects_can_be_copied_but_not_pickled(features):
     pair = features.Pair(1, 2.5)
     twin = copy.copy(pair)
     twin.first = 2
@@ -192,7 +192,7 @@ def test_copies(features):
         pickle.dumps(pair)
 
 
-def test_of_newer_standards(features):
+def test_types_of_newer_standards(features):
     if not hasattr(features, "perhaps"):
         assert "view" not in dir(features)
         return
@@ -203,7 +203,7 @@ def test_of_newer_standards(features):
 
 
 def test_special_functions_of_the_standard_library():
-    """Left out of what is precompiled, unless the headers use them or ``std`` is bound."""
+    """The precompiled header leaves them out, unless the headers use them or ``std`` is bound."""
     waves = "#include <cmath>\nnamespace waves { inline double bessel(double x) { return std::cyl_bessel_j(0.0, x); } }"
     used = tkjit.bind(source=waves, namespaces="waves")
     assert used.bessel(0.0) == 1
@@ -211,7 +211,7 @@ def test_special_functions_of_the_standard_library():
     assert bound.cyl_bessel_j(0.0, 0.0) == 1
 
 
-def test_a_number_that_cplusplus_returned_keeps_its_type(tmp_path):
+def test_returned_number_keeps_its_cpp_type(tmp_path):
     header = tmp_path / "angles.h"
     header.write_text(
         "#include <cstddef>\n#include <vector>\n"
@@ -236,7 +236,7 @@ def test_a_number_that_cplusplus_returned_keeps_its_type(tmp_path):
     assert type(angles.radians(1.0)) is float and type(angles.radians(4)) is int, "C++'s double and int"
 
 
-def test_a_text_for_a_function_that_takes_characters(tmp_path):
+def test_str_for_a_function_that_takes_characters(tmp_path):
     header = tmp_path / "characters.h"
     header.write_text(
         "#include <cstring>\n#include <string>\n"
@@ -250,6 +250,6 @@ def test_a_text_for_a_function_that_takes_characters(tmp_path):
     characters = tkjit.bind(header, namespaces="characters")
     assert characters.Reader().length("four", 3) == 7
     assert characters.size("four") == 4
-    assert characters.Both().kind("text") == "s", "a std::string where there is a choice"
+    assert characters.Both().kind("text") == "s", "a std::string if there is a choice"
     with pytest.raises(ArgumentError, match="std::string"):
         characters.Reader().length("four", "three")

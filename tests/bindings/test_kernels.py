@@ -1,4 +1,4 @@
-"""Each kernel of Kokkos Kernels, called once, against NumPy."""
+"""Calls each kernel of Kokkos Kernels once, and compares with NumPy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_kernel_gives_what_numpy_gives(kind, fresh):
+def test_kernels_match_numpy(kind, fresh):
     found = json.loads(
         fresh.run(f"""
 import json, sys

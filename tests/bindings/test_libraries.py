@@ -1,4 +1,4 @@
-"""Bound libraries that are linked, hooks at the start and the end, and what goes wrong before a call."""
+"""Linked libraries, hooks at start and exit, and errors before a call."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def depot(tmp_path_factory) -> Path:
     return directory
 
 
-def test_a_static_library_has_its_state_once(depot):
+def test_static_library_has_its_state_once(depot):
     library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[depot], libraries=[depot / "libdepot.a"])
-    assert [library.take(), library.take(), library.taken()] == [1, 2, 2]  # three calls, each compiled by itself
+    assert [library.take(), library.take(), library.taken()] == [1, 2, 2]  # three calls in units of their own
 
 
-def test_hooks(depot, python):
+def test_hooks_run_at_start_and_exit(depot, python):
     code = f"""
 import tkjit
 library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[{str(depot)!r}],
@@ -78,7 +78,7 @@ def test_hooks_are_compiled_with_the_first_call(units):
     assert units == [2]
 
 
-def test_own_text():
+def test_source_without_headers_and_headers_without_source():
     library = tkjit.bind(source="namespace own { inline int half(int n) { return n / 2; } }", namespaces="own")
     assert library.half(8) == 4
     std = tkjit.bind("vector", "algorithm", namespaces="std", std="c++20")
@@ -89,18 +89,18 @@ def test_own_text():
 @pytest.mark.parametrize(
     ("headers", "options", "error", "text"),
     [
-        ([], {}, ArgumentError, "name a header, a directory of headers, or give source="),
+        ([], {}, ArgumentError, "name a header, a directory of headers, or pass source="),
         (["vector"], {"backend": "hip"}, ArgumentError, "backend='hip'; expected one of 'cpp', 'omp', 'cuda'"),
         (["vector"], {"std": "c++11"}, ArgumentError, r"std='c\+\+11'; expected one of"),
         (["vector"], {"include_dirs": ["/nowhere"]}, ToolchainError, "include directory /nowhere does not exist"),
     ],
 )
-def test_options_that_are_none(headers, options, error, text):
+def test_invalid_options_are_rejected(headers, options, error, text):
     with pytest.raises(error, match=text):
         tkjit.bind(*headers, **options)
 
 
-def test_headers_that_cannot_be_bound(tmp_path):
+def test_headers_with_errors_are_reported(tmp_path):
     (tmp_path / "broken.hpp").write_text("namespace a {\nint f(;\n}\n")
     (tmp_path / "empty").mkdir()
     for headers, options, text in [
@@ -114,20 +114,20 @@ def test_headers_that_cannot_be_bound(tmp_path):
         tkjit.bind(tmp_path / "empty")
 
 
-def test_a_library_that_cannot_be_linked():
+def test_missing_library_is_reported():
     library = tkjit.bind("vector", namespaces="std", libraries=["of_nobody"])
     with pytest.raises(ToolchainError, match=r"libraries cannot be linked: .*of_nobody"):
         library.vector(int)()
 
 
-def test_a_directory_of_headers(tmp_path):
+def test_directory_of_headers_can_be_bound(tmp_path):
     for name in ("one", "two"):
         (tmp_path / f"{name}.hpp").write_text(f"namespace both {{ inline int {name}() {{ return {len(name)}; }} }}\n")
     library = tkjit.bind(tmp_path)
     assert (library.both.one(), library.both.two()) == (3, 3)
 
 
-def test_an_edited_header_is_compiled_again(tmp_path, fresh: Server):
+def test_edited_header_is_compiled_again(tmp_path, fresh: Server):
     header = tmp_path / "edited.hpp"
     code = f"import tkjit\nprint(tkjit.bind({str(header)!r}, namespaces='e').value())"
     for value in (1, 2):
@@ -135,7 +135,7 @@ def test_an_edited_header_is_compiled_again(tmp_path, fresh: Server):
         assert fresh.run(code) == f"{value}\n"
 
 
-def test_without_a_compiler_what_was_compiled_is_found(tmp_path, fresh: Server):
+def test_compiled_calls_need_no_compiler(tmp_path, fresh: Server):
     header = tmp_path / "kept.hpp"
     header.write_text("namespace k { inline int value(int n) { return n; } }\n")
     code = f"import tkjit\nlibrary = tkjit.bind({str(header)!r}, namespaces='k')\n"
@@ -162,8 +162,8 @@ print(len(found))
 """
 
 
-def test_the_next_process_reads_no_headers(tmp_path):
-    """Records have been written of all that was built, also of calls whose shared object has got links since."""
+def test_next_process_reads_no_headers(tmp_path):
+    """Everything has a warm record, even calls whose shared object has gained hard links since it was written."""
     environment = environment_with(TKJIT_CACHE=str(tmp_path / "cache"))
     for _ in range(2):
         code = COUNTED.format(headers=str(HEADERS))
@@ -186,7 +186,7 @@ inline int wait_for(int number) {
 """
 
 
-def test_a_call_that_was_short_waits_for_another_thread():
+def test_short_call_can_wait_for_another_thread():
     waiting = tkjit.bind(source=WAITING, namespaces="waiting")
     waiting.reach(0)
     for _ in range(300):
@@ -199,7 +199,7 @@ def test_a_call_that_was_short_waits_for_another_thread():
     thread.join()
 
 
-def test_calls_in_threads(garden):
+def test_calls_from_several_threads(garden):
     results = []
     threads = [threading.Thread(target=lambda n=n: results.append(garden.twice(float(n)))) for n in range(8)]
     for thread in threads:
@@ -209,7 +209,7 @@ def test_calls_in_threads(garden):
     assert sorted(results) == [2.0 * n for n in range(8)]
 
 
-def test_a_cache_that_is_cleaned_meanwhile(depot, tmp_path, python):
+def test_cache_may_be_removed_between_calls(depot, tmp_path, python):
     code = f"""
 import os, shutil, tkjit
 library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[{str(depot)!r}],
@@ -227,10 +227,10 @@ os.waitpid(child, 0)
         patch.setenv("TKJIT_CACHE", str(tmp_path / "cache"))
         printed = python(code).split("\n")
     assert printed[:2] == ["1", "1 2"]
-    assert "3" in printed  # a forked child has what was compiled, and compiles
+    assert "3" in printed  # a forked child uses what was compiled, and can compile
 
 
-def test_without_libclang(tmp_path, python):
+def test_missing_libclang_is_reported(tmp_path, python):
     code = """
 import sys
 sys.modules["clang"] = sys.modules["clang.cindex"] = None
@@ -253,8 +253,8 @@ print(len(std.vector(int)(3)), "torch" in sys.modules)
 
 
 @pytest.mark.nvcc
-def test_the_backend_of_a_gpu():
-    """Compiled for sm_90a; what runs on the host runs."""
+def test_cuda_backend():
+    """Compiles for sm_90a, and calls the functions that run on the host."""
     library = tkjit.bind(
         source="""
 #include <vector>
@@ -278,12 +278,12 @@ inline int half(int number) { return number / 2; }
         assert library.launch(None, 1) is False
     with pytest.raises(ToolchainError, match="'9x' is not a GPU architecture"):
         tkjit.bind("vector", backend="cuda", arch="9x")
-    with pytest.raises(ArgumentError, match="arch='90a' is a GPU's, and backend='cpp' uses none"):
+    with pytest.raises(ArgumentError, match="arch='90a' is for GPUs, but backend='cpp' uses none"):
         tkjit.bind("vector", arch="90a")
 
 
 @pytest.mark.slow  # precompiles several headers
-def test_precompiled_headers_stay_below_a_limit(tmp_path, monkeypatch, fresh):
+def test_total_size_of_precompiled_headers_is_limited(tmp_path, monkeypatch, fresh):
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path))
     code = "import tkjit; print(tkjit.bind(source='inline int {0}() {{ return 1; }}').{0}())"
     for name in ("one", "two"):

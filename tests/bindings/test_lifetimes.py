@@ -1,4 +1,4 @@
-"""What a result refers into, and for how long."""
+"""Results that refer into other objects, and how long they stay valid."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def lives():
     return tkjit.bind(source=SOURCE, namespaces=["lives", "std"])
 
 
-def test_a_result_of_two_containers_follows_neither_alone(lives):
+def test_result_of_two_containers_follows_neither_alone(lives):
     first, second = (lives.vector(int)(np.arange(4, dtype=np.int32) + offset) for offset in (0, 10))
     end = lives.copy(first.begin(), first.end(), second.begin())
     first.clear()
@@ -71,7 +71,7 @@ def test_a_result_of_two_containers_follows_neither_alone(lives):
     assert (end - 1)[0] == 3
 
 
-def test_one_container_is_followed_through_its_iterators(lives):
+def test_result_of_iterators_follows_their_container(lives):
     values = lives.vector(int)([3, 1, 2])
     least = lives.min_element(values.begin(), values.end())
     values.clear()
@@ -79,14 +79,14 @@ def test_one_container_is_followed_through_its_iterators(lives):
         least - values.begin()
 
 
-def test_what_owns_its_contents_outlives_a_change(lives):
+def test_result_that_owns_its_contents_outlives_a_change(lives):
     text = lives.Text(9)
     part = text.part(4)
     text.clear()
     assert part.size() == 4 and text.size() == 0
 
 
-def test_a_long_list(lives):
+def test_walk_along_a_long_list(lives):
     linked = lives.List(20_000)
     node, numbers = linked.begin_node(), 0
     while node is not None:
@@ -102,11 +102,11 @@ def test_a_long_list(lives):
     with pytest.raises(ReferenceError):
         node.number  # noqa: B018
     del node, linked
-    kept.clear()  # from its beginning: each keeps the one before it
+    kept.clear()  # in order, although each node keeps the one before it alive
     gc.collect()
 
 
-def test_a_class_of_which_only_the_name_is_known(tmp_path):
+def test_class_that_is_only_declared(tmp_path):
     import subprocess
 
     (tmp_path / "lives.cpp").write_text(LIBRARY)
@@ -119,14 +119,14 @@ def test_a_class_of_which_only_the_name_is_known(tmp_path):
     lives.close(tkjit.ptr(handle))
 
 
-def test_what_no_class_can_derive_from(lives):
+def test_members_of_types_that_cannot_be_a_base(lives):
     last = lives.Last()
     assert not hasattr(last, "nothing") and last.own == 1
     assert last.give(3) == 3
     assert not hasattr(lives.vector("int*")(1).data(), "nothing")
 
 
-def test_names_of_cpp_come_before_those_of_placeholders(lives):
+def test_cpp_names_take_precedence_over_python_names(lives):
     with tkjit.batch():
         masked = lives.masked()
         value, call, again = masked.value(), masked.call, masked.args(1).value()

@@ -1,4 +1,4 @@
-"""Objects of bound classes: members, operators, containers, and who owns what."""
+"""Objects of bound classes: members, operators, containers and ownership."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_members_of_bases(garden):
     for member, error in {
         "secret": "is private",
         "hidden": "is private",
-        "hight": "has no hight; is it height",
+        "hight": "has no hight; did you mean height",
     }.items():
         with pytest.raises(AttributeError, match=error):
             getattr(tree, member)
@@ -43,7 +43,7 @@ def test_members_of_bases(garden):
         tree.deleted()
 
 
-def test_members_of_a_base_that_depends_on_the_type(garden):
+def test_members_of_a_base_that_depends_on_a_type(garden):
     bed = garden.Bed(int)([1, 2, 3])
     assert bed.size() == len(bed) == 3
     assert list(bed.twice()) == [2, 4, 6]
@@ -56,7 +56,7 @@ def test_members_of_a_base_that_depends_on_the_type(garden):
     assert garden.Bed(int).rows() == 4 and garden.Bed(int, 9).rows() == 9
 
 
-def test_a_view_is_the_containers_memory(garden):
+def test_numpy_view_shares_the_containers_memory(garden):
     bed = garden.Bed("double")(np.arange(4.0))
     view = np.asarray(bed)
     view[2] = 9
@@ -66,7 +66,7 @@ def test_a_view_is_the_containers_memory(garden):
     assert view.tolist() == [0, 1, 9, 3]
 
 
-def test_a_reference_is_the_element(garden):
+def test_reference_writes_to_the_element(garden):
     bed = garden.Bed(int)([5, 6])
     first = bed.front()
     first.value = 50
@@ -81,13 +81,13 @@ def test_iterators(garden):
     assert bed.end() - bed.begin() == 3
 
 
-def test_a_result_keeps_its_receiver(garden):
+def test_iterator_keeps_its_container_alive(garden):
     first = garden.Bed(int)([5, 6, 7]).begin()
     gc.collect()
     assert garden.total(first, first + 3) == 18
 
 
-def test_what_a_call_has_invalidated(garden):
+def test_invalidated_references_raise(garden):
     bed = garden.Bed(int)([5, 6, 7])
     begin, successor, reference = bed.begin(), bed.begin() + 1, bed.front()
     bed.resize(1000)
@@ -99,7 +99,7 @@ def test_what_a_call_has_invalidated(garden):
     assert garden.total(bed.begin(), bed.end()) == 18
 
 
-def test_a_moved_from_object(garden):
+def test_moved_from_object_raises(garden):
     tree = garden.Tree("oak")
     assert garden.take(tkjit.move(tree)) == "oak"
     with pytest.raises(ReferenceError, match="garden::Tree has been moved from"):
@@ -108,7 +108,7 @@ def test_a_moved_from_object(garden):
         garden.take(garden.Tree("elm"))
 
 
-def test_results_that_can_neither_be_moved_nor_made(garden):
+def test_results_that_cannot_be_moved(garden):
     assert garden.plant(7).depth == 7
     with pytest.raises(ArgumentError, match="no matching function"):
         garden.Rooted()
@@ -123,7 +123,7 @@ def test_enumerations(garden):
     )
     assert repr(garden.Water.drip) == repr(garden.next(garden.Water.none)) == "garden::Water::drip"
     assert garden.Season.summer == garden.Season(1)
-    with pytest.raises(AttributeError, match="Water has no dripp; is it drip"):
+    with pytest.raises(AttributeError, match="Water has no dripp; did you mean drip"):
         garden.Water.dripp  # noqa: B018
 
 
@@ -135,9 +135,9 @@ def test_objects_are_destroyed(garden):
     assert garden.living == before
 
 
-def test_an_object_of_another_library(garden):
+def test_object_of_another_library_is_rejected(garden):
     other = tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS], defines={"OTHER": 1})
-    with pytest.raises(ArgumentError, match="of another library"):
+    with pytest.raises(ArgumentError, match="of another bound library"):
         garden.height_of(tkjit.ptr(other.Tree("oak")))
 
 
@@ -145,18 +145,18 @@ def test_adapters():
     own = tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS])
     own.adapt("garden::Bed", to_python=np.asarray, from_python={range: lambda given: own.Bed(int)(list(given))})
     bed = own.Bed(int)([1, 2])
-    assert not isinstance(bed, np.ndarray)  # what a constructor makes stays
+    assert not isinstance(bed, np.ndarray)  # constructors still return objects
     twice = bed.twice()
     assert type(twice) is np.ndarray and twice.tolist() == [2, 4]
     assert own.twice_of(range(4)).tolist() == [0, 2, 4, 6]
     own.adapt(own.Point, to_python=lambda point: (point.x, point.y))
     point = own.Point(1.0, 2.0)
     assert point + point == (2, 4)
-    with pytest.raises(ArgumentError, match="adapt it before there is an object"):
+    with pytest.raises(ArgumentError, match="an object of this type already exists"):
         own.adapt("garden::Bed", to_python=list)
 
 
-def test_names_that_only_the_instance_of_a_template_has(monkeypatch):
+def test_members_that_only_an_instance_of_a_template_has(monkeypatch):
     source = """
     namespace layers {
     template <class T> struct Below { int deep() const { return 1; } private: int hidden; };
@@ -166,7 +166,7 @@ def test_names_that_only_the_instance_of_a_template_has(monkeypatch):
     layers = tkjit.bind(source=source, namespaces="layers")
     above = layers.Above(int)()
     assert {"deep", "high"} <= set(dir(above)) and not {"hidden", "Below"} & set(dir(above))
-    with pytest.raises(AttributeError, match="has no deap; is it deep"):
+    with pytest.raises(AttributeError, match="has no deap; did you mean deep"):
         above.deap  # noqa: B018
     monkeypatch.setenv("TKJIT_JIT", "0")
     again = tkjit.bind(source=source + "// another", namespaces="layers")
@@ -203,14 +203,14 @@ def later():
     return tkjit.bind(source=LATER, namespaces=["later", "std"])
 
 
-def test_closures_of_two_functions_are_two_types(later):
+def test_closures_of_two_functions_have_different_types(later):
     square, cube = later.apply(later.square), later.apply(later.cube)
     assert (square(3), cube(3)) == (9, 27)
     again = tkjit.bind(source=LATER, namespaces=["later", "std"])
     assert again.apply(again.cube)(2) == 8
 
 
-def test_a_batch_is_flushed_before_arguments_are_checked(later):
+def test_batch_is_flushed_before_arguments_are_checked(later):
     values = later.some(2)
     assert later.sum(values.begin(), values.end()) == 2
     with tkjit.batch():
@@ -221,7 +221,7 @@ def test_a_batch_is_flushed_before_arguments_are_checked(later):
             later.sum(begin, end)
 
 
-def test_arrays_of_another_type(later):
+def test_arrays_with_a_dtype_or_copy(later):
     values = later.some(2)
     assert np.asarray(values, dtype=float).dtype == float
     assert np.array(values, copy=True).base is None
@@ -230,7 +230,7 @@ def test_arrays_of_another_type(later):
     assert not hasattr(values, "_repr_html_")
 
 
-def test_classes_of_one_name_in_several_places():
+def test_classes_with_the_same_name():
     places = tkjit.bind(source=LATER, namespaces=["geo", ""])
     assert places.Point().latitude == 2
     assert places.List().first.inner == 3

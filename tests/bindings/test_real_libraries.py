@@ -1,4 +1,4 @@
-"""Libraries that nobody prepared for tkjit, each as its documentation uses it. They come with the system's packages."""
+"""Libraries that were not written for tkjit, used as in their documentation. They come from system packages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_armadillo():
     assert abs(arma.det(a) - 1) < 1e-9
 
 
-def test_eigen_by_two_indices():
+def test_eigen_with_two_indices():
     needs("eigen3", "libeigen3-dev")
     eigen = tkjit.bind("Eigen/Dense", namespaces="Eigen", include_dirs=["/usr/include/eigen3"])
     matrix = eigen.MatrixXd(2, 2)

@@ -1,4 +1,4 @@
-"""Binds C++ libraries from their headers. A call is compiled for the types of its arguments, once, and kept."""
+"""Binds C++ libraries from their headers. Each call is compiled once for the types of its arguments, and cached."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ def bind(
     start: str = "",
     stop: str = "",
 ) -> Library:
-    """Bind the names that C++ headers declare.
+    """Make the names that C++ headers declare available in Python.
 
     Parameters
     ----------
     headers : str or Path
-        As an ``#include`` names them, or files, or directories of headers.
+        Names as in an ``#include``, files, or directories of headers.
     namespaces : str or sequence of str
-        Whose names are bound, those of inner namespaces too. With none: what the headers themselves declare.
+        The namespaces to bind, with their inner namespaces. By default, all names that the headers themselves declare.
     backend : {"cpp", "omp", "cuda"}
-        The C++ compiler; the same with OpenMP; nvcc.
+        ``"cpp"`` is the C++ compiler, ``"omp"`` the same with OpenMP, and ``"cuda"`` is nvcc.
     include_dirs, libraries, defines, flags
-        The compiler's.
+        Options of the compiler. A library is a name or a file.
     std : {"c++14", "c++17", "c++20"}
-        The standard.
+        The C++ standard.
     source : str
-        C++ text behind the headers: functions and classes of your own.
+        C++ code that follows the headers: functions and classes of your own.
     arch : str
-        The GPU's that nvcc compiles for; that of the first one here, if it is not given.
+        The GPU architecture that nvcc compiles for. The default is that of the first GPU.
     start, stop : str
-        Functions that are called before the first call and at exit, when all objects have been destroyed.
+        C++ functions to call before the first call, and at exit after all objects have been destroyed.
 
     Returns
     -------
     Library
-        The names as attributes.
+        An object with the names as attributes.
 
     Raises
     ------
     ArgumentError
-        If an option is none of those.
+        If an option has an invalid value.
     ToolchainError
-        If a directory, a header or a compiler is missing. A header is read when a name is first asked for.
+        If a directory, a header or a compiler is missing. tkjit reads the headers when you first use a name.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def bind(
     from tkjit.bindings.header_set import make_header_set  # 10 ms, and most programs bind nothing
     from tkjit.bindings.library import Library
 
-    headers_of = make_header_set(
+    header_set = make_header_set(
         headers,
         namespaces=namespaces,
         backend=backend,
@@ -82,20 +82,20 @@ def bind(
         source=source,
         arch=arch,
     )
-    return Library(headers_of, Settings.from_environment(), start, stop)
+    return Library(header_set, Settings.from_environment(), start, stop)
 
 
 def batch() -> AbstractContextManager[None]:
-    """Compile the calls of a block on bound libraries together, where they have not been compiled yet.
+    """Compile the calls that a ``with`` block makes on bound libraries together.
 
-    From the first such call on, calls wait, and return placeholders that can be passed to other calls. They are
-    compiled and made, in their order, when a value is needed (a condition, a conversion, an array) and at the end of
-    the block. A call on arrays of NumPy's sees what they contain by then.
+    From the first call that is not compiled yet, calls wait and return placeholders, which you can pass to other calls.
+    tkjit compiles and makes them in order at the end of the block, or when a value is needed (for a condition, a
+    conversion, an array). A call that takes a NumPy array sees its contents at that time.
 
     Raises
     ------
     ArgumentError
-        If C++ refuses a call, at the end of the block or where a value is needed; the calls before it have been made.
+        If C++ rejects a call: at the end of the block, or when a value is needed. The calls before it have been made.
 
     Examples
     --------
@@ -119,20 +119,20 @@ def _runtime() -> Any:
 
 
 def ptr(value: Any) -> Any:
-    """An argument that is passed as a pointer to a C++ object."""
-    from tkjit.bindings.placeholders import pointer_to
+    """Mark a C++ object to be passed as a pointer."""
+    from tkjit.bindings.deferred import pointer_to
 
     return pointer_to(value, _runtime().ptr)
 
 
 def char_ptr(text: str) -> Any:
-    """An argument that is passed as a C string."""
+    """Mark a str to be passed as a C string."""
     return _runtime().char_ptr(text)
 
 
 def move(value: Any) -> Any:
-    """An argument that C++ may move from; it cannot be used afterwards."""
-    from tkjit.bindings.placeholders import value_of
+    """Mark a C++ object to be moved from. It cannot be used afterwards."""
+    from tkjit.bindings.deferred import value_of
 
     return _runtime().move(value_of(value))
 

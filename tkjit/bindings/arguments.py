@@ -1,22 +1,24 @@
-"""Python values that C++ has no type for, as those that it has one for."""
+"""Converts the arguments of a call for C++: to positional arguments, and to types that C++ has."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tkjit.bindings.declarations import UNKNOWN_DEFAULT, signature
 from tkjit.errors import ArgumentError
 
 
 def prepare(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments with lists and foreign tensors as arrays of NumPy's, and functions as C++ names them.
+    """Convert lists and foreign tensors to NumPy arrays, and bound functions to C++ expressions.
 
-    The same tuple where there is none of those.
+    Return the same tuple if nothing has to be converted.
 
     Raises
     ------
     ArgumentError
-        If one cannot be an array.
+        If a list or a tensor cannot be converted to an array.
     """
     prepared = tuple(_prepare(name, position, value) for position, value in enumerate(args, 1))
     return args if all(map(operator.is_, args, prepared)) else prepared
@@ -48,11 +50,11 @@ def _array_of(name: str, position: int, values: Any) -> Any:
         narrow = array.astype(numpy.int32)  # a Python int is a C++ int
         if not (narrow == array).all():
             raise ArgumentError(
-                f"{name}: argument {position}: not all fit into a C++ int; pass an array of numpy.int64"
+                f"{name}: argument {position}: some numbers do not fit into a C++ int; pass an array of numpy.int64"
             )
         return narrow
     if array.dtype.kind not in "biufc":
-        raise ArgumentError(f"{name}: argument {position}: a list of {array.dtype} is no array of numbers")
+        raise ArgumentError(f"{name}: argument {position}: expected a list of numbers, got a list of {array.dtype}")
     return array
 
 
@@ -60,3 +62,39 @@ def _first_of(values: Any) -> Any:
     while isinstance(values, (list, tuple)) and values:
         values = values[0]
     return values
+
+
+def in_order(
+    name: str,
+    overloads: Sequence[dict[str, Any]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    default: Callable[[str], Any],
+) -> tuple[Any, ...]:
+    """Put keyword arguments into the positions of an overload's parameters.
+
+    Parameters
+    ----------
+    overloads : sequence of dict
+        The overloads from ``read_declarations``.
+    default : callable
+        Returns an argument for the C++ text of a default. It fills parameters that are omitted before a keyword.
+
+    Raises
+    ------
+    ArgumentError
+        If no overload takes the arguments.
+    """
+    for overload in overloads:
+        parameters = overload["parameters"][len(args) :]
+        names = [parameter for parameter, _, _ in parameters]
+        if not kwargs.keys() <= set(names):
+            continue
+        last = max(names.index(keyword) for keyword in kwargs)
+        before = parameters[: last + 1]
+        if all(parameter in kwargs or text not in ("", UNKNOWN_DEFAULT) for parameter, _, text in before):
+            rest = (kwargs[parameter] if parameter in kwargs else default(text) for parameter, _, text in before)
+            return (*args, *rest)
+    known = "".join(f"\n  declared: {signature(name, overload)}" for overload in overloads[:6])
+    count = "1 argument" if len(args) == 1 else f"{len(args)} arguments"
+    raise ArgumentError(f"{name}: no overload takes {', '.join(kwargs)} after {count}{known}")

@@ -1,4 +1,4 @@
-"""What is compiled and kept of the calls that are made."""
+"""The cache entries of compiled calls, and of the calls that belong to a class."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tkjit.errors import CompileError
 from tkjit.loader.environment import Environment
 from tkjit.system.fork_safe import cached_property
 
-_NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # as g++ and nvcc's front end say it
-_UNWATCHED_S = 1.0  # most units are compiled by then; a watchdog costs a tenth of what they do
+_NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # the wording of g++, and of nvcc's front end
+_UNWATCHED_S = 1.0  # most units are compiled by then, and a watchdog would add a tenth to their cost
 _CALLS, _CALLS_OBJECT = "calls.cpp", "calls.so"
 
 
 class Prepared(Protocol):
-    """What units of calls are compiled with; see ``PreparedHeaders``."""
+    """The part of ``PreparedHeaders`` that is needed to compile calls."""
 
     headers: HeaderSet
 
@@ -39,14 +39,14 @@ class Prepared(Protocol):
 
 
 class UnitPlan(HeaderSetPlan):
-    """Compiled calls, in a shared object of their own or of others.
+    """One or more compiled calls. Their shared object may contain other calls as well.
 
     Parameters
     ----------
     calls : sequence of Expression
-        What the entry is for. They stand next to each other in the unit.
+        The calls of this entry. They are adjacent in the unit.
     shared : tuple of Path and int, optional
-        The shared object in which they have been compiled, and the position of the first.
+        The shared object in which they have already been compiled, and the position of the first.
     """
 
     def __init__(self, prepared: Prepared, calls: Sequence[Expression], shared: tuple[Path, int] | None = None) -> None:
@@ -65,7 +65,7 @@ class UnitPlan(HeaderSetPlan):
         return [*super().inputs(), __file__, expressions.__file__]
 
     def render(self) -> Recipe:
-        # whether a call may be missing is a matter of who asks
+        # is_optional is a property of the request, so it must not affect the recipe
         text = render_unit([replace(call, is_optional=False) for call in self._calls])
         return self._recipe(text, headers=self._prepared.digest, link=" ".join(self._link_flags))
 
@@ -88,7 +88,7 @@ class UnitPlan(HeaderSetPlan):
 
         if self._shared is not None:
             path, position = self._shared
-            with suppress(OSError):  # it has been removed, or cannot be linked to
+            with suppress(OSError):  # the file has been removed, or hard links are not possible
                 os.link(path, staging / _CALLS_OBJECT)
                 files.write(staging / _CALLS, self.recipe.text)
                 return Product(_CALLS_OBJECT, (), {"what": self.what, "module": str(position)})
@@ -111,7 +111,7 @@ class UnitPlan(HeaderSetPlan):
             return [[*line, *linking]]
 
         product = compiler.compile_binary(unit, staging, _CALLS_OBJECT, commands)
-        # the headers are in the digest
+        # the digest in the recipe covers the headers
         return Product(product.shared_object, (), {**product.facts, "module": "0"})
 
 
@@ -121,11 +121,11 @@ class CallsPlan(UnitPlan):
     Parameters
     ----------
     together : sequence of Expression, optional
-        With what it is compiled: itself, and what follows it.
+        The calls of the unit: this call first, then others to compile with it.
     optional : int
-        How many of those, at the end, are left out where they do not compile.
+        How many calls at the end of ``together`` are left out if the unit does not compile with them.
     origins : mapping of str to Expression, optional
-        What has returned objects of a type: C++ may have such a type, and not name it.
+        For a type, a call that returned an object of it. A type that C++ may not name is spelled as that call's result.
     """
 
     arch = "calls"
@@ -144,7 +144,7 @@ class CallsPlan(UnitPlan):
         self._hidden: dict[str, Expression] = {}
         self._together = together or [call]
         self._optional = optional
-        self.compiled: Sequence[Expression] | None = None  # by this plan
+        self.compiled: Sequence[Expression] | None = None  # None if this plan has compiled nothing
 
     @property
     def what(self) -> str:
@@ -178,12 +178,12 @@ class CallsPlan(UnitPlan):
 
 
 def _is_unnameable(type_text: str) -> bool:
-    # the last is of a generic closure's name, which libstdc++ does not demangle
+    # EUl is from the mangled name of a generic closure, which libstdc++ does not demangle
     return any(sign in type_text for sign in ("{lambda", "{unnamed", "(anonymous", "EUl"))
 
 
 class ClassPlan(UnitPlan):
-    """Calls that objects of a class probably have; where the body of one does not compile, none of them."""
+    """The calls that objects of a class probably need. If the body of one does not compile, all are left out."""
 
     arch = "classes"
 

@@ -1,4 +1,4 @@
-"""The Python class of a C++ type: made when there is its first object."""
+"""The Python class of a C++ type. It is made when the first object of the type appears."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from tkjit.bindings.containers import protocols_of
 from tkjit.bindings.declarations import signature
 from tkjit.bindings.engine import Engine
-from tkjit.bindings.expressions import Expression
-from tkjit.bindings.forms import COPY, PRINTED, field, method
+from tkjit.bindings.expressions import COPY, PRINTED, Expression, data_member, method
 from tkjit.bindings.numbers import enumeration_class, number_class
-from tkjit.bindings.operators import operators
+from tkjit.bindings.protocols import operators, protocols_of
 from tkjit.errors import ArgumentError
 
 # bind.h's Form
 _OBJECT, _ENUMERATION = 8, 11
 
-# what refers into an object is no longer valid after these
+# methods after which references into the object are no longer valid
 INVALIDATING = frozenset(
     "assign clear emplace emplace_back erase insert operator= pop_back push_back reserve resize "
     "shrink_to_fit swap".split()
@@ -26,7 +24,7 @@ INVALIDATING = frozenset(
 
 
 def make_class(engine: Engine, number: int, name: str, form: int, protocols: int) -> type:
-    """The class of a C++ type.
+    """Make the Python class of a C++ type.
 
     Parameters
     ----------
@@ -59,7 +57,7 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
 
     def __getattr__(this: Any, member: str) -> Any:
         facts = known.get(member)
-        # what notebooks ask of every object is not worth a compiler
+        # notebooks look up these names on every object, which is not worth a compilation
         if member.startswith("__") or (facts is None and member.startswith(("_repr_", "_ipython_"))):
             raise AttributeError(member)
         if facts is not None and not facts["kind"] and facts.get("access"):
@@ -69,7 +67,7 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
 
     def __setattr__(this: Any, member: str, value: Any) -> None:
         if not hasattr(type(this), member):
-            getattr(this, member)  # which makes the property
+            getattr(this, member)  # makes the property
         object.__setattr__(this, member, value)
 
     def __dir__(this: Any) -> list[str]:
@@ -92,7 +90,7 @@ def _public(members: dict[str, Any]) -> list[str]:
 
 
 def _printer(engine: Engine, name: str) -> Callable[[Any], str]:
-    """What ``str`` gives: the text that C++ writes to a stream, where it can."""
+    """Make ``__str__``. It returns what ``operator<<`` writes to a stream, or the repr if there is no such operator."""
 
     def __str__(this: Any) -> str:
         _, given = engine.describe(name, (this,))
@@ -105,7 +103,7 @@ def _printer(engine: Engine, name: str) -> Callable[[Any], str]:
 def _member(
     engine: Engine, this: Any, name: str, member: str, facts: dict[str, Any] | None, known: dict[str, Any]
 ) -> Any:
-    """A method or a property."""
+    """Make a method or a property."""
     kind = facts["kind"] if facts is not None else ""
     kind = kind or _ask_for_member(engine, this, name, member)
     if kind == "method":
@@ -124,12 +122,12 @@ def _member(
     if "operator->" in known:
         return _member_of_pointee(engine, member)
     near = difflib.get_close_matches(member, {*_public(known), *engine.members(name)}, 3)
-    hint = f"; is it {' or '.join(near)}?" if near else ""
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise AttributeError(f"{name} has no {member}{hint}")
 
 
 def _member_of_pointee(engine: Engine, member: str) -> property:
-    """A member of what an object points to: C++'s arrow."""
+    """Make a property for a member of the object that C++'s arrow operator leads to."""
     follow = engine.function("*{0}", "operator->")
     return property(
         lambda this: getattr(follow(this), member), lambda this, value: setattr(follow(this), member, value)
@@ -137,27 +135,28 @@ def _member_of_pointee(engine: Engine, member: str) -> property:
 
 
 def _field(engine: Engine, name: str, member: str) -> property:
-    read = engine.function(field(member), f"{name}::{member}")
+    read = engine.function(data_member(member), f"{name}::{member}")
     write = engine.function(f"void({{0}}.{member} = {{1}})", f"{name}::{member} =")
 
     def store(this: Any, value: Any) -> None:
         try:
             write(this, value)
         except ArgumentError as error:
-            raise AttributeError(f"{name}::{member} cannot be set to this {type(value).__name__}: {error}") from None
+            kind = type(value).__name__
+            raise AttributeError(f"{name}::{member} cannot be set to a value of type {kind}: {error}") from None
 
     return property(read, store)
 
 
 def _ask_for_member(engine: Engine, this: Any, name: str, member: str) -> str:
-    """Have the compiler say whether a member that no declaration shows is there: in a base of a template, say."""
+    """Ask the compiler for the kind of a member that no declaration shows, such as one from a base of a template."""
     _, given = engine.describe(name, (this,))
-    own_field = Expression(field(member), given, f"{name}::{member}", is_optional=True)
+    own_field = Expression(data_member(member), given, f"{name}::{member}", is_optional=True)
     held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {given[0].type})", (), f"{name}::{member}")
     called = Expression(method(member), given, f"{name}::{member}", is_optional=True)
     try:
         is_field, has = engine.compile([own_field, held], also=[called])
-    except ArgumentError:  # nothing derives from a final class, a union or a pointer, which is how C++ is asked
+    except ArgumentError:  # the macro derives from the type; final classes, unions and pointers do not allow that
         is_field, is_called = engine.compile([own_field, called])
         is_method = is_called is not None or member in engine.members(name)
         return "field" if is_field is not None else "method" if is_method else ""

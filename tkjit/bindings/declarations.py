@@ -1,20 +1,19 @@
-"""What headers declare, as it was read once and kept."""
+"""The declarations of headers, which are read once and cached."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tkjit.system import files
 
-UNKNOWN_DEFAULT = "..."  # of a parameter, where a macro has it
+UNKNOWN_DEFAULT = "..."  # a parameter has a default, but a macro hides it
 
 
 class Declared(NamedTuple):
-    """A name in a namespace, with what ``read_declarations`` says of it."""
+    """A name in a namespace, with the facts that ``read_declarations`` has found."""
 
     namespace: str
     name: str
@@ -26,7 +25,7 @@ class Declared(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The name as C++ finds it from anywhere."""
+        """The absolute name, which C++ finds from anywhere."""
         return f"::{self.namespace}::{self.name}" if self.namespace else f"::{self.name}"
 
     @property
@@ -39,12 +38,12 @@ class Declared(NamedTuple):
 
     @property
     def signatures(self) -> list[str]:
-        """Its overloads, as a person reads them."""
+        """The signatures of its overloads, for users to read."""
         return [signature(self.qualified, overload) for overload in self.overloads]
 
 
 def signature(name: str, overload: dict[str, Any]) -> str:
-    """``template <class T> void sort(T first, T last)``."""
+    """Format an overload: ``template <class T> void sort(T first, T last)``."""
     template = f"template <{', '.join(overload['template'])}> " if "template" in overload else ""
     parameters = [f"{kind} {parameter}".strip() for parameter, kind, _ in overload["parameters"]]
     result = f"{overload['result']} " if "result" in overload else ""
@@ -61,16 +60,12 @@ class Declarations:
     def read(cls, path: Path) -> Declarations:
         return cls(json.loads(files.read(path)))
 
-    @property
-    def namespaces(self) -> list[str]:
-        return list(self._namespaces)
-
     def find(self, namespace: str, name: str) -> Declared | None:
         facts = self._namespaces.get(namespace, {}).get(name)
         return Declared(namespace, name, facts) if facts is not None else None
 
     def names(self, namespace: str) -> list[str]:
-        """The names in a namespace that Python can spell, its inner namespaces among them."""
+        """Return the names in a namespace that are valid in Python, including inner namespaces."""
         inside = f"{namespace}::" if namespace else ""
         nested = {path[len(inside) :].split("::")[0] for path in self._namespaces if path.startswith(inside) and path}
         own = [name for name in self._namespaces.get(namespace, {}) if name.isidentifier()]
@@ -80,21 +75,21 @@ class Declarations:
         return any(path == namespace or path.startswith(f"{namespace}::") for path in self._namespaces)
 
     def class_of(self, type_name: str) -> Declared | None:
-        """The class, or the class template, of a type by its full C++ name; inline namespaces may stand in that."""
+        """Return the class or class template of a type, by its full C++ name, which may contain inline namespaces."""
         return self._class_of(without_arguments(type_name))
 
-    @cache  # noqa: B019  as many as there are classes
+    @cache  # noqa: B019  bounded by the number of classes
     def _class_of(self, plain: str) -> Declared | None:
         *scopes, name = plain.split("::")
         holders = [path for path, names in self._namespaces.items() if "members" in names.get(name, {})]
         own = "::".join(scopes)
         for path in sorted(holders, key=lambda path: path != own):
-            if path == own or (path and self._stands_in(path, scopes)):
+            if path == own or (path and self._leads_to(path, scopes)):
                 return Declared(path, name, self._namespaces[path][name])
         return None
 
-    def _stands_in(self, path: str, scopes: list[str]) -> bool:
-        """Whether a namespace is the scopes of a name but for inline namespaces; a class is none."""
+    def _leads_to(self, path: str, scopes: list[str]) -> bool:
+        """Whether scopes lead to a namespace. Further scopes must be inline namespaces, so none may be a class."""
         parts, before = path.split("::"), ""
         for scope in scopes:
             if parts and parts[0] == scope:
@@ -104,7 +99,7 @@ class Declarations:
         return not parts
 
     def members(self, type_name: str) -> dict[str, Any]:
-        """The members that a type's class and its bases are known to declare."""
+        """Return the members that a type's class and its bases are known to declare."""
         found: dict[str, Any] = {}
         pending, seen = [type_name], set()
         while pending:
@@ -119,14 +114,9 @@ class Declarations:
                 pending += [base for base in declared.facts["bases"] if without_arguments(base) not in seen]
         return found
 
-    def everything(self) -> Iterator[Declared]:
-        for namespace, names in self._namespaces.items():
-            for name, facts in names.items():
-                yield Declared(namespace, name, facts)
-
 
 def without_arguments(type_name: str) -> str:
-    """``a::b<int>::c`` for ``a::b<int>::c<d>``: the name up to its last arguments."""
+    """Remove the template arguments at the end of a name: ``a::b<int>::c<d>`` becomes ``a::b<int>::c``."""
     text, depth = type_name.strip(), 0
     if not text.endswith(">"):
         return text

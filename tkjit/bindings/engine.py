@@ -1,4 +1,4 @@
-"""Compiles the calls of a library of bindings, and keeps them."""
+"""The engine of a bound library: it compiles calls, and describes and converts their arguments."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ import atexit
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
-from tkjit.bindings.arguments import prepare
-from tkjit.bindings.batch import check_not_rehearsed, compile_ahead
+from tkjit.bindings.arguments import in_order, prepare
 from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls, Unit
+from tkjit.bindings.cpp_types import template_arguments
 from tkjit.bindings.declarations import Declarations, without_arguments
+from tkjit.bindings.deferred import defer
 from tkjit.bindings.expressions import Expression, Given
-from tkjit.bindings.foresight import methods_named, names_in_caller
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.keywords import in_order
-from tkjit.bindings.placeholders import defer
 from tkjit.bindings.prepared import PreparedHeaders
-from tkjit.bindings.rehearsal import Lines, lines_behind
 from tkjit.bindings.runtime import runtime
-from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
 from tkjit.loader import loader_for
@@ -29,15 +25,15 @@ from tkjit.system.fork_safe import ForkSafeLock, cached_property
 
 
 class Engine:
-    """The compiled calls of one set of headers, and the types that they have brought.
+    """The compiled calls of one set of headers, and the types that appear in them.
 
     Parameters
     ----------
     make_class : callable
-        Makes the Python class of a C++ type: by its number in this process, its name, bind.h's ``Form`` of its values,
+        Makes the Python class of a C++ type from its number in this process, its name, bind.h's ``Form`` of its values,
         and bind.h's ``Protocol``.
     start, stop : str
-        Functions that are called before the first call, and at exit.
+        C++ functions to call before the first call, and at exit.
     """
 
     def __init__(
@@ -57,10 +53,9 @@ class Engine:
         self._adapters: dict[str, Callable[[Any], Any]] = {}  # by a type or a template
         self._converters: dict[type, Callable[[Any], Any]] = {}
         self._is_converting: ContextVar[bool] = ContextVar("is_converting", default=False)
-        self._made: set[str] = set()  # the types of which there are objects
+        self._made: set[str] = set()  # types of which objects have been made
         self._starting = ForkSafeLock()
         self._has_started = False
-        self.not_rehearsed: set[CodeType] = set()  # see ``compile_ahead``
 
     @cached_property
     def runtime(self) -> ModuleType:
@@ -72,7 +67,7 @@ class Engine:
         return self._prepared.declarations
 
     def members(self, type_text: str) -> list[str]:
-        """What libclang would complete behind an object; see ``PreparedHeaders.members``."""
+        """Return the names that libclang completes after an object; see ``PreparedHeaders.members``."""
         return self._prepared.members(type_text)
 
     @cached_property
@@ -82,22 +77,18 @@ class Engine:
 
     # ---- adapters
 
-    def lines_behind(self) -> Lines | None:
-        """What is to be rehearsed; nothing where adapters make something else of results and arguments."""
-        return None if self._adapters or self._converters else lines_behind(self.not_rehearsed)
-
     def adapt(
         self, name: str, to_python: Callable[[Any], Any] | None, from_python: dict[type, Callable[[Any], Any]]
     ) -> None:
         """See ``Library.adapt``."""
         if to_python is not None:
             if any(name in (made, without_arguments(made)) for made in self._made):
-                raise ArgumentError(f"{name}: adapt it before there is an object of it")
+                raise ArgumentError(f"{name}: an object of this type already exists; call adapt before making one")
             self._adapters[name] = to_python
         self._converters |= from_python
 
     def _on_new_type(self, number: int, name: str, form: int, protocols: int) -> type:
-        """The class of a type's objects; the first is about to be made."""
+        """Make the class of a type, whose first object is about to be made."""
         self._made.add(name)
         adapter = self._adapters.get(name) or self._adapters.get(without_arguments(name))
         if adapter is not None:
@@ -107,29 +98,29 @@ class Engine:
     # ---- callables
 
     def function(self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), **options: Any) -> Any:
-        """A callable for a C++ expression on its arguments.
+        """Return a callable that evaluates a C++ expression on its arguments.
 
         Parameters
         ----------
         form : str
             See ``Expression``.
         overloads : sequence of dict
-            With the names of the parameters, for calls with keywords.
+            The declared overloads, whose parameter names allow calls with keywords.
         options
-            Of the runtime's ``Function``: ``brief``, ``invalidates``, ``owns_results``.
+            Options of the runtime's ``Function``: ``brief``, ``invalidates``, ``owns_results``.
         """
         miss = self.on_miss(form, name, overloads)
         return self.runtime.Function(name, miss, options.pop("doc", None), **options)
 
     def method(self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), **options: Any) -> Any:
-        """The same as an attribute of a class."""
+        """Return such a callable as a method of a class."""
         miss = self.on_miss(form, name, overloads, 1)
         return self.runtime.Method(name, miss, options.pop("doc", None), **options)
 
     def on_miss(
         self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
     ) -> Callable[..., Any]:
-        """What the runtime's ``Function`` calls where it has no compiled call for the types of the arguments."""
+        """Return the function that the runtime's ``Function`` calls if it has no compiled call for these arguments."""
 
         def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             prepared = self.prepare(name, overloads, args, kwargs, own)
@@ -138,9 +129,7 @@ class Engine:
             if (deferred := defer(self, form, name, args, function)) is not None:
                 return deferred
             types, given = self.describe(name, args)
-            call = Expression(form, given, name)
-            compile_ahead(self, call, args, function)
-            (compiled,) = self.compile([call])
+            (compiled,) = self.compile([Expression(form, given, name)])
             function.add(types, compiled)
             return function(*args)
 
@@ -149,12 +138,12 @@ class Engine:
     def on_templated_miss(
         self, form_with: Callable[[str], str], name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
     ) -> Callable[..., Any]:
-        """The same for what may be a template: calls may have ``template_args=``, and ``take_ownership=``.
+        """Return the same for a possible template, whose calls may have ``template_args=`` and ``take_ownership=``.
 
         Parameters
         ----------
         form_with : callable
-            The expression with template arguments, or without: ``<int, 3>``, or an empty text.
+            Returns the expression for the text of template arguments: ``<int, 3>``, or an empty text for none.
         """
         plain = self.on_miss(form_with(""), name, overloads, own)
         special: dict[tuple[str, bool], Any] = {}
@@ -179,12 +168,12 @@ class Engine:
         kwargs: dict[str, Any],
         own: int = 0,
     ) -> tuple[Any, ...]:
-        """Arguments that C++ has types for; the same tuple where nothing had to be done.
+        """Convert arguments to values that C++ has types for. Return the same tuple if nothing has to be converted.
 
         Parameters
         ----------
         own : int
-            How many arguments stand before the parameters of the overloads: a method's object.
+            How many arguments come before the overloads' parameters: 1 for a method, because of its object.
         """
         if kwargs:
             args = (*args[:own], *in_order(name, overloads, args[own:], kwargs, self.constant))
@@ -194,7 +183,7 @@ class Engine:
     def _adapted(self, value: Any) -> Any:
         convert = next((self._converters[of] for of in type(value).__mro__ if of in self._converters), None)
         if convert is None or self._is_converting.get():
-            return value  # what a converter itself passes to a constructor stays
+            return value  # calls that a converter makes are not converted themselves
         token = self._is_converting.set(True)
         try:
             converted = convert(value)
@@ -203,14 +192,14 @@ class Engine:
         return value if converted is NotImplemented else converted
 
     def constant(self, expression: str, make: Callable[[], Any] | None = None) -> Any:
-        """An argument that C++ makes where a call needs it.
+        """Return an argument that C++ makes when a call needs it.
 
         Parameters
         ----------
         expression : str
-            In C++: ``thrust::plus<int>()``.
+            The C++ expression: ``thrust::plus<int>()``.
         make : callable
-            Makes a bound object of it, where Python wants to look at one.
+            Makes a bound object of it if Python needs one.
         """
         made = self.runtime.constant(self._constant_class, self.types, expression)
         made._make = make
@@ -240,7 +229,7 @@ class Engine:
         )
 
     def call(self, compiled: Any, *args: Any) -> Any:
-        """Make a compiled call, once."""
+        """Make a compiled call once."""
         function = self.runtime.Function("once", None)
         function.add(tuple(one[0] for one in self.types.describe(args)), compiled)
         return function(*args)
@@ -248,20 +237,11 @@ class Engine:
     def compile(
         self, calls: Sequence[Expression], of: ClassOf | None = None, also: Sequence[Expression] = ()
     ) -> list[Any]:
-        """The compiled calls; None for an optional one that C++ does not have. See ``CompiledCalls.get``."""
-        check_not_rehearsed()
+        """Return compiled calls, with None for an optional one that does not compile; see ``CompiledCalls.get``."""
         of = of or self._class_of(calls[0])
-        found = self._calls.get(self.types, calls, of, lambda: [*also, *filter(None, self._hooks), *self._next(calls)])
+        found = self._calls.get(self.types, calls, of, lambda: [*also, *filter(None, self._hooks)])
         self._start_once()
         return found
-
-    def _next(self, calls: Sequence[Expression]) -> list[Expression]:
-        """What the caller names besides, of the same object."""
-        if self._class_of(calls[0]) is None:
-            return []
-        own = calls[0].given[0]
-        members = self.declarations.members(own.type)
-        return [call for call in methods_named(names_in_caller(), own, members) if call not in calls]
 
     @staticmethod
     def _class_of(call: Expression) -> ClassOf | None:
@@ -272,35 +252,32 @@ class Engine:
         """Whether a call can be made without compiling."""
         return self._calls.is_kept(self.types, call, of or self._class_of(call))
 
-    def result_of(self, call: Expression, of: ClassOf | None = None) -> Given | None:
-        """How the result of a call is given to others; None where the call is not compiled."""
-        return self._calls.result_of(self.types, call, of or self._class_of(call))
-
     def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None:
         """Compile calls that take each other's results; see ``CompiledCalls.compile_batch``."""
         hooks = tuple(filter(None, self._hooks))
-        unit = self._calls.compile_batch(self.types, calls, classes, hooks, names_in_caller())
+        unit = self._calls.compile_batch(self.types, calls, classes, hooks)
         self._start_once()
         return unit
 
     def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
-        """The numbers of the arguments' types, and the types.
+        """Return the numbers of the arguments' types, and the types.
 
         Raises
         ------
         ArgumentError
-            If C++ has no type for one.
+            If C++ has no type for an argument.
         """
         described = self.types.describe(args)
         for position, one in enumerate(described):
             if one is None:
                 kind = type(args[position]).__name__
-                hint = "; write it in C++, in source=, and pass that" if callable(args[position]) else ""
+                hint = "; write the function in C++ (source=) and pass that" if callable(args[position]) else ""
                 raise ArgumentError(
-                    f"{name}: argument {position + 1} is a {kind}, for which C++ has no type here{hint}"
+                    f"{name}: argument {position + 1} has the type {kind}, which cannot be passed to C++{hint}"
                 )
             if one[1] == "foreign":
-                raise ArgumentError(f"{name}: argument {position + 1} is a {one[2]} of another library of bindings")
+                problem = f"argument {position + 1} is a {one[2]} of another bound library"
+                raise ArgumentError(f"{name}: {problem}; make it with this one")
         return tuple(one[0] for one in described), tuple(Given(one[1], one[2]) for one in described)
 
     def is_array(self, value: Any) -> bool:
@@ -310,10 +287,10 @@ class Engine:
     # ---- hooks
 
     def _start_once(self) -> None:
-        """Call the first hook, before the first call is made. The hooks have been compiled with that call."""
+        """Call the start hook before the first call is made. Both hooks have been compiled with that call."""
         if self._has_started:
             return
-        with self._starting:  # other threads wait until it has been called
+        with self._starting:  # other threads wait until the hook has returned
             if not self._has_started:
                 self._start()
                 self._has_started = True

@@ -1,4 +1,4 @@
-"""C++ expressions on the arguments of a call, and the file in which they are compiled."""
+"""The C++ expressions of calls, and the source files in which they are compiled."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Given:
-    """The type of an argument.
+    """The type of an argument, and how it is passed.
 
     Parameters
     ----------
     how : str
-        ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"``, ``"const array"``;
-        ``"text"``, and ``"as characters"`` for a function that takes no ``std::string``; ``"constant"`` for what C++
-        makes where it needs it; ``"deferred"`` and ``"deferred pointer"`` for the result of another call of the unit;
-        empty for a number.
+        ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"`` or ``"const array"``;
+        ``"text"`` for a str, or ``"as characters"`` if the function takes no ``std::string``; ``"constant"`` for an
+        expression that the call evaluates; ``"deferred"`` or ``"deferred pointer"`` for the result of another call of
+        the unit. Empty for a number.
     type : str
-        In C++. Of an array, that of its elements; of a constant, its expression; of a result, the other call's
-        number.
+        The C++ type. For an array, the type of its elements; for a constant, its expression; for a deferred result, the
+        number of the other call.
     """
 
     how: str
@@ -29,7 +29,7 @@ class Given:
 
     @property
     def declared(self) -> str:
-        """The type of the parameter that takes it."""
+        """The type of the parameter that takes the argument."""
         result = f"tkjit::bind::ResultOf<decltype(&tkjit_call_{self.type})>::type"
         if self.how.startswith("deferred"):
             return result if self.how == "deferred" else f"std::remove_reference_t<{result}>*"
@@ -43,7 +43,7 @@ class Given:
         return forms.get(self.how, "{}&&").format(self.type)
 
     def text(self, name: str) -> str:
-        """The argument in an expression."""
+        """Return the C++ text of the argument in an expression."""
         if self.how == "deferred pointer":
             return name
         if self.how == "deferred":
@@ -70,20 +70,22 @@ class Given:
 
 @dataclass(frozen=True)
 class Expression:
-    """A call that a compiler can make.
+    """A call that can be compiled.
 
     Parameters
     ----------
     form : str
-        C++ with ``{0}``, ``{1}`` for the arguments, and ``{a0}`` for the parameter itself; ``{*}`` stands for all
+        C++ with ``{0}``, ``{1}`` for the arguments, and ``{a0}`` for the parameter itself. ``{*}`` stands for all
         arguments, and ``{1*}`` for all but the first.
     given : tuple of Given
+        The types of the arguments.
     name : str
-        What a person calls it: ``thrust::sort``.
+        The name of the call for users: ``thrust::sort``.
     is_optional : bool
-        Whether it may turn out not to compile.
+        Whether the call may turn out not to compile.
     makes : str
-        The type of its result: as a text where others are compiled with it that take such a result, and in a record.
+        The type of the result, if it is needed: in a record, or as a text for other calls of the unit that take such a
+        result.
     """
 
     form: str
@@ -104,16 +106,16 @@ class Expression:
 
     @property
     def is_of_member(self) -> bool:
-        """Whether it asks for a member of its first argument: it is no call of a function."""
+        """Whether the call is about its first argument, like a member or an operator, and not a call of a function."""
         return bool(self.given) and "{0}" in self.form
 
     def with_characters(self) -> Expression:
-        """The same with each str as a ``const char*``."""
+        """Return the same call with each str as a ``const char*``."""
         given = tuple(replace(one, how="as characters") if one.how == "text" else one for one in self.given)
         return replace(self, given=given)
 
     def with_types(self, names: Mapping[str, str]) -> Expression:
-        """The same with the full names of types that were given by a text."""
+        """Return the same call with the full names of types in place of texts."""
         given = tuple(replace(one, type=names.get(one.type, one.type)) for one in self.given)
         return replace(self, given=given, is_optional=False)
 
@@ -121,17 +123,54 @@ class Expression:
         return f"{self.name}({', '.join(map(str, self.given))})"
 
 
-# what a unit includes, by what its calls mention
+# the expressions behind Python's syntax and protocols
+SIZE = "static_cast<std::size_t>({0}.size())"
+AT = "tkjit::bind::item({0}, {1})"
+SET_AT = "void({0}[tkjit::bind::at({0}, {1})] = {2})"
+DEREFERENCE = "tkjit::bind::dereferenced({0})"
+INCREMENT = "void(++{0})"
+ADDRESS_OF_ELEMENTS = "tkjit::bind::address_of_elements({0})"
+POINTER_TO_ELEMENTS = "tkjit::bind::pointer_to_elements({0})"
+RANK = "int(std::decay_t<decltype({0})>::rank)"
+EXTENT = "{0}.extent({1})"
+STRIDE = "{0}.stride({1})"
+COPY = "tkjit::bind::Boxed<std::decay_t<decltype({0})>>{new std::decay_t<decltype({0})>({0})}"
+PRINTED = "tkjit::bind::printed({0})"
+UNEQUAL = "static_cast<bool>({0} != {1})"
+
+
+def constructor(type_text: str, *, is_aggregate: bool = False) -> str:
+    arguments = "{{*}}" if is_aggregate else "({*})"
+    return f"tkjit::bind::Boxed<{type_text}>{{new {type_text}{arguments}}}"
+
+
+def from_buffer(type_text: str) -> str:
+    return f"tkjit::bind::from_array<{type_text}>({{a0}})"
+
+
+def method(name: str) -> str:
+    return f"{{0}}.{name}({{1*}})"
+
+
+def data_member(name: str) -> str:
+    return f"tkjit::bind::value(({{0}}.{name}))"
+
+
+def binary(sign: str) -> str:
+    return f"{{0}} {sign} {{1}}"
+
+
+# a unit includes a header if one of its calls contains the text
 _HEADERS = {"tkjit/bind_print.h": "tkjit::bind::printed(", "tkjit/bind_complex.h": "std::complex<"}
 
 
 def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] = MappingProxyType({})) -> str:
-    """A file of calls, each with an entry in the order of the calls.
+    """Render a source file of calls, with an entry for each call in the same order.
 
     Parameters
     ----------
     origins : mapping of str to Expression
-        Calls whose results have a type that C++ may not name, by the type. It is spelled as the type of such a call.
+        For each type that C++ may not name, a call that returns it. The type is spelled as that call's result.
     """
     texts = [text for call in calls for text in (call.form, *(one.declared for one in call.given))]
     headers = [name for name, sign in _HEADERS.items() if any(sign in text for text in texts)]
@@ -152,7 +191,7 @@ def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] =
         f"    tkjit::bind::abi_version, {len(calls)}, tkjit_entries}};",
     ]
     body = "\n".join(lines)
-    # the types of closures have the names of these functions, and one of another unit is another type
+    # A closure's type contains the name of its function, so a digest keeps the closures of two units apart.
     digest = hashlib.sha256(body.encode()).hexdigest()[:12]
     for name in ("tkjit_call_", "tkjit_origin_"):
         body = body.replace(name, f"{name}{digest}_")
@@ -160,7 +199,7 @@ def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] =
 
 
 def _hidden(calls: Iterable[Expression], origins: Mapping[str, Expression]) -> list[str]:
-    """The types of arguments that have an origin, each behind those of its origin."""
+    """Return the types of arguments that have an origin, each after the types that its origin takes."""
     found: dict[str, None] = {}
     for call in calls:
         for one in call.given:
@@ -187,7 +226,7 @@ def _render_origin(number: int, call: Expression) -> Iterable[str]:
 
 def _render_call(number: int, call: Expression) -> Iterable[str]:
     parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.given))
-    # without its name, which is not a part of what is compiled
+    # the comment leaves out the call's name, because the text is part of the recipe
     yield f"// {call.form} with ({', '.join(map(str, call.given))})"
     if not call.is_optional or not call.given:
         yield f"static decltype(auto) tkjit_call_{number}({parameters}) {{ return {call.text}; }}"

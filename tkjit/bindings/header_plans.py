@@ -1,4 +1,4 @@
-"""What is compiled and kept of a set of headers: a precompiled header, its libraries, and what it declares."""
+"""The cache entries of a set of headers: its precompiled header, libraries, declarations and members of classes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tkjit.system.fork_safe import cached_property
 
 HEADERS = "headers.h"
 PRECOMPILED, DECLARATIONS, MEMBERS, LIBRARIES = "precompiled", "declarations", "members", "libraries"
-# <cmath>'s Bessel functions and the like, 20 ms in each unit: g++ instantiates anew what inline functions use. A set of
-# headers that uses them does not compile so, and gets them.
+# Leaves out the special functions of <cmath> (Bessel functions and the like). They cost 20 ms in each unit, because g++
+# instantiates again what inline functions use. Headers that do not compile without them are compiled with them.
 _WITHOUT_SPECIAL_FUNCTIONS = "#define _GLIBCXX_BITS_SPECFUN_H 1\n"
 
 
 class HeaderSetPlan(Plan):
-    """A plan of one set of headers."""
+    """The common part of all plans of a set of headers."""
 
     arch: str
 
@@ -41,7 +41,7 @@ class HeaderSetPlan(Plan):
 
     @property
     def warmup(self) -> str:
-        return "python -m tkjit warmup --record FILE -- your program, and --from-file FILE"
+        return "python -m tkjit warmup --record FILE -- PROGRAM, then python -m tkjit warmup --from-file FILE"
 
     def inputs(self) -> Iterable[str]:
         files = [__file__, header_set.__file__, environment.__file__]
@@ -70,7 +70,7 @@ class HeaderSetPlan(Plan):
 
 
 class PrecompiledHeaderPlan(HeaderSetPlan):
-    """The headers, as the compiler reads them at once."""
+    """The precompiled header."""
 
     arch = PRECOMPILED
 
@@ -101,7 +101,7 @@ class PrecompiledHeaderPlan(HeaderSetPlan):
             line = self._command(self._flags, source, output, depfile)
             if self._target.is_cpu:
                 return [[*line, "-x", "c++-header"]]
-            # nvcc precompiles nothing: it says which files there are, and whether they compile
+            # nvcc cannot precompile a header, so it only lists the included files and preprocesses them
             listing = ["-M" if word == "-MD" else word for word in line[: line.index("-o")]]
             return [listing, [*(word for word in line if word not in ("-MD", "-MF", str(depfile))), "-E"]]
 
@@ -112,12 +112,12 @@ class PrecompiledHeaderPlan(HeaderSetPlan):
             if not lean:
                 raise
             product = compiler.compile_binary(replace(unit, text=self.recipe.text), staging, name, commands)
-            shutil.rmtree(error.log_path.parent, ignore_errors=True)  # of the attempt
+            shutil.rmtree(error.log_path.parent, ignore_errors=True)  # only the first attempt has failed
             return product
 
 
 class LibrariesPlan(HeaderSetPlan):
-    """The libraries as one shared object, so that what is static in them is there once for all compiled calls."""
+    """The libraries as one shared object, so that all compiled calls share their static variables."""
 
     arch = LIBRARIES
 
@@ -141,7 +141,7 @@ class LibrariesPlan(HeaderSetPlan):
         )
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            # compiled calls find it by this name, wherever the cache lies
+            # compiled calls find it by this name, wherever the cache is
             options = ["-shared", f"-Wl,-t,-soname,{self.soname}"]
             files = ["-MD", "-MF", str(depfile), str(source), "-o", str(output)]
             return [[str(self._env.toolchain.cxx.path), "-fPIC", *options, *files, *self._headers.link_flags]]
@@ -153,17 +153,17 @@ class LibrariesPlan(HeaderSetPlan):
         return f"tkjit-{self._headers.name}-{self.recipe.build_key[:16]}.so"
 
     def load(self, module: str, path: Path) -> Path:
-        ctypes.CDLL(str(path))  # and never closed
+        ctypes.CDLL(str(path))  # never closed, because compiled calls need it
         return path
 
 
 class DeclarationsPlan(HeaderSetPlan):
-    """The names that the headers declare. Its key stands for the headers' contents.
+    """The names that the headers declare. The keys of this entry serve as a digest of the headers' contents.
 
     Parameters
     ----------
     precompiled : callable
-        Returns the entry of the same headers' precompiled one, whose compiler has listed every file.
+        Returns the entry of the precompiled header, which lists every file that the compiler has read.
     """
 
     arch = DECLARATIONS
@@ -206,12 +206,12 @@ class DeclarationsPlan(HeaderSetPlan):
 
 
 class MembersPlan(HeaderSetPlan):
-    """The names that an object's class has, those of its bases too, as an editor completes them.
+    """The names of a class's members, with those of its bases, as an editor would complete them.
 
     Parameters
     ----------
     digest : str
-        What stands for the headers' contents.
+        The digest of the headers' contents.
     """
 
     arch = MEMBERS
@@ -241,5 +241,5 @@ class MembersPlan(HeaderSetPlan):
         toolkit = [] if self._target.is_cpu else [self._env.toolchain.cuda_root / "include"]
         found = read_declarations.read_members(self._headers, self._type_text, toolkit)
         files.write(staging / f"{MEMBERS}.json", json.dumps(found, separators=(",", ":")))
-        readers = (Path(read_declarations.__file__), Path(clang.__file__))  # the headers are in the digest
+        readers = (Path(read_declarations.__file__), Path(clang.__file__))  # the digest covers the headers
         return Product(f"{MEMBERS}.json", readers, {"what": self.what})

@@ -1,4 +1,4 @@
-"""A set of headers, and the compiler options under which it is bound."""
+"""A set of headers with the compiler options for binding it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from tkjit.system.install import pip_install
 BACKENDS = ("cpp", "omp", "cuda")
 STANDARDS = ("c++14", "c++17", "c++20")
 _SUFFIXES = (".h", ".hh", ".hpp", ".hxx", ".cuh")
-# Thrust's algorithms run where this says; other libraries do not ask
+# selects where Thrust's algorithms run; other libraries ignore it
 _THRUST = {"cpp": "CPP", "omp": "OMP", "cuda": "CUDA"}
 _CCCL = ("thrust/", "cub/", "cuda/std/")
 
 
 @dataclass(frozen=True)
 class HeaderSet:
-    """What a library of bindings is made from.
+    """Everything that determines a bound library.
 
     Parameters
     ----------
     headers : tuple of str
-        As an ``#include`` names them, or absolute.
+        Names as in an ``#include``, or absolute paths.
     namespaces : tuple of str
-        Of these, the names are bound. With none, those that the headers themselves declare.
+        The namespaces to bind. If empty, the names that the headers themselves declare are bound.
     backend : str
         ``"cpp"``: the C++ compiler; ``"omp"``: the same with OpenMP; ``"cuda"``: nvcc.
     libraries : tuple of str
-        That compiled calls are linked with: ``kokkoscore``, or a file.
+        The libraries that compiled calls are linked with: names such as ``kokkoscore``, or files.
     source : str
-        C++ text behind the headers, with the functions and classes of the user's own.
+        C++ code that follows the headers, with the user's own functions and classes.
     arch : str
-        The GPU's, for ``backend="cuda"``.
+        The GPU architecture for ``backend="cuda"``.
     found_dirs : tuple of Path
-        Directories that are not given but found on this machine: Thrust's.
+        Include directories that tkjit found on this machine: Thrust's.
     """
 
     headers: tuple[str, ...]
@@ -55,7 +55,7 @@ class HeaderSet:
 
     @property
     def search_path(self) -> tuple[Path, ...]:
-        """The directories of the headers."""
+        """The include directories."""
         return (*self.include_dirs, *self.found_dirs)
 
     @property
@@ -66,14 +66,14 @@ class HeaderSet:
 
     @property
     def text(self) -> str:
-        """The headers as one, before every compiled call."""
+        """The text that precedes every compiled call: it includes all headers."""
         includes = [f'#include "{name}"' if Path(name).is_absolute() else f"#include <{name}>" for name in self.headers]
         own = ["", '#line 1 "source"', self.source] if self.source else []
         return "\n".join([*includes, "#include <tkjit/bind.h>", *own, ""])
 
     @property
     def preprocessor(self) -> tuple[str, ...]:
-        """The flags by which the headers are read, libclang's too."""
+        """The flags for reading the headers, by the compiler and by libclang."""
         defines = {"THRUST_DEVICE_SYSTEM": f"THRUST_DEVICE_SYSTEM_{_THRUST[self.backend]}", **dict(self.defines)}
         given, _ = common_flags(self.flags)
         openmp = ["-fopenmp"] if self.backend == "omp" else []
@@ -86,7 +86,7 @@ class HeaderSet:
 
     @property
     def compile_flags(self) -> Flags:
-        """The flags of a compiled call."""
+        """The flags for compiling calls."""
         given, linker = common_flags(self.flags)
         own = [flag for flag in self.flags if flag not in (*given, *linker)]
         paths = tuple(f"-I{directory}" for directory in [INCLUDE, *self.search_path])
@@ -97,20 +97,21 @@ class HeaderSet:
                 (*self.preprocessor, "-O2", "-Xcompiler=-fPIC,-fno-semantic-interposition", gencode, *extended, *own),
                 paths,
             )
-        # the symbols of templates stay visible: what is static in one is the same in all compiled calls;
-        # the places within macros are a quarter of a precompiled header
+        # There is no -fvisibility=hidden, because all compiled calls have to share the static variables of templates.
+        # Locations within macros are a quarter of a precompiled header, so they are not tracked.
         quiet = ("-Wno-deprecated-declarations", "-ftrack-macro-expansion=0")
-        # or a loop's speed would depend on what else is in its unit: a sum of 1,000,000 numbers takes 1.17 of its time
-        # where the loop lies badly
+        # Without alignment, a loop's speed would depend on the other calls of its unit: a sum of 1,000,000 numbers
+        # takes 1.17 times as long if the loop is badly placed.
         aligned = ("-falign-functions=32", "-falign-loops=32")
-        # or each call of a visible function goes through a table: a tenth of an incomplete factorisation's time
+        # With interposition, calls of visible functions go through the PLT, which takes a tenth of the time of an
+        # incomplete factorisation.
         direct = ("-fPIC", "-fno-semantic-interposition")
         common = ("-O2", "-g0", *direct, *aligned, *quiet, *own)
         return Flags((*self.preprocessor, *common), paths)
 
     @property
     def link_flags(self) -> tuple[str, ...]:
-        """The flags by which the libraries are linked, all of each: a call that is compiled later may need any part."""
+        """The flags for linking the libraries. Each is linked as a whole, because later calls may need any of it."""
         _, linker = common_flags(self.flags)
         if not self.libraries and not linker:
             return ()
@@ -118,7 +119,7 @@ class HeaderSet:
         own = [flag for flag in linker if flag.startswith("-L")]
         more = [flag for flag in linker if flag not in own]
         places = [flag[2:] for flag in own if flag != "-L"] + [str(Path(name).parent) for name in names if "/" in name]
-        # where they are found again when they are loaded
+        # lets the dynamic loader find them
         own += [f"-Wl,-rpath,{place}" for place in dict.fromkeys(places)]
         return (
             (*own, "-Wl,--no-as-needed,--whole-archive", *names, "-Wl,--no-whole-archive", *more)
@@ -140,17 +141,17 @@ def make_header_set(
     source: str = "",
     arch: str = "",
 ) -> HeaderSet:
-    """A header set from what a user gives.
+    """Check a user's options and make a header set from them.
 
     Raises
     ------
     ArgumentError
-        If something is none of what is possible.
+        If an option has an invalid value.
     ToolchainError
-        If a directory is not there.
+        If a directory is missing or has no headers, or if Thrust or a GPU is needed and not found.
     """
     if not headers and not source:
-        raise ArgumentError("bind: name a header, a directory of headers, or give source=")
+        raise ArgumentError("bind: name a header, a directory of headers, or pass source=")
     if backend not in BACKENDS:
         raise ArgumentError(f"bind: backend={backend!r}; expected one of {', '.join(map(repr, BACKENDS))}")
     if std not in STANDARDS:
@@ -177,22 +178,22 @@ def make_header_set(
 
 
 def _arch(backend: str, arch: str) -> str:
-    """The architecture that nvcc compiles for: the given one, or the first GPU's."""
+    """Return the architecture that nvcc compiles for: the given one, or the first GPU's."""
     if backend != "cuda":
         if arch:
-            raise ArgumentError(f"bind: arch={arch!r} is a GPU's, and backend={backend!r} uses none")
+            raise ArgumentError(f"bind: arch={arch!r} is for GPUs, but backend={backend!r} uses none; leave arch out")
         return ""
     if arch:
         return gpu_target(arch).arch
     import torch
 
     if not torch.cuda.is_available():
-        raise ToolchainError("bind: backend='cuda': no GPU is visible; give its architecture: arch='90a'")
+        raise ToolchainError("bind: backend='cuda', but no GPU is visible; pass its architecture, such as arch='90a'")
     return arch_of_capability(*torch.cuda.get_device_capability())
 
 
 def _headers_in(given: str | Path) -> list[str]:
-    """A header, or those of a directory."""
+    """Return the given header, or the headers of a directory."""
     path = Path(given)
     if path.is_dir():
         found = sorted(str(each.absolute()) for each in path.iterdir() if each.suffix in _SUFFIXES)
@@ -203,7 +204,10 @@ def _headers_in(given: str | Path) -> list[str]:
 
 
 def _cccl(names: list[str], directories: list[Path]) -> list[Path]:
-    """Where Thrust, CUB and libcu++ lie: in a CUDA toolkit, or in a package from PyPI."""
+    """Find the directory of Thrust, CUB and libcu++, in a CUDA toolkit or a PyPI package.
+
+    The list is empty if one of the user's directories has them.
+    """
     first = next(name for name in names if name.startswith(_CCCL))
     if any((directory / first).is_file() for directory in directories):
         return []
@@ -212,6 +216,6 @@ def _cccl(names: list[str], directories: list[Path]) -> list[Path]:
     found = find_nvidia_header_directory("cccl")
     if found is None:
         raise ToolchainError(
-            f"bind: {first} is not found; install it: {pip_install('nvidia-cuda-cccl')}, or give include_dirs="
+            f"bind: {first} was not found; install it: {pip_install('nvidia-cuda-cccl')}, or pass include_dirs="
         )
     return [Path(found)]

@@ -1,4 +1,4 @@
-"""What a user of bound headers holds: namespaces, functions, templates and types."""
+"""The objects that users of bound headers work with: namespaces, functions, templates and types."""
 
 from __future__ import annotations
 
@@ -8,26 +8,24 @@ from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tkjit.bindings.batch import compile_ahead
 from tkjit.bindings.classes import make_class
 from tkjit.bindings.compiled_calls import ClassOf
+from tkjit.bindings.cpp_types import template_arguments
 from tkjit.bindings.declarations import Declared
+from tkjit.bindings.deferred import Deferred, defer
 from tkjit.bindings.engine import Engine
-from tkjit.bindings.enumerations import Enumeration
-from tkjit.bindings.expressions import Expression
-from tkjit.bindings.forms import constructor, from_buffer
+from tkjit.bindings.expressions import Expression, constructor, from_buffer
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.placeholders import Deferred, defer
-from tkjit.bindings.spelling import template_arguments
+from tkjit.bindings.numbers import Enumeration
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
 from tkjit.system.fork_safe import cached_property
 
-_NO_ELEMENTS = (str, list, tuple)  # of arrays
+_NOT_ARRAY_ELEMENTS = (str, list, tuple)
 
 
 class Namespace:
-    """The names of a C++ namespace, or of several."""
+    """The names of one or more C++ namespaces."""
 
     def __init__(self, library: Library, paths: tuple[str, ...]) -> None:
         self._library = library
@@ -43,7 +41,7 @@ class Namespace:
         return found
 
     def __getitem__(self, name: str) -> Any:
-        """The name that C++ has, also where Python has one: ``library["adapt"]``."""
+        """Return a C++ name, even if a Python method hides it: ``library["adapt"]``."""
         found = self._find(name)
         return found.read() if isinstance(found, Variable) else found
 
@@ -53,7 +51,7 @@ class Namespace:
             return
         found = self._find(name)
         if not isinstance(found, Variable):
-            raise AttributeError(f"{name} in {self} is no variable")
+            raise AttributeError(f"{name} in {self} is not a variable; only variables can be set")
         found.write(value)
 
     def _find(self, name: str) -> Any:
@@ -70,7 +68,7 @@ class Namespace:
         if whole:
             return Namespace(self._library, whole)
         near = difflib.get_close_matches(name, dir(self), 3)
-        hint = f"; is it {' or '.join(near)}?" if near else ""
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise AttributeError(f"no {name} in {self}{hint}")
 
     def __dir__(self) -> list[str]:
@@ -82,14 +80,14 @@ class Namespace:
 
 
 class Library(Namespace):
-    """Bound headers. See ``tkjit.bind``."""
+    """Bound headers; see ``tkjit.bind``."""
 
     def __init__(self, headers: HeaderSet, settings: Settings, start: str = "", stop: str = "") -> None:
         self._engine: Engine = Engine(headers, settings, lambda *facts: make_class(self._engine, *facts), start, stop)
         super().__init__(self, headers.namespaces or ("",))
 
     def cpp(self, text: str) -> BoundType:
-        """The type that C++ text names, also a number's: ``cpp("int")(3)`` can be passed as ``int&``."""
+        """Return a type by its name in C++. It may be a number's: ``cpp("int")(3)`` can be passed as ``int&``."""
         return BoundType(self, text)
 
     def adapt(
@@ -99,25 +97,26 @@ class Library(Namespace):
         to_python: Callable[[Any], Any] | None = None,
         from_python: Mapping[type, Callable[[Any], Any]] | None = None,
     ) -> None:
-        """Have results of a C++ type become something else, and values of Python's become arguments of it.
+        """Convert results of a C++ type to Python values, or Python values to arguments.
 
         Parameters
         ----------
         cpp : str, BoundType or Template
-            The type, or the template of all its types: ``"Kokkos::View"``.
+            The type, or a template for all its types: ``"Kokkos::View"``.
         to_python : callable
-            Gets a result, as an object of the type, and returns what Python sees. A constructor returns the object.
+            Takes a result, as an object of the type, and returns the Python value. Constructors still return objects.
         from_python : mapping of type to callable
-            Returns the argument for a value of a class; NotImplemented leaves the value as it is.
+            For each Python class, a function that converts a value of the class to an argument. If it returns
+            NotImplemented, the value is passed as it is.
 
         Raises
         ------
         ArgumentError
-            If objects of the type have been made before.
+            If an object of the type has already been made.
 
         Examples
         --------
-        Of a library ``kk`` of Kokkos, views as arrays of NumPy's, which share the memory and its layout::
+        For a Kokkos library ``kk``, return views as NumPy arrays that share their memory and layout::
 
             kk.adapt(kk.View, to_python=numpy.asarray)
         """
@@ -125,7 +124,7 @@ class Library(Namespace):
         self._engine.adapt(name, to_python, dict(from_python or {}))
 
     def _wrap(self, declared: Declared) -> Any:
-        """A declared name as Python sees it."""
+        """Wrap a declared name for Python."""
         if declared.kind == "function":
             return BoundFunction.make(self, declared)
         if declared.kind == "class template":
@@ -137,26 +136,26 @@ class Library(Namespace):
         return self._variable(declared.text)
 
     def _variable(self, text: str) -> Variable:
-        """A variable of a namespace or a class."""
+        """Wrap a variable of a namespace or a class."""
         name = text.removeprefix("::")
         read = self._engine.function(f"tkjit::bind::value(({text}))", name)
         return Variable(read, self._engine.function(f"void({text} = {{0}})", f"{name} ="))
 
 
 def engine_of(library: Library) -> Engine:
-    """What compiles a library's calls; no attribute, of which each may be a name of C++."""
+    """Return a library's engine. It is not a public attribute, because any attribute may be a C++ name."""
     return library._engine
 
 
 class Variable(NamedTuple):
-    """A variable of a namespace or a class: each time it is asked for it is read."""
+    """A variable of a namespace or a class. Each access in Python reads it again."""
 
     read: Callable[[], Any]
     write: Callable[[Any], None]
 
 
 class BoundFunction:
-    """A C++ function with all its overloads, or a template of one. Its calls are the runtime's ``Function``'s."""
+    """A C++ function with all its overloads, or a function template. The runtime's ``Function`` makes its calls."""
 
     _library: Library
     _declared: Declared
@@ -174,7 +173,7 @@ class BoundFunction:
         return made
 
     def __tkjit_argument__(self) -> Any:
-        """The function as an argument of another: a pointer to it, or what calls the overload that fits."""
+        """Return the function as an argument: a pointer to it, or a closure that calls the overload that fits."""
         return self._library._engine.constant(self._address)
 
     @property
@@ -195,25 +194,25 @@ class BoundFunction:
 
 @cache
 def _function_class(runtime: ModuleType) -> type:
-    """The class of bound functions. What is called directly by the runtime is no method of Python's."""
+    """Return the class of bound functions. It inherits ``__call__`` from the runtime, so a call runs no Python code."""
     return type("BoundFunction", (runtime.Function, BoundFunction), {"__repr__": BoundFunction.__repr__})
 
 
 class Template:
-    """A class template: called with template arguments it is a type."""
+    """A class template. Calling it with template arguments returns a type."""
 
     def __init__(self, library: Library, declared: Declared) -> None:
         self._library = library
         self._declared = declared
         self._types: dict[str, BoundType] = {}
-        self._of_classes: dict[tuple[Any, ...], BoundType] = {}  # those whose arguments were classes
+        self._of_classes: dict[tuple[Any, ...], BoundType] = {}  # by arguments that are all Python classes
         self.__name__ = declared.name
         self.__doc__ = str(declared.facts.get("doc", "")) or None
 
     def __call__(self, *args: Any) -> BoundType:
         try:
             known = self._of_classes.get(args)
-        except TypeError:  # lists have no hash
+        except TypeError:  # a list is not hashable
             known = None
         return known if known is not None else self._instantiate(args)
 
@@ -234,7 +233,7 @@ class Template:
 
 
 class BoundType:
-    """A C++ type: called with the arguments of a constructor it is an object."""
+    """A C++ type. Calling it with the arguments of a constructor makes an object."""
 
     def __init__(self, library: Library, text: str, declared: Declared | None = None, arguments: Any = ()) -> None:
         self._library = library
@@ -249,7 +248,7 @@ class BoundType:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not args and not kwargs and self._holds_nothing:
             return self._library._engine.constant(f"{self.__cpp__}()", self._construct)
-        if len(args) == 1 and isinstance(args[0], list) and args[0] and isinstance(args[0][0], _NO_ELEMENTS):
+        if len(args) == 1 and isinstance(args[0], list) and args[0] and isinstance(args[0][0], _NOT_ARRAY_ELEMENTS):
             return self._from_elements(args[0])
         made = self._construct(*args, **kwargs)
         if self._class is None and not isinstance(made, Deferred):
@@ -257,7 +256,7 @@ class BoundType:
         return made
 
     def _from_elements(self, values: list[Any]) -> Any:
-        """A container of what no array holds."""
+        """Make a container of values that a NumPy array cannot hold."""
         made = self()
         for value in values:
             made.push_back(value)
@@ -275,13 +274,12 @@ class BoundType:
         if (deferred := defer(engine, form, self.__name__, args, function, of)) is not None:
             return deferred
         types, given = engine.describe(self.__name__, args)
-        compile_ahead(engine, Expression(form, given, self.__name__), args, function, of)
         try:
             (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
         except ArgumentError as error:
             if self._is_declared or from_array or not args:
                 raise
-            # C++ text, of which it is not known whether it is an aggregate
+            # the type was given as C++ text, so it may be an aggregate
             form = constructor(self.__cpp__, is_aggregate=True)
             try:
                 (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
@@ -301,7 +299,7 @@ class BoundType:
 
     @property
     def _constructors(self) -> list[dict[str, Any]]:
-        """The constructors that are declared; for an aggregate, its fields as parameters of one."""
+        """The declared constructors. An aggregate has one, whose parameters are its fields."""
         if self._is_aggregate:
             fields = [name for name, facts in self._own_members.items() if facts["kind"] == "field"]
             return [{"parameters": [[name, "", "{}"] for name in fields]}]
@@ -310,7 +308,7 @@ class BoundType:
 
     @cached_property
     def _is_aggregate(self) -> bool:
-        """Whether its fields are public and no constructor is declared."""
+        """Whether the type has fields, all of them public, and neither constructors nor bases."""
         kinds = [facts["kind"] for facts in self._own_members.values()]
         declared = self._library._engine.declarations.class_of(self.__name__)
         is_hidden = any(facts.get("access") for facts in self._own_members.values())
@@ -332,7 +330,7 @@ class BoundType:
             return
         found = self._static_member(name)
         if not isinstance(found, Variable):
-            raise AttributeError(f"{self.__name__}::{name} is no static field that can be set")
+            raise AttributeError(f"{self.__name__}::{name} is not a static field; only static fields can be set")
         found.write(value)
 
     def _static_member(self, name: str) -> Any:
@@ -352,7 +350,7 @@ class BoundType:
             return function
         if facts is not None and facts["kind"] == "static field":
             return self._library._variable(text)
-        # a member of a base, which no declaration shows: a constant, or else a function
+        # no declaration shows this member, so it belongs to a base: a constant if that compiles, or else a function
         try:
             (compiled,) = engine.compile([Expression(f"tkjit::bind::constant({text})", (), name)])
         except ArgumentError:
@@ -361,7 +359,7 @@ class BoundType:
 
     @cached_property
     def _holds_nothing(self) -> bool:
-        """Whether it is known to be a function object without a state."""
+        """Whether the type is known to be a stateless function object."""
         declared = self._library._engine.declarations.class_of(self.__name__)
         if declared is None or not declared.facts.get("holds_nothing"):
             return False

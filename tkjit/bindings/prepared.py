@@ -1,4 +1,4 @@
-"""A set of headers that has been read: its declarations, its precompiled header, its libraries loaded."""
+"""A prepared set of headers: its declarations, precompiled header, and loaded libraries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_PRECOMPILED_BYTES = 2 << 30  # about 20 sets of headers
 
 
 class PreparedHeaders:
-    """What compiled calls of a set of headers need. Each part is made when it is first asked for."""
+    """The parts of a set of headers that compiled calls need. Each part is made when it is first needed."""
 
     def __init__(self, headers: HeaderSet, loader: Loader) -> None:
         self.headers = headers
@@ -44,9 +44,9 @@ class PreparedHeaders:
             raise ToolchainError(f"bind: the headers do not compile: {error}") from None
 
     def members(self, type_text: str) -> list[str]:
-        """The names of the members of a class and its bases; none where they cannot be found.
+        """Return the names of the members of a class and its bases, or none if they cannot be found.
 
-        It takes a second or two, once: for completion, and for names that are near a wrong one.
+        The first time, this takes a second or two. It serves completion, and the suggestions in errors.
         """
         if type_text not in self._members:
             self._members[type_text] = []
@@ -57,7 +57,7 @@ class PreparedHeaders:
 
     @property
     def digest(self) -> str:
-        """What stands for the contents of the headers and libraries."""
+        """A digest of the contents of the headers and libraries."""
         return self._digest
 
     @cached_property
@@ -79,20 +79,21 @@ class PreparedHeaders:
 
     @property
     def libraries(self) -> Path | None:
-        """The shared object of the libraries. Where it has been removed meanwhile, it is linked again, for the linker.
+        """The shared object of the libraries.
 
-        The loaded one stays: compiled calls find it by its name.
+        If the file has been removed from the cache, it is linked again, because the linker needs it. The process keeps
+        the loaded one, which compiled calls find by its name.
         """
         if self._linked is None or self._linked.entry.shared_object.exists():
             return self._linked and self._linked.entry.shared_object
         return self._loader.find_or_build(LibrariesPlan(self.env, self.headers)).shared_object
 
     def precompiled(self) -> Entry:
-        """The entry of the precompiled header. All of them together stay below a limit."""
+        """Return the entry of the precompiled header. A new one may evict older ones, to limit their total size."""
         plan, cache = PrecompiledHeaderPlan(self.env, self.headers), self._loader.cache
         if (found := self._loader.find(plan)) is not None:
             return found
         built = self._loader.find_or_build(plan)
-        with suppress(OSError):  # the build itself has succeeded
+        with suppress(OSError):  # a failed eviction must not fail a build that has succeeded
             eviction.keep_newest(cache, PRECOMPILED, MOST_PRECOMPILED_BYTES)
         return built

@@ -1,8 +1,8 @@
-"""Reads what headers declare, with libclang.
+"""Reads the declarations of headers with libclang.
 
-The result is plain data: for each bound namespace its names. A name has a ``kind``, a ``doc`` and, by its kind,
-``overloads``, ``members``, ``bases`` or ``values``. What instances of templates inherit is not in it: libclang shows no
-members of an instance, so that the compiler is asked for those.
+The result is plain data: the names of each bound namespace. A name has a ``kind``, a ``doc`` and, depending on its
+kind, ``overloads``, ``members``, ``bases`` or ``values``. Members that an instance of a template inherits are missing,
+because libclang does not show them. The compiler is asked for those later.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _PARAMETERS = ("TEMPLATE_TYPE_PARAMETER", "TEMPLATE_NON_TYPE_PARAMETER", "TEMPLA
 
 
 def read_declarations(headers: HeaderSet, toolkit: Iterable[Path] = ()) -> Declared:
-    """The declarations of a set of headers, by namespace and name.
+    """Return the declarations of a set of headers, by namespace and name.
 
     Parameters
     ----------
     toolkit : iterable of Path
-        Where CUDA's own headers lie, which nvcc finds by itself.
+        The directories of CUDA's own headers, which nvcc finds by itself.
 
     Raises
     ------
     ToolchainError
-        If a header is not found or does not parse, with its file and line; or libclang is missing.
+        If libclang is missing, or a header is not found or does not parse. The error names the file and the line.
     """
     text, arguments = _to_parse(headers, toolkit)
     parsed = clang.parse_text(_NAME, text, arguments)
@@ -48,12 +48,12 @@ def read_declarations(headers: HeaderSet, toolkit: Iterable[Path] = ()) -> Decla
 
 
 def read_members(headers: HeaderSet, type_text: str, toolkit: Iterable[Path] = ()) -> list[str]:
-    """The names of the members that an object of a type has, those of its bases too.
+    """Return the names of the members of a type, including those of its bases.
 
     Raises
     ------
     ToolchainError
-        If libclang, or what it needs, is missing.
+        If libclang, or a file that it needs, is missing.
     """
     text, arguments = _to_parse(headers, toolkit)
     return clang.complete_member(_NAME, f"{text}\nvoid tkjit_members({type_text}& object) {{ object.", arguments)
@@ -66,7 +66,7 @@ def _to_parse(headers: HeaderSet, toolkit: Iterable[Path]) -> tuple[str, list[st
 
 
 def _check(errors: tuple[clang.Error, ...], found: Declared, headers: HeaderSet) -> None:
-    """Raise for an error that leaves nothing to bind: clang reports some of its own about g++'s headers."""
+    """Raise an error only if there is nothing to bind, because clang also finds errors in g++'s own headers."""
     missing = next((error for error in errors if "file not found" in error.text), None)
     wanted = [name for name in headers.namespaces if not found.get(name)]
     if (wanted or not any(found.values())) and errors:
@@ -180,7 +180,7 @@ class _Reader:
             member["doc"] = _comment(child)
 
     def _add_used(self, member: Declared, using: Any) -> None:
-        """What a class takes over from a base by name. Of a base that depends on a type, nothing is known here."""
+        """Add a base's member that a class takes over with ``using``. Bases that depend on a type are unknown here."""
         for target in clang.targets_of_using(using):
             if target.kind.name in ("CXX_METHOD", "FUNCTION_TEMPLATE"):
                 member["kind"] = "method"
@@ -197,28 +197,28 @@ def _join(scope: str, name: str) -> str:
     return f"{scope}::{name}" if scope else name
 
 
-def _holds_nothing(cursor: Any, most_bases: int = 4) -> bool:
-    """Whether a class has no fields and no virtual functions, and its bases have none; it is made without arguments."""
+def _holds_nothing(cursor: Any, max_depth: int = 4) -> bool:
+    """Whether a class and its bases have no state: no fields, constructors, destructors or virtual functions."""
     for child in cursor.get_children():
         kind = child.kind.name
         if kind in ("FIELD_DECL", "CONSTRUCTOR", "DESTRUCTOR") or (kind == "CXX_METHOD" and child.is_virtual_method()):
             return False
         if kind == "CXX_BASE_SPECIFIER":
             base = _base(child)
-            if base is None or most_bases == 0 or not _holds_nothing(base, most_bases - 1):
+            if base is None or max_depth == 0 or not _holds_nothing(base, max_depth - 1):
                 return False
     return True
 
 
 def _base(specifier: Any) -> Any:
-    """The class, or the class template, of a base."""
+    """Return the class, or the class template, of a base."""
     templates = [child.referenced for child in specifier.get_children() if child.kind.name == "TEMPLATE_REF"]
     cursor = templates[-1] if templates else specifier.type.get_declaration()
     return cursor.get_definition() or cursor if cursor is not None else None
 
 
 def _base_name(specifier: Any) -> str:
-    """The full name of a base, without template arguments."""
+    """Return the full name of a base, without template arguments."""
     return _full_name(_base(specifier))
 
 
@@ -264,14 +264,14 @@ def _overload(cursor: Any) -> Declared:
 
 
 def _default_of(parameter: Any) -> str:
-    """What stands behind the equals sign of a parameter; empty without one."""
+    """Return a parameter's default as C++ text: empty if there is none, and UNKNOWN_DEFAULT if a macro hides it."""
     if not any(child.kind.is_expression() for child in parameter.get_children()):
         return ""
     texts, was = [], ""
     named = {at.location.offset: at.referenced for at in parameter.walk_preorder() if at.kind.name in _REFERENCES}
     for token in parameter.get_tokens():
         meant = named.get(token.location.offset) if was != "::" else None
-        # where a call is compiled, names of the parameter's own scope are not known
+        # a call is compiled outside of the function's scope, so names need their full path
         is_elsewhere = meant is not None and meant.kind.name not in _PARAMETERS
         texts.append(_full_name(meant) if is_elsewhere else token.spelling)
         was = token.spelling
@@ -279,7 +279,7 @@ def _default_of(parameter: Any) -> str:
 
 
 def _comment(cursor: Any) -> str:
-    """The comment before a declaration, as plain text."""
+    """Return the comment before a declaration as plain text."""
     raw = cursor.raw_comment
     if not raw:
         return ""

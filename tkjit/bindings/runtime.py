@@ -1,4 +1,4 @@
-"""The module that owns all bound objects: one in a process, whatever the settings of later libraries are."""
+"""The module that owns all bound objects. A process has only one, whatever the settings of later libraries are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from tkjit.bindings.typed_numbers import NUMBERS
+from tkjit.bindings.cpp_types import NUMBERS
 from tkjit.cache import TEXT, Product, Recipe
 from tkjit.compile.flags import INCLUDE, RUNTIME
 from tkjit.compile.targets import cpu_target
@@ -25,7 +25,7 @@ _loaded: ModuleType | None = None
 
 
 def runtime() -> ModuleType:
-    """The module, loaded at the first call."""
+    """Return the module, which the first call loads."""
     global _loaded
     if _loaded is None:
         with _lock:
@@ -39,7 +39,7 @@ def runtime() -> ModuleType:
 
 
 class BindingsPlan(Plan):
-    """The module that owns the objects and makes the calls. It needs nothing of torch."""
+    """The module that owns the objects and makes the calls. It does not need torch."""
 
     what = "the module of bindings (once per environment)"
     warmup = "python -m tkjit warmup"

@@ -1,6 +1,7 @@
-// The module through which Python calls bound C++: compiled once per environment, when something is first bound.
+// The module through which Python calls bound C++. It is compiled once per environment, when something is first bound.
 //
-// It owns every object that Python holds, and knows each type by the name that C++ has for it in all shared objects.
+// It owns every bound object that Python holds. It identifies types by typeid's name, which is the same in all shared
+// objects.
 #include "bound_calls.h"
 
 #include <dlfcn.h>
@@ -16,7 +17,7 @@ T& as(PyObject* object) {
 
 // ---- objects -------------------------------------------------------------------------------------------------------
 
-/// Whether an object ends with the one reference to it, and nothing of a user's class runs then.
+/// Whether an object has only one reference, and ends without running code of a user's class.
 bool ends_quietly(PyObject* object) {
     return is_object(object) && Py_REFCNT(object) == 1 && !Py_TYPE(object)->tp_finalize && !as<Object>(object).weak_references;
 }
@@ -29,7 +30,7 @@ void free_object(PyObject* self) {
     PyObject* owner = std::exchange(object.owner, nullptr);
     cls->tp_free(self);
     Py_DECREF(cls);
-    // one by one, since a chain of owners may be longer than the stack is deep
+    // one by one, because recursion along a long chain of owners would overflow the stack
     while (owner && ends_quietly(owner)) {
         as<Object>(owner).follows_owner = false;
         PyObject* const next = std::exchange(as<Object>(owner).owner, nullptr);
@@ -60,7 +61,7 @@ void free_marked(PyObject* self) {
     cls->tp_free(self);
     Py_DECREF(cls);
 }
-/// A method of an object that is moved from: `move(x).release()` is `std::move(x).release()`.
+/// Looks up a method of an object that is moved from: `move(x).release()` is `std::move(x).release()`.
 PyObject* marked_attribute(PyObject* self, PyObject* name) {
     PyObject* const own = PyObject_GenericGetAttr(self, name);
     const auto& marked = as<Marked>(self);
@@ -73,15 +74,15 @@ PyObject* marked_attribute(PyObject* self, PyObject* name) {
 PyType_Slot marked_slots[] = {
     {Py_tp_getattro, reinterpret_cast<void*>(marked_attribute)},
     {Py_tp_dealloc, reinterpret_cast<void*>(free_marked)},
-    {Py_tp_doc, const_cast<char*>("An argument that is given as a pointer, as a C string, or to be moved from.")},
+    {Py_tp_doc, const_cast<char*>("An argument that is passed as a pointer, as a C string, or to be moved from.")},
     {},
 };
 PyType_Spec marked_spec{"tkjit.bindings.Marked", sizeof(Marked), 0,
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                         marked_slots};
 
-/// An object of a class that holds nothing: (subclass of Marked, library, the class's text); with a number as well, the
-/// value of an enumeration.
+/// Makes a constant: (subclass of Marked, library, C++ expression). For a value of an enumeration, the text is the
+/// enumeration's type, and the number of the value follows it.
 PyObject* make_constant(PyObject*, PyObject* args) {
     PyObject *cls = nullptr, *library = nullptr;
     const char* text = nullptr;
@@ -125,15 +126,9 @@ PyObject* result_name(PyObject* self, void*) {
     return PyUnicode_FromString(demangle(as<CompiledCall>(self).result->name.c_str()).c_str());
 }
 PyObject* result_form(PyObject* self, void*) { return PyLong_FromLong(long(as<CompiledCall>(self).entry.form)); }
-PyObject* result_is_const(PyObject* self, void*) { return PyBool_FromLong(as<CompiledCall>(self).entry.is_const); }
-PyObject* result_class(PyObject* self, void*) {
-    return Py_XNewRef(reinterpret_cast<PyObject*>(python_class(as<CompiledCall>(self).result)));
-}
 PyGetSetDef compiled_getters[] = {
     {"result_name", result_name, nullptr, "The C++ type of the result, without its reference.", nullptr},
-    {"result_form", result_form, nullptr, "How it comes back: bind.h's Form.", nullptr},
-    {"result_is_const", result_is_const, nullptr, "Whether it refers to something constant.", nullptr},
-    {"result_class", result_class, nullptr, "The class of such results.", nullptr},
+    {"result_form", result_form, nullptr, "How the result is returned: bind.h's Form.", nullptr},
     {},
 };
 PyType_Slot compiled_slots[] = {
@@ -167,7 +162,7 @@ PyObject* new_function(PyTypeObject* cls, PyObject* args, PyObject* kwargs) {
     function.invalidates = invalidates;
     function.owns_results = owns_results;
     function.is_constructor = constructor;
-    // before Python 3.12, a class of Python's does not inherit this
+    // before Python 3.12, a class that is defined in Python does not inherit this flag
     if (cls->tp_call == PyVectorcall_Call) cls->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
     return made;
 }
@@ -210,7 +205,6 @@ PyObject* add_row(PyObject* self, PyObject* args) {
     as<Function>(self).rows->push_back(std::move(row));
     Py_RETURN_NONE;
 }
-PyObject* count_rows(PyObject* self, void*) { return PyLong_FromSize_t(as<Function>(self).rows->size()); }
 PyObject* get_name(PyObject* self, void*) { return Py_NewRef(as<Function>(self).name); }
 PyObject* get_documentation(PyObject* self, void*) { return Py_NewRef(as<Function>(self).documentation); }
 PyObject* bind_method(PyObject* self, PyObject* object, PyObject*) {
@@ -218,13 +212,12 @@ PyObject* bind_method(PyObject* self, PyObject* object, PyObject*) {
 }
 
 PyMethodDef function_methods[] = {
-    {"add", add_row, METH_VARARGS, "Add a compiled call for arguments of some types, by their numbers."},
+    {"add", add_row, METH_VARARGS, "Add a compiled call for arguments of these types, given by their numbers."},
     {},
 };
 PyGetSetDef function_getters[] = {
     {"__name__", get_name, nullptr, nullptr, nullptr},
     {"__doc__", get_documentation, nullptr, nullptr, nullptr},
-    {"compiled", count_rows, nullptr, "How many calls it has compiled or found.", nullptr},
     {},
 };
 PyMemberDef function_members[] = {
@@ -268,7 +261,7 @@ PyObject* new_library(PyTypeObject* cls, PyObject* args, PyObject*) {
 void free_library(PyObject* self) {
     PyTypeObject* const cls = Py_TYPE(self);
     Py_XDECREF(as<Library>(self).make_class);
-    // the types stay: their classes may be in use
+    // the types are not freed, because their classes may be in use
     cls->tp_free(self);
     Py_DECREF(cls);
 }
@@ -278,16 +271,16 @@ PyObject* open_unit(PyObject* self, PyObject* path) {
     PyObject* encoded = nullptr;
     if (!PyUnicode_FSConverter(path, &encoded)) return nullptr;
     const Owned file(encoded);
-    // never closed: objects of its types may live to the end
+    // never closed, because objects of its types may live until the process ends
     void* const opened = dlopen(PyBytes_AS_STRING(encoded), RTLD_NOW | RTLD_LOCAL);
     if (!opened) {
         const std::string text = dlerror(), sign = "undefined symbol: ";
         const std::size_t at = text.find(sign);
         if (at == std::string::npos) return PyErr_Format(PyExc_ImportError, "%s", text.c_str());
-        return PyErr_Format(PyExc_ImportError, "no library defines %s; is one missing in libraries=?", demangle(text.c_str() + at + sign.size()).c_str());
+        return PyErr_Format(PyExc_ImportError, "no library defines %s; is one missing from libraries=?", demangle(text.c_str() + at + sign.size()).c_str());
     }
     const auto* const unit = static_cast<const bind::Unit*>(dlsym(opened, "tkjit_bind_unit"));
-    if (!unit || unit->abi != bind::abi_version) return PyErr_Format(PyExc_ImportError, "%S is no unit of bound calls of this version", path);
+    if (!unit || unit->abi != bind::abi_version) return PyErr_Format(PyExc_ImportError, "%S is not a unit of bound calls of this version", path);
     PyObject* const calls = PyList_New(Py_ssize_t(unit->count));
     for (std::uint32_t i = 0; calls && i < unit->count; ++i) {
         PyObject* made = Py_NewRef(Py_None);
@@ -334,7 +327,7 @@ PyObject* adapt_type(PyObject*, PyObject* args) {
 
 PyObject* stop_library(PyObject* self, PyObject*) {
     auto& library = as<Library>(self);
-    while (library.newest) {  // the last ones first, as at the end of a C++ scope
+    while (library.newest) {  // in reverse order, as at the end of a C++ scope
         Object* const object = library.newest;
         const Owned held(Py_NewRef(reinterpret_cast<PyObject*>(object)));
         end_object(object);
@@ -345,29 +338,18 @@ PyObject* close_library(PyObject* self, PyObject*) {
     as<Library>(self).is_stopped = true;
     Py_RETURN_NONE;
 }
-PyObject* count_living(PyObject* self, void*) {
-    long count = 0;
-    for (const Object* object = as<Library>(self).newest; object; object = object->older) ++count;
-    return PyLong_FromLong(count);
-}
-
 PyMethodDef library_methods[] = {
-    {"open", open_unit, METH_O, "Load a unit: a list of its calls, None for each that could not be compiled."},
-    {"describe", describe, METH_O, "The number, the way of giving and the C++ type of each argument; None for one that has none."},
-    {"adapt", adapt_type, METH_VARARGS, "Have results of a type, by its number, made into something else by a callable."},
+    {"open", open_unit, METH_O, "Load a unit. Return the list of its calls, with None for each that has not been compiled."},
+    {"describe", describe, METH_O, "Return (number, how it is passed, C++ type) for each argument, or None if it has no type."},
+    {"adapt", adapt_type, METH_VARARGS, "Set the callable that converts results of a type, which is given by its number."},
     {"destroy_objects", stop_library, METH_NOARGS, "Destroy every object that Python owns, the newest first."},
-    {"close", close_library, METH_NOARGS, "Refuse further calls."},
-    {},
-};
-PyGetSetDef library_getters[] = {
-    {"living", count_living, nullptr, "How many objects Python owns.", nullptr},
+    {"close", close_library, METH_NOARGS, "Reject all further calls."},
     {},
 };
 PyType_Slot library_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(new_library)},
     {Py_tp_dealloc, reinterpret_cast<void*>(free_library)},
     {Py_tp_methods, library_methods},
-    {Py_tp_getset, library_getters},
     {},
 };
 PyType_Spec library_spec{"tkjit.bindings.Types", sizeof(Library), 0, Py_TPFLAGS_DEFAULT, library_slots};
@@ -380,21 +362,6 @@ Object* usable(PyObject* given) {
     return check_usable(object) ? object : nullptr;
 }
 
-PyObject* address_of(PyObject*, PyObject* given) {
-    const Object* const object = usable(given);
-    return object ? PyLong_FromVoidPtr(object->address) : nullptr;
-}
-
-PyObject* type_name(PyObject*, PyObject* given) {
-    if (!is_object(given)) return PyErr_Format(PyExc_TypeError, "expected a C++ object, got %s", Py_TYPE(given)->tp_name);
-    return PyUnicode_FromString(demangle(as<Object>(given).type->name.c_str()).c_str());
-}
-
-PyObject* is_const(PyObject*, PyObject* given) {
-    const Object* const object = usable(given);
-    return object ? PyBool_FromLong(object->is_const) : nullptr;
-}
-
 template <class T>
 T value_at(const Object* object) {
     T value;
@@ -402,7 +369,7 @@ T value_at(const Object* object) {
     return value;
 }
 
-/// The number that a reference refers to.
+/// Returns the number that a reference refers to.
 PyObject* load(PyObject*, PyObject* given) {
     const Object* const object = usable(given);
     if (!object) return nullptr;
@@ -426,18 +393,8 @@ PyObject* load(PyObject*, PyObject* given) {
                 default: break;
             }
             [[fallthrough]];
-        default: return PyErr_Format(PyExc_TypeError, "%s is no number", object->type->name.c_str());
+        default: return PyErr_Format(PyExc_TypeError, "%s is not a number", object->type->name.c_str());
     }
-}
-
-PyObject* take_ownership(PyObject*, PyObject* given) {
-    Object* const object = usable(given);
-    if (!object) return nullptr;
-    if (!object->is_owned) {
-        object->is_owned = true;
-        link(object);
-    }
-    return Py_NewRef(given);
 }
 
 PyObject* set_error(PyObject*, PyObject* cls) {
@@ -458,18 +415,14 @@ PyObject* set_before_call(PyObject*, PyObject* callback) {
 }
 
 PyMethodDef module_methods[] = {
-    {"address_of", address_of, METH_O, "An object's address."},
-    {"type_name", type_name, METH_O, "An object's C++ type."},
-    {"is_const", is_const, METH_O, "Whether an object is const."},
-    {"load", load, METH_O, "The number that a reference refers to."},
-    {"take_ownership", take_ownership, METH_O, "Have Python delete what an object refers to."},
-    {"set_error", set_error, METH_O, "The class of C++ exceptions that Python has no class for."},
-    {"set_number_types", set_number_types, METH_O, "The classes of numbers that keep their C++ type, by its text."},
-    {"set_before_call", set_before_call, METH_O, "What is called before each call, and says True if it is not to be made; None for nothing."},
+    {"load", load, METH_O, "Return the number that a reference refers to."},
+    {"set_error", set_error, METH_O, "Set the exception class for C++ exceptions that have no counterpart in Python."},
+    {"set_number_types", set_number_types, METH_O, "Set the classes of numbers that keep their C++ type, by the name of that type."},
+    {"set_before_call", set_before_call, METH_O, "Set a function to call before each call, or None."},
     {"ptr", make_marked<Mark::pointer>, METH_O, nullptr},
     {"char_ptr", make_marked<Mark::characters>, METH_O, nullptr},
     {"move", make_marked<Mark::moved>, METH_O, nullptr},
-    {"constant", make_constant, METH_VARARGS, "An object of a class that holds nothing, made where a call needs it; or a value of an enumeration."},
+    {"constant", make_constant, METH_VARARGS, "Make an argument from a C++ expression, which the call evaluates, or from a value of an enumeration."},
     {},
 };
 PyModuleDef module_definition{PyModuleDef_HEAD_INIT, "bindings", nullptr, -1, module_methods, nullptr, nullptr, nullptr, nullptr};

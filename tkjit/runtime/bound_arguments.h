@@ -1,4 +1,4 @@
-// Python's arguments as C++ sees them: a number for each type, by which a call is found, and a place for each value.
+// Reads Python's arguments for C++. Each has a number for its type, by which the call is found, and an address.
 #pragma once
 
 #include "bound_objects.h"
@@ -8,14 +8,14 @@
 
 namespace tkjit::bound {
 
-// The numbers of types that are not objects'. A buffer's has its element, its dimensions and whether it may be written.
-enum : std::uint32_t { none_type = 1, bool_type, int_type, float_type, str_type, complex_type, characters_type, library_type_given };
+// The numbers of types other than objects. A buffer's encodes its element, its dimensions and whether it is read-only.
+enum : std::uint32_t { none_type = 1, bool_type, int_type, float_type, str_type, complex_type, characters_type };
 constexpr std::uint32_t first_scalar = 0x100, first_array = 0x1000, first_constant = 0x10000, first_object = 0x100000;
 constexpr std::uint32_t object_flags = 3;  // bits: const, moved, pointer
 constexpr int most_dimensions = 8;
 constexpr Py_ssize_t most_arguments = 16;
 
-/// The elements of buffers: struct's format, and the C++ type.
+/// An element type of buffers: its format in Python's struct module, and its C++ type.
 struct Element {
     const char* format;
     const char* text;
@@ -40,7 +40,7 @@ inline int element_of(const char* format) {
 /// The classes of numbers that keep their C++ type, in the order of `elements`. Null for int, double and other elements.
 inline PyTypeObject* number_types[std::size(elements)] = {};
 
-/// The element of a number that keeps its C++ type; -1 for another object.
+/// Returns the element of a number that keeps its C++ type, or -1 for any other object.
 inline int element_of_number(PyObject* given) {
     for (int i = 0; i < int(std::size(elements)); ++i)
         if (Py_TYPE(given) == number_types[i]) return i;
@@ -63,14 +63,14 @@ struct Argument {
         bind::Array<void> array;
         long double largest;
     } value;
-    Py_buffer buffer;  // none where it has no object
+    Py_buffer buffer;  // unused if its obj is null
 
     Argument() : value{} { buffer.obj = nullptr; }
     Argument(const Argument&) = delete;
     ~Argument() {
         if (buffer.obj && PyGILState_Check()) PyBuffer_Release(&buffer);  // see Owned
     }
-    PyObject* object = nullptr;  // borrowed; the bound object, of which there is one
+    PyObject* object = nullptr;  // borrowed; the bound object, or null
 };
 
 inline bool read_object(Object* object, std::uint32_t flags, Argument& to) {
@@ -99,7 +99,7 @@ inline bool read_buffer(PyObject* given, Argument& to) {
     if (PyObject_GetBuffer(given, &to.buffer, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
         PyErr_Clear();
         to.buffer.obj = nullptr;
-        return true;  // of no type: Python looks at it
+        return true;  // the type stays 0, so Python handles the argument
     }
     const int element = element_of(to.buffer.format);
     if (element < 0 || to.buffer.ndim > most_dimensions) return true;
@@ -111,7 +111,7 @@ inline bool read_buffer(PyObject* given, Argument& to) {
         return true;
     }
     if (!PyBuffer_IsContiguous(&to.buffer, 'C')) {
-        PyErr_SetString(PyExc_ValueError, "an array whose elements are not contiguous; pass numpy.ascontiguousarray(x)");
+        PyErr_SetString(PyExc_ValueError, "an array is not contiguous; pass numpy.ascontiguousarray(x)");
         return false;
     }
     to.type = first_array + (std::uint32_t(element) << 4 | std::uint32_t(to.buffer.readonly != 0) << 3 | std::uint32_t(to.buffer.ndim - 1));
@@ -120,7 +120,7 @@ inline bool read_buffer(PyObject* given, Argument& to) {
     return true;
 }
 
-/// Reads a number that keeps its C++ type. The value of an integer is in its first bytes, whatever its size.
+/// Reads a number that keeps its C++ type. C++ reads an integer of any size from the first bytes of the value.
 inline void read_number(PyObject* given, int element, Argument& to) {
     to.type = first_scalar + std::uint32_t(element);
     to.address = &to.value;
@@ -133,14 +133,14 @@ inline void read_number(PyObject* given, int element, Argument& to) {
     }
 }
 
-/// Reads an argument. Of one that C++ has no type for, the type stays 0; false with an exception.
+/// Reads an argument. If C++ has no type for it, its type stays 0. Returns false if an exception is set.
 inline bool read(PyObject* given, Argument& to) {
     if (is_object(given)) return read_object(reinterpret_cast<Object*>(given), 0, to);
     if (PyLong_CheckExact(given)) {
         int overflow = 0;
         const long number = PyLong_AsLongAndOverflow(given, &overflow);
         if (overflow || number > INT_MAX || number < INT_MIN) {
-            PyErr_Format(PyExc_OverflowError, "%S does not fit into a C++ int; pass numpy.int64(...) or another type of NumPy's", given);
+            PyErr_Format(PyExc_OverflowError, "%S does not fit into a C++ int; pass numpy.int64(...) or another NumPy type", given);
             return false;
         }
         to.type = int_type;
@@ -176,7 +176,7 @@ inline bool read(PyObject* given, Argument& to) {
         const auto* const marked = reinterpret_cast<Marked*>(given);
         if (marked->mark == Mark::constant) {
             to.type = first_constant + marked->constant;
-            to.value.natural = marked->value;  // of which C++ reads as many bytes as the type has
+            to.value.natural = marked->value;  // C++ reads as many of its bytes as the type has
             to.address = &to.value;
             return true;
         }
@@ -195,7 +195,8 @@ inline bool read(PyObject* given, Argument& to) {
     return true;
 }
 
-/// What an argument's number stands for: a C++ type, and how it is given ("object", "array", "text" ...).
+/// Describes the number of an argument's type: (number, how it is passed, C++ type). It is passed as an "object", an
+/// "array", a "text" and so on.
 inline PyObject* describe_type(std::uint32_t type, const Library* library) {
     const char* how = "";
     std::string text;

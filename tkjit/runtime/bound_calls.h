@@ -31,13 +31,13 @@ inline int number_of(const std::type_info& type) {
     return -1;
 }
 
-/// A compiled call, by the types of its arguments.
+/// A compiled call, and the types of its arguments.
 struct Row {
     std::vector<std::uint32_t> types;
     CompiledCall* call;
 };
 
-/// Whether a function's calls are short: the first ones are timed, and now and then another.
+/// Finds out whether a function's calls are short: it times the first calls, and every 256th after them.
 class Pace {
 public:
     bool is_timed() const { return calls_ < first || calls_ % every == 0; }
@@ -55,21 +55,21 @@ struct Function {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject* name;
-    PyObject* miss;  // (function, args, kwargs) -> result: called where no row fits
+    PyObject* miss;  // (function, args, kwargs) -> result: called if no row fits
     PyObject* documentation;
     std::vector<Row>* rows;
     std::size_t last;   // the row that was used last
     Pace pace;
     bool is_brief;      // so short that the GIL stays held
-    bool invalidates;   // what refers into its first argument
-    bool owns_results;  // pointers that it returns are Python's
+    bool invalidates;   // ends references into its first argument
+    bool owns_results;  // Python owns the pointers that it returns
     bool is_constructor;
 };
 
 inline PyTypeObject* function_type = nullptr;
 inline PyTypeObject* method_type = nullptr;
 inline PyTypeObject* compiled_type = nullptr;
-inline PyObject* before_call = nullptr;  // called before each call, where calls wait in a batch or are rehearsed
+inline PyObject* before_call = nullptr;  // called before each call while calls wait in a batch
 inline PyObject* error_class = nullptr;  // tkjit.CppError
 
 /// An exception that a call has thrown: Python's class for it, its type and its text.
@@ -143,7 +143,7 @@ inline PyObject* take_text(bind::Result& result) {
     return made;
 }
 
-/// Has a result refer into what an argument of its own type refers into: an iterator's successor, and a copy.
+/// Gives a result the owner of an argument of the same type: for an iterator's successor, or a copy.
 inline void share_owner(Object* result, const Object* from) {
     if (!from->owner) return;
     result->owner = Py_NewRef(from->owner);
@@ -151,8 +151,8 @@ inline void share_owner(Object* result, const Object* from) {
     result->owner_generation = from->owner_generation;
 }
 
-/// The argument of a result's own type; null where there is none, or two that refer into different objects.
-inline const Object* one_of_its_kind(const Object* result, const Argument* arguments, Py_ssize_t count) {
+/// Returns the argument that has the result's type, or null if there is none, or if two refer into different objects.
+inline const Object* argument_of_same_type(const Object* result, const Argument* arguments, Py_ssize_t count) {
     const Object* found = nullptr;
     for (Py_ssize_t i = 0; i < count; ++i) {
         const auto* const from = reinterpret_cast<const Object*>(arguments[i].object);
@@ -163,14 +163,14 @@ inline const Object* one_of_its_kind(const Object* result, const Argument* argum
     return found;
 }
 
-/// Makes what a result refers into live as long as it does.
+/// Keeps alive what a result may refer into.
 inline void tie(PyObject* made, const Function& function, const CompiledCall& call, const Argument* arguments, Py_ssize_t count) {
     auto* const result = reinterpret_cast<Object*>(made);
     const bool is_method = Py_TYPE(&function) == method_type;
     if (count == 0) return;
     if (call.entry.form == bind::Form::object)
-        if (const Object* const from = one_of_its_kind(result, arguments, is_method ? 1 : count)) return share_owner(result, from);
-    // what owns its contents is not ended by a change of the object from which it comes
+        if (const Object* const from = argument_of_same_type(result, arguments, is_method ? 1 : count)) return share_owner(result, from);
+    // a result that owns its contents stays valid when the object from which it comes changes
     const bool may_end = !(call.entry.form == bind::Form::object && (result->type->described.protocols & bind::owns_contents));
     if (is_method && arguments[0].object) return set_owner(result, arguments[0].object, may_end);
     Py_ssize_t objects = 0;
@@ -185,7 +185,7 @@ inline void tie(PyObject* made, const Function& function, const CompiledCall& ca
     result->owner = owners;
 }
 
-/// A number in Python, of the class that keeps its C++ type if it has one. Takes the plain number.
+/// Converts a plain number to the class that keeps its C++ type, if there is one. Steals the given reference.
 inline PyObject* keep_type(PyObject* plain, const CompiledCall& call) {
     if (!plain || call.number < 0) return plain;
     const Owned taken(plain);
@@ -229,13 +229,13 @@ inline PyObject* to_python(bind::Result& result, Function& function, CompiledCal
     return PyObject_CallOneArg(call.result->adapter, made);
 }
 
-/// Whether Python has no other thread, which could wait for the GIL.
+/// Whether this is Python's only thread, so that no other can wait for the GIL.
 inline bool is_only_thread() {
     PyThreadState* const newest = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     return newest && !PyThreadState_Next(newest);
 }
 
-/// Makes a call, for which the GIL is released unless that would take longer than the call, and nobody waits for it.
+/// Makes a call without the GIL. The GIL stays held for brief functions, and for short calls if this is the only thread.
 inline void run_paced(Function& function, const bind::Entry& entry, void* const* arguments, bind::Result* result, Error* error) {
     Pace& pace = function.pace;
     const bool is_timed = pace.is_timed();
@@ -291,7 +291,7 @@ inline CompiledCall* find_call(Function& function, const Argument* arguments, Py
     return nullptr;
 }
 
-/// Arguments in place for the few that most calls have.
+/// Provides storage for arguments: on the stack for up to 6, which is enough for most calls.
 template <class Use>
 PyObject* with_arguments(Py_ssize_t count, const Use& use) {
     if (count <= 2) {
@@ -328,10 +328,9 @@ inline PyObject* call_function(PyObject* callable, PyObject* const* given, std::
         if (!call) return call_missing(function, given, count, nullptr);
         if (before_call) {
             const Owned callback(Py_NewRef(before_call));
-            const Owned said(PyObject_CallNoArgs(callback.get()));
-            if (!said) return nullptr;
-            if (said.get() == Py_True) return call_missing(function, given, count, nullptr);
-            // the calls that waited may have ended or moved what these refer into
+            const Owned done(PyObject_CallNoArgs(callback.get()));
+            if (!done) return nullptr;
+            // read the arguments again, because the calls that waited may have ended or moved what these refer into
             return with_arguments(count, [&](Argument* now) -> PyObject* {
                 for (Py_ssize_t i = 0; i < count; ++i)
                     if (!read(given[i], now[i])) return nullptr;

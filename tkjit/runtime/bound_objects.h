@@ -25,14 +25,14 @@ inline std::string demangle(const char* name) {
 struct Library;
 struct Object;
 
-/// A C++ type in a library of bindings. It is never freed: objects of it may outlive the library.
+/// A C++ type in a bound library. It is never freed, because its objects may outlive the library.
 struct KnownType {
     Library* library;
     std::uint32_t number;  // in this process
     bind::Type described;
     std::string name;       // typeid's
     PyTypeObject* python;   // the class of its objects
-    PyObject* adapter;      // makes of a result what Python sees; null where that is the object itself
+    PyObject* adapter;      // converts results for Python; null if Python gets the object itself
 };
 
 /// The types and the living objects of one set of headers.
@@ -40,7 +40,7 @@ struct Library {
     PyObject_HEAD
     PyObject* make_class;  // (number, name, form, protocols) -> class
     std::unordered_map<std::string, KnownType*>* types;
-    Object* newest;  // of the living ones that Python owns
+    Object* newest;  // the newest living object that Python owns
     bool is_stopped;
 };
 
@@ -49,26 +49,26 @@ struct Object {
     PyObject_HEAD
     void* address;
     KnownType* type;
-    PyObject* owner;  // lives as long as this: what it refers into, or a tuple of such
+    PyObject* owner;  // kept alive: the object that this may refer into, or a tuple of such objects
     PyObject* weak_references;
     Object* older;
     Object* newer;
-    std::uint32_t generation;          // counts the calls that invalidate what refers into this object
+    std::uint32_t generation;        // counts the calls that invalidate references into this object
     std::uint32_t owner_generation;  // the owner's when this was made
-    bool follows_owner;                // whether such a call on its owner ends it
+    bool follows_owner;              // whether such a call on the owner invalidates this
     bool is_owned;
     bool is_const;
     bool is_moved_from;
 };
 
-/// How an argument is given: `ptr(x)`, `char_ptr("N")`, `move(x)`; or as a constant, of which there is no object: one of
-/// a class that holds nothing, which a call makes where it needs one, or a value of an enumeration.
+/// How an argument is passed: `ptr(x)`, `char_ptr("N")`, `move(x)`, or as a constant. A constant has no object: it is a
+/// C++ expression that the call evaluates, or a value of an enumeration.
 enum class Mark : int { pointer, characters, moved, constant };
 struct Marked {
     PyObject_HEAD
-    PyObject* target;  // of a constant, none
+    PyObject* target;  // null for a constant
     Mark mark;
-    std::uint32_t constant;  // its class, as a position in `constants`
+    std::uint32_t constant;  // a position in `constants`
     long long value;         // of an enumeration
 };
 
@@ -88,7 +88,7 @@ inline bool is_object(PyObject* object) { return PyObject_TypeCheck(object, obje
 
 inline KnownType* known_type(Library* library, const bind::Type& type) {
     const char* name = type.info->name();
-    if (type.size == 0 && *name == 'P') ++name;  // of a pointer to a class that is declared alone
+    if (type.size == 0 && *name == 'P') ++name;  // a class that is only declared has the name of a pointer to it
     const auto found = library->types->find(name);
     if (found != library->types->end()) {
         KnownType* const known = found->second;
@@ -101,7 +101,7 @@ inline KnownType* known_type(Library* library, const bind::Type& type) {
     return known;
 }
 
-/// The class of a type's objects, made when there is the first; null with an exception.
+/// Returns the class of a type's objects. It is made for the first object. Null if an exception is set.
 inline PyTypeObject* python_class(KnownType* type) {
     if (type->python) return type->python;
     PyObject* const made = PyObject_CallFunction(type->library->make_class, "IsiI", type->number, demangle(type->name.c_str()).c_str(),
@@ -112,7 +112,7 @@ inline PyTypeObject* python_class(KnownType* type) {
         PyErr_SetString(PyExc_TypeError, "make_class: expected a subclass of Object");
         return nullptr;
     }
-    if (type->python) Py_DECREF(made);  // made meanwhile
+    if (type->python) Py_DECREF(made);  // another call has made it in the meantime
     else type->python = reinterpret_cast<PyTypeObject*>(made);
     return type->python;
 }
@@ -134,7 +134,7 @@ inline void unlink(Object* object) {
     Py_DECREF(library);
 }
 
-/// Destroys what Python owns.
+/// Destroys the C++ object if Python owns it.
 inline void end_object(Object* object) {
     if (!object->is_owned) return;
     object->is_owned = false;
@@ -143,7 +143,7 @@ inline void end_object(Object* object) {
     unlink(object);
 }
 
-/// A Python object for a C++ one. Where this fails, an owned one is destroyed.
+/// Makes a Python object for a C++ object. If that fails, an owned C++ object is destroyed.
 inline PyObject* wrap(KnownType* type, void* address, bool is_owned, bool is_const) {
     PyTypeObject* const cls = python_class(type);
     PyObject* const made = cls ? cls->tp_alloc(cls, 0) : nullptr;
@@ -169,7 +169,7 @@ inline void set_owner(Object* object, PyObject* owner, bool follows) {
     }
 }
 
-/// Leaves out the owners that nobody else can reach, so that who walks along a list does not hold all of it.
+/// Drops owners that nothing else refers to, so that a walk along a linked list does not keep all its nodes alive.
 inline void shorten_owners(Object* object) {
     while (object->follows_owner) {
         auto* const owner = reinterpret_cast<Object*>(object->owner);
@@ -181,7 +181,7 @@ inline void shorten_owners(Object* object) {
     }
 }
 
-/// Whether an object may be used; says why not.
+/// Whether an object may be used; if not, an exception is set.
 inline bool check_usable(Object* object) {
     if (!object->address) {
         const bool is_stopped = object->type && object->type->library->is_stopped;

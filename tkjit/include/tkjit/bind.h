@@ -1,9 +1,9 @@
-// A bound call: what a compiled expression and the module that calls it agree on. C++14, without Python.
+// The interface between a compiled expression and the module that calls it. C++14, without Python.
 //
-// An expression's unit defines a function for each call and lists an Entry for it. The compiler has deduced the type of
-// its result, so that the entry describes that type too: its name, and how an object of it is destroyed.
+// An expression's unit defines a function for each call and lists an Entry for it. The compiler deduces the type of the
+// result, so the entry also describes that type: its name, and how to destroy an object of it.
 //
-// Whoever uses a library waits for these headers too: <string> has all that is needed of <iterator> and <memory>.
+// Each unit compiles these headers, so they are few: <string> provides what is needed of <iterator> and <memory>.
 #pragma once
 
 #include <cstddef>
@@ -19,48 +19,46 @@
 namespace tkjit {
 namespace bind {
 
-constexpr std::uint32_t abi_version = 4;
+constexpr std::uint32_t abi_version = 5;
 
-/// How a result comes back.
+/// How a result is returned.
 enum class Form : std::int32_t {
     nothing,
     boolean,
     character,
     integer,
-    natural,  // an integer without a sign
+    natural,  // an unsigned integer
     real,
     complex,
     text,       // std::string, or const char*
     object,     // a new object, which the caller owns
-    reference,  // an object that somebody else owns
-    pointer,    // the same, or none
-    enumeration,  // of a type alone: its values are objects
+    reference,  // an object that the caller does not own
+    pointer,    // the same, or null
+    enumeration,  // only for types: the values of an enumeration are objects
 };
 
-/// What can be asked of an object in Python's own syntax.
+/// The operations of an object that Python has syntax for.
 enum Protocol : std::uint32_t {
     has_size = 1,
     has_range = 2,      // begin() and end()
     has_subscript = 4,  // operator[] with an integer
-    has_call = 8,       // operator() with an integer, or two
-    has_truth = 16,     // a conversion to bool, be it explicit
+    has_call = 8,       // operator() with one or two integers
+    has_truth = 16,     // a conversion to bool, implicit or explicit
     has_equality = 32,
-    has_dereference = 64,
-    has_increment = 128,
-    has_extents = 256,  // extent(i), stride(i) and a constant rank
-    owns_contents = 512,  // its destructor does something, and it is no iterator
+    has_extents = 64,     // extent(i), stride(i) and a constant rank
+    owns_contents = 128,  // has a non-trivial destructor and is not an iterator
 };
 
 /// A C++ type.
 struct Type {
-    const std::type_info* info;  // its name is one in all shared objects; where only the type's name is known, a pointer's
+    const std::type_info* info;  // its name is the same in all shared objects; for an incomplete type, of a pointer to it
     std::size_t size;
-    Form form;  // of a value, where it is passed to a call
+    Form form;  // of a value that is passed to a call
     std::uint32_t protocols;
-    void (*destroy)(void*);  // null where nobody can
+    void (*destroy)(void*);  // null if the type cannot be destroyed
 };
 
-/// A result, as Form says.
+/// A result; its Form determines which members are set.
 struct Result {
     union {
         std::int64_t integer;
@@ -73,17 +71,18 @@ struct Result {
         double imaginary;
         std::size_t length;
     };
-    void* storage;  // a text's, if it has one; `release` frees it
+    void* storage;  // of a text, or null; `release` frees it
     void (*release)(void*);
 };
 
-/// A container has no element of this index. Who catches it writes the text, so that no unit has the code for it.
+/// Thrown if a container has no element with this index. The module that catches it formats the message, which keeps that
+/// code out of the units.
 struct BadIndex {
     std::ptrdiff_t index;
     std::size_t size;
 };
 
-/// One call, which may throw. It has no `run` where the compiler could not make it of an optional expression.
+/// One call, which may throw. `run` is null for an optional expression that does not compile.
 struct Entry {
     void (*run)(void* const* arguments, Result* result);
     const Type* type;  // of the result; for a reference, of what it refers to
@@ -91,7 +90,7 @@ struct Entry {
     bool is_const;
 };
 
-/// What a shared object lists under the name tkjit_bind_unit.
+/// A shared object exports this as tkjit_bind_unit.
 struct Unit {
     std::uint32_t abi;
     std::uint32_t count;
@@ -117,7 +116,7 @@ struct Array {
     T* end() const { return data + count; }
 };
 
-/// An argument that C++ makes where it needs it: an object of a class that holds nothing, or a function.
+/// An argument that the C++ code makes itself: an object of an empty class, or a function.
 struct Constant {};
 
 /// A Python str as std::string.
@@ -125,7 +124,7 @@ struct String {
     std::string value;
 };
 
-/// An argument of a declared type. It lives until the result has been passed on, which may refer to it.
+/// An argument of a declared type. It lives until the result has been passed on, because the result may refer to it.
 template <class A>
 struct Held {
     void* argument;
@@ -153,7 +152,7 @@ struct Voided {
 template <class... T>
 using void_t = typename Voided<T...>::type;
 
-/// The size of a type that has one.
+/// The size of a type, or 0 if it has none.
 template <class T, class = void>
 struct SizeOf : std::integral_constant<std::size_t, 0> {};
 template <class T>
@@ -172,7 +171,6 @@ TKJIT_BIND_PROTOCOL(HasCall, std::declval<T&>()(0))
 TKJIT_BIND_PROTOCOL(HasCallOfTwo, std::declval<T&>()(0, 0))
 TKJIT_BIND_PROTOCOL(HasEquality, std::declval<const T&>() == std::declval<const T&>())
 TKJIT_BIND_PROTOCOL(HasDereference, *std::declval<T&>())
-TKJIT_BIND_PROTOCOL(HasIncrement, ++std::declval<T&>())
 TKJIT_BIND_PROTOCOL(HasExtents, std::declval<T&>().extent(0) + std::declval<T&>().stride(0) + int(T::rank))
 #undef TKJIT_BIND_PROTOCOL
 
@@ -191,14 +189,13 @@ struct Protocols<T, true> {
         (HasSize<T>::value ? has_size : 0) | (HasRange<T>::value ? has_range : 0) |
         (HasSubscript<T>::value ? has_subscript : 0) | (HasCall<T>::value || HasCallOfTwo<T>::value ? has_call : 0) |
         (std::is_constructible<bool, T&>::value ? has_truth : 0) | (HasEquality<T>::value ? has_equality : 0) |
-        (HasDereference<T>::value ? has_dereference : 0) | (HasIncrement<T>::value ? has_increment : 0) |
         (HasExtents<T>::value ? has_extents : 0) |
         (OwnsContents<T>::value && !HasDereference<T>::value ? owns_contents : 0);
 };
 
 template <class T>
 struct Protocols<T*, false> {
-    static constexpr std::uint32_t value = has_truth | (SizeOf<T>::value ? has_subscript | has_dereference | has_increment : 0);
+    static constexpr std::uint32_t value = has_truth | (SizeOf<T>::value ? has_subscript : 0);
 };
 
 template <class T>
@@ -215,7 +212,7 @@ constexpr void (*destroyer(long))(void*) {
     return nullptr;
 }
 
-/// How a value of a type is passed to Python: as a Python value, or as an object.
+/// How a value of this type is passed to Python: as a Python value, or as an object.
 template <class T>
 constexpr Form form_of() {
     return std::is_void<T>::value                 ? Form::nothing
@@ -235,7 +232,7 @@ struct TypeOf {
 template <class T, bool is_incomplete>
 const Type TypeOf<T, is_incomplete>::type{&typeid(T), SizeOf<T>::value, form_of<T>(), Protocols<T>::value, destroyer<T>(0)};
 
-/// A class of which only the name is known.
+/// A class that is declared but not defined.
 template <class T>
 struct TypeOf<T, true> {
     static const Type type;
@@ -274,7 +271,7 @@ inline std::enable_if_t<std::is_floating_point<T>::value> put_number(Result& res
     result.real = static_cast<double>(value);
 }
 
-/// A result of a declared type: what it is in Python, and how it gets there. This one is for objects by value.
+/// A result of a declared type: its form in Python, and how to return it. The primary template is for objects by value.
 template <class R, class = void>
 struct Returned {
     using Referred = std::remove_cv_t<R>;
@@ -297,7 +294,7 @@ struct Returned<R, std::enable_if_t<std::is_void<R>::value>> {
     }
 };
 
-/// Numbers, by value or by a reference through which nobody may write.
+/// Numbers, by value or by const reference.
 template <class R>
 struct Returned<R, std::enable_if_t<std::is_arithmetic<std::remove_reference_t<R>>::value &&
                                     (!std::is_lvalue_reference<R>::value || std::is_const<std::remove_reference_t<R>>::value)>> {
@@ -335,7 +332,7 @@ struct Returned<R, std::enable_if_t<std::is_same<std::decay_t<R>, const char*>::
     }
 };
 
-/// A text that is never freed.
+/// A text with static lifetime.
 struct Literal {
     const char* text;
 };
@@ -367,7 +364,7 @@ struct Returned<R, std::enable_if_t<std::is_same<std::decay_t<R>, std::string_vi
 #define TKJIT_BIND_IS_VIEW(...) false
 #endif
 
-/// References to what can be written to, or is an object.
+/// Lvalue references to objects, and to values that can be assigned.
 template <class R>
 struct Returned<R, std::enable_if_t<std::is_lvalue_reference<R>::value &&
                                     !(std::is_const<std::remove_reference_t<R>>::value &&
@@ -383,13 +380,13 @@ struct Returned<R, std::enable_if_t<std::is_lvalue_reference<R>::value &&
     }
 };
 
-/// Rvalue references: the object is moved out, or copied.
+/// Rvalue references: the object is moved or copied.
 template <class R>
 struct Returned<R, std::enable_if_t<std::is_rvalue_reference<R>::value && !std::is_arithmetic<std::remove_reference_t<R>>::value &&
                                     !std::is_same<std::decay_t<R>, std::string>::value && !TKJIT_BIND_IS_VIEW(R)>>
     : Returned<std::remove_cv_t<std::remove_reference_t<R>>> {};
 
-/// What a constructor has made, be it a number.
+/// The result of a constructor. Even a number is an object then.
 template <class T>
 struct Boxed {
     T* made;
@@ -405,7 +402,7 @@ struct Returned<Boxed<T>, void> {
     }
 };
 
-/// Pointers to objects of classes. A pointer to anything else is a value like any other.
+/// Pointers to objects of classes. Other pointers are ordinary values.
 template <class T>
 struct Returned<T*, std::enable_if_t<std::is_class<T>::value>> {
     using Referred = std::remove_cv_t<T>;
@@ -417,11 +414,11 @@ struct Returned<T*, std::enable_if_t<std::is_class<T>::value>> {
     }
 };
 
-/// The type by which Python passes on a number that C++ returned: its own, but for those of which Python makes an int.
+/// The type in which Python passes on a number that C++ returned: its own, except for wide characters, which become int.
 template <class T>
 using Number = std::conditional_t<std::is_same<T, wchar_t>::value || std::is_same<T, char16_t>::value || std::is_same<T, char32_t>::value, int, T>;
 
-/// What a call takes of another's result: what Python would have been given in between.
+/// How a call receives the result of another call: as if Python had passed it from one to the other.
 template <Form form, class T, bool is_const>
 struct Passed {
     using type = std::conditional_t<is_const, const T, T>&;
@@ -496,7 +493,7 @@ struct Caller<R (*)(A...), function> {
     }
 };
 
-/// An expression that need not compile: `Expression::call` has arguments of these types, or it has not.
+/// An entry for an expression that need not compile. It is empty if `Expression::call` does not accept these arguments.
 template <class Expression, class... A>
 constexpr auto optional_entry(int) -> decltype(Expression::template call<A...>(std::declval<A>()...), Entry()) {
     using R = decltype(Expression::template call<A...>(std::declval<A>()...));
@@ -509,7 +506,7 @@ constexpr Entry optional_entry(long) {
 
 // ---- expressions ---------------------------------------------------------------------------------------------------
 
-/// An index in Python's sense, of a container that knows its size: from its end if it is negative.
+/// An index as in Python, for a container with a size: a negative index counts from the end.
 template <class T, class I>
 std::enable_if_t<HasSize<T>::value && std::is_integral<I>::value && std::is_signed<I>::value, std::size_t> at(const T& object, I index) {
     const std::size_t size = static_cast<std::size_t>(object.size());
@@ -523,7 +520,8 @@ at(const T&, I&& index) {
     return static_cast<I&&>(index);
 }
 
-/// What a container's elements are in Python: numbers and texts by value, also where C++ has a proxy for them; else references.
+/// The form in which Python gets a container's element: numbers and texts by value, even if C++ returns a proxy for them;
+/// anything else as the expression returns it.
 template <class T, class = void>
 struct ElementOf {
     using type = void;
@@ -551,7 +549,7 @@ template <class R>
 Value<void, R> value(R&& result) {
     return static_cast<R&&>(result);
 }
-/// The same of what is no function.
+/// Like value(), for anything that is not a function.
 template <class R>
 std::enable_if_t<!std::is_function<std::remove_reference_t<R>>::value, Value<void, R>> constant(R&& result) {
     return static_cast<R&&>(result);
@@ -565,7 +563,7 @@ auto dereferenced(It& iterator) -> Value<typename PointedTo<It>::type, decltype(
     return *iterator;
 }
 
-/// The memory of a container whose elements lie one behind the other: a pointer, or what has one.
+/// The raw pointer of contiguous elements: the pointer itself, or the `get()` of a fancy pointer.
 template <class P>
 P* plain(P* pointer) {
     return pointer;
@@ -578,7 +576,7 @@ template <class T>
 std::uintptr_t address_of_elements(T& object) {
     return reinterpret_cast<std::uintptr_t>(plain(object.data()));
 }
-/// typeid's name of a pointer to the elements: typeid itself does not tell const ones from others.
+/// typeid's name of a pointer to the elements. typeid of the elements themselves would ignore const.
 template <class T>
 Literal pointer_to_elements(T& object) {
     return {typeid(decltype(plain(object.data()))).name()};
@@ -593,7 +591,7 @@ constexpr bool accepts(const Function&, long) {
     return false;
 }
 
-/// A container from a buffer: from its two ends, or from where it begins and how long it is.
+/// A container from a buffer: constructed from begin and end, or from a pointer and a length.
 template <class T, class E>
 std::enable_if_t<std::is_constructible<T, E*, E*>::value, Boxed<T>> from_array(const Array<E>& array) {
     return {new T(array.begin(), array.end())};
@@ -606,12 +604,12 @@ std::enable_if_t<!std::is_constructible<T, E*, E*>::value, Boxed<T>> from_array(
 }  // namespace bind
 }  // namespace tkjit
 
-// only where the headers have complex numbers
+// only if the bound headers use complex numbers
 #if defined _GLIBCXX_COMPLEX || defined _LIBCPP_COMPLEX
 #include <tkjit/bind_complex.h>
 #endif
 
-/// Whether a class has a member of a name, a method or a field, of its own or of a base: only then is the name ambiguous.
+/// Whether a class or its base has a member of this name, a method or a field: only then is the name ambiguous in `Both`.
 #define TKJIT_BIND_HAS_MEMBER(member, ...)                                                              \
     [] {                                                                                                \
         struct Other {                                                                                  \

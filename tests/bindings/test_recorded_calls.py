@@ -1,4 +1,4 @@
-"""Calls of bound libraries that are compiled ahead of time, and modules of bindings that are shipped."""
+"""Recorded calls that are compiled ahead of time, and bindings modules that are shipped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tkjit.config import environment_with
 
 pytestmark = pytest.mark.compiles
 
-# its iterators have a type that nobody else may name
+# the type of its iterators is private
 SOURCE = """
 namespace garden {
 class Steps {
@@ -43,7 +43,7 @@ PRINTED = "6 garden::Water::drip oak [1 2 3] 3\n2 1\n"
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """What the program has written down."""
+    """The file in which a run of the program has recorded its calls."""
     path = tmp_path_factory.mktemp("record") / "calls.json"
     cache = tmp_path_factory.mktemp("cache")
     done = run(TKJIT_RECORD=str(path), TKJIT_CACHE=str(cache))
@@ -56,7 +56,7 @@ def run(**environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, env=environment_with(**environment), capture_output=True, text=True)
 
 
-def test_what_a_run_used_is_compiled_ahead(recorded, tmp_path, monkeypatch, capsys):
+def test_recorded_calls_are_compiled_ahead_of_time(recorded, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "cache"))
     refused = run(TKJIT_JIT="0")
     assert "declarations of garden (once) is not in the cache" in refused.stderr
@@ -76,7 +76,7 @@ def test_what_a_run_used_is_compiled_ahead(recorded, tmp_path, monkeypatch, caps
     assert not list((tmp_path / "bundle").rglob("*.gch"))
 
 
-def test_a_unit_with_a_mistake(recorded, tmp_path, monkeypatch, capsys):
+def test_wrong_call_fails_alone(recorded, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "cache"))
     wrong = tmp_path / "calls.json"
     wrong.write_text(recorded.read_text().replace("garden::total", "garden::totals"))
@@ -87,11 +87,11 @@ def test_a_unit_with_a_mistake(recorded, tmp_path, monkeypatch, capsys):
     assert main(["warmup", "--from-file", str(wrong)]) == 1
     assert "calls.json:1 is not a line that TKJIT_RECORD" in capsys.readouterr().err
     assert main(["bundle", "-o", str(tmp_path / "bundle")]) == 1
-    assert "name kernels, or give --from-file" in capsys.readouterr().err
+    assert "name at least one kernel, or pass --from-file" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # compiles every call of a library
-def test_a_module_of_bindings(recorded, tmp_path, capsys):
+def test_bindings_module_and_package(recorded, tmp_path, capsys):
     options = ["garden.hpp", "-n", "garden", "-I", str(HEADERS), "-D", "AHEAD=1"]
     assert main(["bind", *options, "-o", str(tmp_path / "my_garden.py")]) == 0
     assert main(["bind", *options, "--used", str(recorded), "-o", str(tmp_path / "packed_garden")]) == 0
@@ -109,6 +109,6 @@ def test_a_module_of_bindings(recorded, tmp_path, capsys):
         assert done.returncode == 0, done.stdout
     capsys.readouterr()
     assert main(["bind", "garden.hpp", "-I", str(HEADERS), "-o", str(tmp_path / "my-garden.py")]) == 1
-    assert "'my-garden' is no name of a Python module" in capsys.readouterr().err
+    assert "'my-garden' is not a valid Python module name" in capsys.readouterr().err
     assert main(["bind", "nowhere.hpp", "-o", str(tmp_path / "nowhere.py")]) == 1
     assert not (tmp_path / "nowhere.py").exists()

@@ -1,13 +1,13 @@
-"""What Python asks of containers: a length, elements, iteration, an array of NumPy's."""
+"""Python's protocols for C++ objects: operators, length, elements, iteration and NumPy arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tkjit.bindings.cpp_types import dtype_of
 from tkjit.bindings.engine import Engine
-from tkjit.bindings.expressions import Expression
-from tkjit.bindings.forms import (
+from tkjit.bindings.expressions import (
     ADDRESS_OF_ELEMENTS,
     AT,
     DEREFERENCE,
@@ -19,13 +19,14 @@ from tkjit.bindings.forms import (
     SIZE,
     STRIDE,
     UNEQUAL,
+    Expression,
+    binary,
     method,
 )
-from tkjit.bindings.operators import equality
-from tkjit.bindings.spelling import dtype_of
+from tkjit.errors import ArgumentError
 
 # bind.h's Protocol
-_SIZE, _RANGE, _SUBSCRIPT, _CALL, _TRUTH, _EQUALITY, _, _, _EXTENTS = (1 << bit for bit in range(9))
+_SIZE, _RANGE, _SUBSCRIPT, _CALL, _TRUTH, _EQUALITY, _EXTENTS = (1 << bit for bit in range(7))
 
 
 def protocols_of(engine: Engine, protocols: int) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def _array(engine: Engine, *, has_extents: bool) -> Callable[..., Any]:
     rank, extent, stride = (engine.function(form, form) for form in (RANK, EXTENT, STRIDE))
 
     def layout(this: Any) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-        """The extents, and the strides in elements."""
+        """Return the extents, and the strides in elements."""
         if not has_extents:
             return (len(this),), None
         dimensions = range(rank(this))
@@ -108,7 +109,7 @@ def _array(engine: Engine, *, has_extents: bool) -> Callable[..., Any]:
         view = _view(engine, this, layout)
         array = numpy.asarray(view) if view is not None else numpy.array(list(this))
         if copy is False and (view is None or (dtype is not None and array.dtype != dtype)):
-            raise ValueError("an array of this has to be a copy")
+            raise ValueError("this object cannot be converted to an array without a copy; leave out copy=False")
         array = array if dtype is None else array.astype(dtype, copy=False)
         return numpy.array(array) if copy else array
 
@@ -116,7 +117,7 @@ def _array(engine: Engine, *, has_extents: bool) -> Callable[..., Any]:
 
 
 class _View:
-    """The memory of a container, for NumPy; it keeps the container."""
+    """The memory of a container, for NumPy. It keeps the container alive."""
 
     def __init__(self, container: Any, interface: dict[str, Any]) -> None:
         self.container = container
@@ -124,7 +125,7 @@ class _View:
 
 
 def _view(engine: Engine, container: Any, layout: Callable[[Any], Any]) -> _View | None:
-    """The elements of a container, where they are numbers one behind the other in the host's memory."""
+    """Return the elements of a container as a view, or None if they are not numbers in the host's memory."""
     _, given = engine.describe("__array__", (container,))
     calls = [Expression(form, given, form, is_optional=True) for form in (ADDRESS_OF_ELEMENTS, POINTER_TO_ELEMENTS)]
     address, pointer = (
@@ -169,3 +170,59 @@ _DEMANGLED = {
     "St7complexIfE": "std::complex<float>",
     "St7complexIdE": "std::complex<double>",
 }
+
+
+BINARY = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "mod": "%",
+    "lshift": "<<",
+    "rshift": ">>",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+}
+COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_UNARY = {"neg": "-", "pos": "+", "invert": "~"}
+
+
+def operators(engine: Engine) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, sign in BINARY.items():
+        found[f"__{name}__"] = engine.method(binary(sign), f"operator{sign}")
+        found[f"__r{name}__"] = engine.method(f"{{1}} {sign} {{0}}", f"operator{sign}")
+        found[f"__i{name}__"] = _in_place(engine, sign)
+    for name, sign in COMPARED.items():
+        found[f"__{name}__"] = engine.method(binary(sign), f"operator{sign}")
+    for name, sign in _UNARY.items():
+        found[f"__{name}__"] = engine.method(f"{sign}{{0}}", f"operator{sign}")
+    found["__float__"] = engine.method("static_cast<double>({0})", "conversion to double")
+    to_integer = engine.function("static_cast<long long>({0})", "conversion to long long")
+    found["__int__"] = lambda this: int(to_integer(this))  # __int__ has to return a plain int
+    return found
+
+
+def _in_place(engine: Engine, sign: str) -> Callable[[Any, Any], Any]:
+    call = engine.function(f"{{0}} {sign}= {{1}}", f"operator{sign}=")
+
+    def in_place(this: Any, other: Any) -> Any:
+        try:
+            return call(this, other)
+        except ArgumentError:
+            return NotImplemented
+
+    return in_place
+
+
+def equality(engine: Engine) -> dict[str, Any]:
+    equal = engine.function("static_cast<bool>({0} == {1})", "operator==")
+
+    def __eq__(this: Any, other: Any) -> Any:
+        try:
+            return equal(this, other)
+        except ArgumentError:
+            return NotImplemented
+
+    return {"__eq__": __eq__, "__hash__": None}

@@ -1,4 +1,4 @@
-"""Renders a module of bindings that a user can read, edit and ship, and its stub."""
+"""Renders a bindings module, which a user can read, edit and ship, and its type stub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tkjit.bindings.declarations import Declarations, Declared
 
 _MARK = "# Written by python -m tkjit bind; run it again when the headers have changed."
-# a call takes the first overload that fits in C++, where more types are told apart
+# C++ tells more types apart than Python, so overloads that differ in C++ may overlap in the stub
 _OVERLAPPING = (
     '# mypy: disable-error-code="overload-overlap, overload-cannot-match"',
     "# pyright: reportOverlappingOverload=false",
@@ -27,20 +27,20 @@ _Overloads = Sequence[Mapping[str, Any]]
 
 
 def render_module(headers: Sequence[str], options: Mapping[str, Any], title: str) -> str:
-    """The text of a module that binds headers.
+    """Return the text of a module that binds headers.
 
     Parameters
     ----------
     options : mapping
-        The keywords of ``tkjit.bind``.
+        The keyword arguments of ``tkjit.bind``.
     title : str
-        What is bound, for the docstring.
+        The name of the bound library, for the docstring.
     """
     arguments = [*map(repr, headers), *(f"{name}={_literal(value)}" for name, value in options.items() if value)]
     lines = "".join(f"    {argument},\n" for argument in arguments)
-    return f'''"""Bindings of {title}. A call is compiled for the types of its arguments, once, and kept.
+    return f'''"""Bindings of {title}. Each call is compiled once for the types of its arguments, and cached.
 
-Made by ``python -m tkjit bind``; yours to edit.
+Written by ``python -m tkjit bind``. You can edit this file.
 """
 
 from typing import Any
@@ -67,12 +67,12 @@ def _literal(value: Any) -> str:
 
 
 def render_stub(declarations: Declarations, namespaces: Sequence[str], used: Collection[str] = ()) -> str:
-    """The stub of such a module.
+    """Return the type stub of such a module.
 
     Parameters
     ----------
     used : collection of str
-        The names in C++ to which it is limited, with what is in them; all without it.
+        The C++ names to include, with their contents. If empty, the stub has all names.
     """
     names: dict[str, Declared] = {}
     for namespace in namespaces or ("",):
@@ -129,7 +129,7 @@ def _class(name: str, members: Mapping[str, Any], doc: str, classes: set[str]) -
 def _functions(
     name: str, overloads: _Overloads, doc: str, classes: set[str], *, is_method: bool = False
 ) -> Iterator[str]:
-    """The overloads of a function; those that are one in Python stand once."""
+    """Render the overloads of a function. Overloads with the same Python signature are rendered once."""
     is_static = is_method and all("static" in overload for overload in overloads)
     takes_self = is_method and not is_static
     texts = list(dict.fromkeys(_signature(overload, classes, takes_self, name) for overload in overloads))

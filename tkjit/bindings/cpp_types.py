@@ -1,11 +1,10 @@
-"""C++ text for Python values that stand for types and constants."""
+"""The C++ types of Python values, and Python numbers that keep the C++ type with which they were returned."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from tkjit.bindings.typed_numbers import NUMBERS
 from tkjit.errors import ArgumentError
 
 _TYPES: dict[Any, str] = {
@@ -16,7 +15,7 @@ _TYPES: dict[Any, str] = {
     str: "std::string",
     None: "void",
 }
-# of dtypes, by their letters
+# C++ types by the letters of NumPy's dtypes
 _DTYPES = {
     "?": "bool",
     "b": "signed char",
@@ -38,12 +37,12 @@ _DTYPES = {
 
 
 def template_argument(given: Any) -> str:
-    """A template argument.
+    """Return the C++ text of a template argument.
 
     Raises
     ------
     ArgumentError
-        If it stands for nothing in C++.
+        If the value has no C++ equivalent.
     """
     if isinstance(given, str):
         return given
@@ -57,17 +56,17 @@ def template_argument(given: Any) -> str:
         return _TYPES[given]
     if (letter := _dtype_letter(given)) in _DTYPES:
         return _DTYPES[letter]
-    raise ArgumentError(f"{given!r} is no template argument: expected a type, an integer, or C++ text")
+    raise ArgumentError(f"{given!r} is not a template argument: expected a type, an integer, or C++ text")
 
 
 def template_arguments(given: tuple[Any, ...]) -> str:
-    """Template arguments with their brackets; an empty list stands for no arguments."""
+    """Return the C++ text of template arguments, with brackets. An empty list stands for no arguments."""
     every = [one for each in given for one in (each if isinstance(each, (list, tuple)) else [each])]
     return f"<{', '.join(map(template_argument, every))}>"
 
 
 def _dtype_letter(given: Any) -> str:
-    """The letter of a dtype of NumPy's, or of a class of its scalars."""
+    """Return the letter of a NumPy dtype or scalar class. It is empty for other values."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not (
         isinstance(given, numpy.dtype) or (isinstance(given, type) and issubclass(given, numpy.generic))
@@ -77,5 +76,28 @@ def _dtype_letter(given: Any) -> str:
 
 
 def dtype_of(element: str) -> str:
-    """The letter of NumPy's dtype for a C++ type; empty if there is none."""
+    """Return the letter of NumPy's dtype for a C++ type. It is empty if there is none."""
     return next((letter for letter, text in _DTYPES.items() if text == element), "")
+
+
+_INTEGERS = (
+    *("signed char", "unsigned char", "short", "unsigned short", "unsigned int"),
+    *("long", "unsigned long", "long long", "unsigned long long"),
+)
+_FLOATS = ("float", "long double")
+
+
+def _subclass(base: type, text: str) -> type:
+    def __reduce__(self: Any) -> tuple[type, tuple[Any]]:
+        return base, (base(self),)  # copies and pickled numbers are plain
+
+    doc = f"A number that C++ returned as {text}. Arithmetic gives a plain {base.__name__}."
+    members = {"__slots__": (), "__module__": __name__, "__doc__": doc, "__cpp__": text, "__reduce__": __reduce__}
+    return type(text, (base,), members)
+
+
+# by their C++ types
+NUMBERS = {
+    **{text: _subclass(int, text) for text in _INTEGERS},
+    **{text: _subclass(float, text) for text in _FLOATS},
+}

@@ -1,6 +1,6 @@
-"""What stands for a result in a batch: it can be passed on, and has members and operators, before there is one.
+"""Placeholders for results in a batch. They can be passed to calls, and have members and operators.
 
-A placeholder has no names of its own but such as begin with an underscore: all others are C++'s.
+The Python attributes of a placeholder begin with an underscore, because all other names belong to C++.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tkjit.bindings import forms
 from tkjit.bindings.batch import Call, Engine, PointerTo, Waiting, add_to_current
 from tkjit.bindings.compiled_calls import ClassOf
+from tkjit.bindings.expressions import AT, binary, data_member, method
 
 
 def defer(
     engine: Engine, form: str, name: str, args: tuple[Any, ...], make: Callable[..., Any], of: ClassOf | None = None
 ) -> Deferred | None:
-    """A placeholder for the result of a call that has to wait; None where it is to be made now."""
+    """Return a placeholder if the call has to wait in a batch, or None if it can be made now."""
     waiting = add_to_current(engine, Call(form, name, make, of), tuple(map(_as_waiting, args)))
     return None if waiting is None else Deferred(waiting)
 
 
 def value_of(argument: Any) -> Any:
-    """What a placeholder stands for, for which a call may have to be made; other values as they are."""
+    """Return a placeholder's value, making its call if necessary. Other arguments are returned as they are."""
     return argument._tkjit_value() if isinstance(argument, _Placeholder) else argument
 
 
 def pointer_to(argument: Any, mark: Callable[[Any], Any]) -> Any:
-    """A pointer to an object, of which there may be a placeholder.
+    """Return a pointer to an object, or to the object of a placeholder.
 
     Parameters
     ----------
     mark : callable
-        Makes a pointer of an object.
+        Makes a pointer to an object.
     """
     if isinstance(argument, Member):
         argument = argument.__tkjit_argument__()
@@ -45,7 +45,7 @@ def pointer_to(argument: Any, mark: Callable[[Any], Any]) -> Any:
 
 
 def _as_waiting(argument: Any) -> Any:
-    """An argument as a batch has it."""
+    """Convert an argument to the form in which batches store it."""
     if isinstance(argument, Pointer):
         return argument._pointer if argument._pointer.target.waits else argument._pointer.value
     if isinstance(argument, Deferred):
@@ -54,7 +54,7 @@ def _as_waiting(argument: Any) -> Any:
 
 
 class _Placeholder:
-    """See ``defer``."""
+    """The common part of all placeholders."""
 
     def _tkjit_value(self) -> Any:
         raise NotImplementedError
@@ -69,7 +69,7 @@ class _Placeholder:
 
 
 class Deferred(_Placeholder):
-    """The result of a call that waits in a batch, and afterwards the result."""
+    """The result of a call that waits in a batch. After the call, it behaves like the result itself."""
 
     def __init__(self, waiting: Waiting) -> None:
         object.__setattr__(self, "_waiting", waiting)
@@ -101,7 +101,7 @@ class Deferred(_Placeholder):
 
     def __getitem__(self, index: Any) -> Any:
         if (isinstance(index, int) and not isinstance(index, bool)) or isinstance(index, Deferred):
-            return _combine(self, forms.AT, "operator[]", operator.getitem, index)
+            return _combine(self, AT, "operator[]", operator.getitem, index)
         return self._waiting.value[value_of(index)]
 
     def __neg__(self) -> Any:
@@ -109,7 +109,7 @@ class Deferred(_Placeholder):
 
 
 class Member(_Placeholder):
-    """A member of a result that waits: a method, if it is called, or else a field."""
+    """A member of a waiting result: a method if it is called, otherwise a field."""
 
     def __init__(self, owner: Deferred, name: str) -> None:
         self._owner = owner
@@ -119,14 +119,14 @@ class Member(_Placeholder):
         return value_of(self.__tkjit_argument__())
 
     def __tkjit_argument__(self) -> Any:
-        made = _combine(self._owner, forms.field(self._name), self._name, operator.attrgetter(self._name))
+        made = _combine(self._owner, data_member(self._name), self._name, operator.attrgetter(self._name))
         return made.__tkjit_argument__() if isinstance(made, Deferred) else made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._name
         if kwargs:
             return getattr(value_of(self._owner), name)(*args, **kwargs)
-        return _combine(self._owner, forms.method(name), name, lambda this, *rest: getattr(this, name)(*rest), *args)
+        return _combine(self._owner, method(name), name, lambda this, *rest: getattr(this, name)(*rest), *args)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -138,7 +138,7 @@ class Member(_Placeholder):
 
 
 class Pointer:
-    """A pointer to the result of a call that waits."""
+    """A pointer to the result of a waiting call."""
 
     def __init__(self, target: Waiting, mark: Callable[[Any], Any]) -> None:
         self._pointer = PointerTo(target, mark)
@@ -152,7 +152,7 @@ def _waits(argument: Any) -> bool:
 
 
 def _combine(this: Deferred, form: str, name: str, make: Callable[..., Any], *others: Any) -> Any:
-    """The result of an operator, or of a member."""
+    """Return the result of an operator or a member. It waits if ``this`` does."""
     if not _waits(this):
         return make(value_of(this), *map(value_of, others))
     engine = this._waiting.batch.engine
@@ -167,7 +167,7 @@ def _operator(name: str, sign: str) -> Callable[..., Any]:
     def operate(this: Deferred, other: Any) -> Any:
         if not _waits(this) and _waits(other):
             return _reversed_operator(name, sign)(other, value_of(this))
-        return _combine(this, forms.binary(sign), f"operator {name}", function, other)
+        return _combine(this, binary(sign), f"operator {name}", function, other)
 
     return operate
 
