@@ -21,6 +21,7 @@ from tkjit.errors import (
 from tkjit.exports import export
 from tkjit.kernel import Kernel, find, kernel, kernels, load, make_globals, method, warming
 from tkjit.parallel import Club, ParallelTensor, enable_peer_access
+from tkjit.recorded_run import require
 from tkjit.spec import (
     Align,
     CExpr,
@@ -42,7 +43,6 @@ from tkjit.spec import (
     Tensor,
     Zero,
 )
-from tkjit.used import require
 
 __version__ = "0.1.0"
 
@@ -109,3 +109,6 @@ else:
         if name in ("load_ipython_extension", "unload_ipython_extension"):
             return getattr(import_module("tkjit.notebook"), name)
         raise AttributeError(f"module 'tkjit' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return __all__

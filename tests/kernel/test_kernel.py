@@ -1,4 +1,4 @@
-"""Kernels: repr, variants, generated texts and reference, without compilation."""
+"""Kernels without compilation: repr, variants, rendered texts and reference."""
 
 import inspect
 import pydoc
@@ -30,7 +30,7 @@ def scale(
     return x * alpha
 
 
-def test_repr_is_the_signature():
+def test_repr_shows_the_signature():
     assert repr(scale) == (
         "<tkjit kernel scale(x: Tensor, bias: Tensor | None = None, alpha: float = 2.0, *, "
         "count: int = 3, exact: bool = False, y: Tensor = None, out=None, stream=None)>"
@@ -56,7 +56,7 @@ def test_signature():
     assert inspect.signature(scale) == scale.signature
 
 
-def test_an_output_may_stand_first_and_is_keyword_only():
+def test_output_can_come_first_and_is_keyword_only():
     @tkjit.kernel(SOURCE, **OPTIONS)
     def f(y: Out[Tensor, "T", "N"], x: In[Tensor, "T", "N"]) -> Tensor: ...
 
@@ -64,7 +64,7 @@ def test_an_output_may_stand_first_and_is_keyword_only():
     assert f.signature.parameters["y"].kind is inspect.Parameter.KEYWORD_ONLY
 
 
-def test_an_optional_field_may_stand_before_a_required_one():
+def test_optional_field_can_come_before_a_required_one():
     @tkjit.kernel(SOURCE, **OPTIONS)
     def f(bias: In[Tensor, "T", "N"] | None, x: In[Tensor, "T", "N"]): ...
 
@@ -84,14 +84,14 @@ def test_variants():
     assert [str(variant) for variant in tkjit.find("gemm").variants] == ["T=float32", "T=bfloat16", "T=float16"]
 
 
-def test_the_reference_takes_the_arguments_of_a_call():
+def test_reference_takes_the_arguments_of_a_call():
     assert scale.reference(3, alpha=5.0) == 15.0
     assert scale.reference(3, y=None, count=1) == 6.0
     with pytest.raises(ArgumentError, match="scale: the reference takes x, bias, alpha, count, exact, got 6 arguments"):
         scale.reference(1, 2, 3, 4, 5, 6)
 
 
-def test_the_references_positional_arguments_skip_the_outputs():
+def test_positional_arguments_of_the_reference_skip_outputs():
     @tkjit.kernel(SOURCE, entry="scale<float>", grid=1, block=32)
     def scaled(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"], alpha: float) -> Tensor:
         return x * alpha
@@ -106,7 +106,7 @@ def test_the_references_positional_arguments_skip_the_outputs():
     torch.testing.assert_close(tkjit.find("gemm").reference(torch.eye(3), torch.eye(3)), torch.eye(3))
 
 
-def test_no_reference():
+def test_kernel_without_a_reference():
     @tkjit.kernel(SOURCE, **OPTIONS)
     def f(x: In[Tensor, "T", "N"]): ...
 
@@ -114,7 +114,7 @@ def test_no_reference():
         f.reference  # noqa: B018
 
 
-def test_overloads_are_one_kernel():
+def test_overloads_form_one_kernel():
     @tkjit.kernel(SOURCE, **OPTIONS)
     def add(x: In[Tensor, "T", "N"], alpha: float): ...
 
@@ -122,7 +122,7 @@ def test_overloads_are_one_kernel():
 
     @add.overload(SOURCE, **{**OPTIONS, "variants": {"T": ("int32",)}})
     def add(x: In[Tensor, "T", "N"], y: InOut[Tensor, "T", "N"]) -> Tensor:
-        """The second's."""
+        """The second overload."""
 
     assert isinstance(add, Kernel) and len(add.specs) == 2 and len(first.specs) == 1
     assert [str(variant) for variant in add.variants] == ["T=float32", "T=bfloat16", "T=int32"]
@@ -131,14 +131,14 @@ def test_overloads_are_one_kernel():
     assert "overload_1" in add.render().glue
 
 
-def test_an_overload_of_another_name_is_refused():
+def test_overload_with_another_name_is_rejected():
     with pytest.raises(SpecError, match=r"share one name, got scale, other"):
 
         @scale.overload(SOURCE, **OPTIONS)
         def other(x: In[Tensor, "T", "N"]): ...
 
 
-def test_rendering_compiles_nothing_and_chooses_the_first_options(cache):
+def test_rendering_uses_the_first_options_and_compiles_nothing(cache):
     rendered = scale.render()
     assert "for T=float32" in rendered.launcher and "using T = float;" in rendered.launcher
     assert rendered == scale.render(T="float32")
@@ -149,11 +149,11 @@ def test_rendering_compiles_nothing_and_chooses_the_first_options(cache):
 
 
 @pytest.mark.parametrize("values", [{"T": "float64"}, {"T": "floaty"}, {"D": 64}, {"T": "float32", "D": 64}])
-def test_rendering_a_variant_that_is_not_there(values):
+def test_rendering_an_unknown_variant(values):
     with pytest.raises(SpecError) as caught:
         scale.render(**values)
-    said = ", ".join(f"{name}={value}" for name, value in {"T": "float32", **values}.items())
-    assert str(caught.value) == f"scale has no variant {said}; it has T=float32; T=bfloat16"
+    variant = ", ".join(f"{name}={value}" for name, value in {"T": "float32", **values}.items())
+    assert str(caught.value) == f"scale has no variant {variant}; it has T=float32; T=bfloat16"
 
 
 @pytest.fixture
@@ -180,18 +180,18 @@ def test_rendering_for_an_architecture_without_a_source(two_sources, arch):
 
 
 @pytest.mark.parametrize("thing", [3, None, print])
-def test_load_refuses_what_is_no_kernel(thing):
+def test_load_rejects_other_objects(thing):
     with pytest.raises(SpecError, match=r"is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec"):
         tkjit.load(thing)
 
 
-def test_a_kernel_that_another_process_used():
+def test_kernel_of_another_process_is_found():
     assert find_used("axpy", f"{registry.SPEC_MODULES}.axpy") is tkjit.find("axpy")
     assert find_used("scale", __name__) is scale
 
 
 @pytest.mark.parametrize(
-    "name, module, said",
+    "name, module, message",
     [
         ("scale", "__main__", "scale was defined in a script or a notebook; put it in a module"),
         ("scale", "no.such.module", "scale was defined in no.such.module, which cannot be imported"),
@@ -199,19 +199,28 @@ def test_a_kernel_that_another_process_used():
         ("nothing", __name__, f"{__name__} defines no kernel nothing"),
     ],
 )
-def test_a_kernel_that_another_process_used_and_that_is_not_here(name, module, said):
+def test_missing_kernel_of_another_process(name, module, message):
     with pytest.raises(SpecError) as caught:
         find_used(name, module)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("name", tkjit.__all__)
-def test_what_is_public_has_a_docstring(name):
+def test_public_names_have_docstrings(name):
     thing = getattr(tkjit, name)
     assert thing.__doc__ and not thing.__doc__.startswith(f"{name}(")
 
 
-def test_the_decorators_own_mistakes():
+def test_dir_shows_what_users_call():
+    assert dir(tkjit) == tkjit.__all__
+    shown = {name for name in dir(scale) if not name.startswith("_")}
+    assert shown == {
+        *("name", "operator", "overload", "prepare", "reference", "render", "schema", "signature", "specs"),
+        *("symbol", "variants", "warm_up"),
+    }
+
+
+def test_mistakes_in_the_decorator():
     def f(x: In[Tensor, "float32", "N"]): ...
 
     with pytest.raises(
@@ -221,21 +230,21 @@ def test_the_decorators_own_mistakes():
         tkjit.kernel(SOURCE, **OPTIONS, shared_mem=3)(f)
     with pytest.raises(SpecError, match="f: entry= is missing"):
         tkjit.kernel(SOURCE, grid=1, block=1)(f)
-    with pytest.raises(SpecError, match=r"@tkjit\.kernel needs brackets"):
+    with pytest.raises(SpecError, match=r"@tkjit\.kernel needs arguments"):
         tkjit.kernel(f)
     with pytest.raises(SpecError, match="scale has no overload 4; it has 1, counted from 0"):
         scale.render(overload=4)
 
 
 @pytest.mark.parametrize("arch", ["hopper", "sm90", "9", "sm_"])
-def test_sources_by_what_is_no_architecture(arch):
+def test_unknown_architecture_of_a_source(arch):
     def f(x: In[Tensor, "float32", "N"]): ...
 
-    with pytest.raises(SpecError, match=r"f: archs\['.*'\] is no architecture"):
+    with pytest.raises(SpecError, match=r"f: archs\['.*'\] is not an architecture"):
         tkjit.kernel(archs={arch: SOURCE}, **OPTIONS)(f)
 
 
-def test_one_thing_is_a_list_of_one():
+def test_single_value_counts_as_a_list():
     def f(x: In[Tensor, "T", "N"]): ...
 
     options = {**OPTIONS, "variants": {"T": "float32"}, "grid": [1, "N"]}

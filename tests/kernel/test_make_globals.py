@@ -15,7 +15,7 @@ from tkjit import ArgumentError, InOut, Scalar, Tensor
 pytestmark = pytest.mark.compiles
 
 
-def test_make_globals_shows_what_each_device_would_get():
+def test_make_globals_returns_the_arguments_of_each_device():
     x, own = parts(2, 10), numbers(2)
     first, second = tkjit.make_globals(total, x, own, signals(2), meetings=3)
     assert second["x"].data_ptrs == tuple(a.data_ptr() for a in x) and second["x"].dev_idx == 1
@@ -25,7 +25,7 @@ def test_make_globals_shows_what_each_device_would_get():
     assert first["y"].data_ptr == first.result[0].data_ptr() and list(first) == list(total.specs[0].order)
 
 
-def test_make_globals_compiles_and_launches_nothing(cache_with_runtime, compiler):
+def test_make_globals_neither_compiles_the_kernel_nor_launches_it(cache_with_runtime, compiler):
     @tkjit.kernel("this is no C++ {", entry="nothing", grid=1, block=1)
     def nothing(x: InOut[Tensor, "float32", "N"], n: Scalar[int, "int64_t"] = -5) -> Tensor: ...
 
@@ -36,9 +36,9 @@ def test_make_globals_compiles_and_launches_nothing(cache_with_runtime, compiler
         tkjit.make_globals(nothing, 3)
 
 
-def test_globals_hold_the_tensors_that_they_point_to():
+def test_globals_keep_their_tensors_alive():
     (found,) = tkjit.make_globals("axpy", torch.full((1000,), 3.0), torch.zeros(1000))
     gc.collect()
-    torch.empty(1000).fill_(9)  # which would take the memory, if it were free
+    torch.empty(1000).fill_(9)  # would reuse the memory if it were free
     data = np.ctypeslib.as_array((np.ctypeslib.ctypes.c_float * 1000).from_address(found["x"].data_ptr))
     assert (data == 3).all()

@@ -1,4 +1,4 @@
-"""``tkjit.method``: a kernel as a method of a class."""
+"""``tkjit.method``: kernels as methods of a class."""
 
 import inspect
 
@@ -10,7 +10,7 @@ from tkjit import SpecError
 
 
 @pytest.mark.compiles
-def test_a_method_of_tensors(monkeypatch):
+def test_kernel_as_a_method_of_tensors(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "tk_gemm", tkjit.method("gemm"), raising=False)
     a, b, c = torch.randn(3, 4), torch.randn(4, 5), torch.empty(3, 5)
     assert a.tk_gemm(b, c=c) is c
@@ -27,6 +27,6 @@ def test_a_method_of_tensors(monkeypatch):
         a.tk_gemm(a)
 
 
-def test_no_such_kernel():
+def test_method_of_an_unknown_kernel():
     with pytest.raises(SpecError, match="no kernel"):
         tkjit.method("nonesuch")

@@ -1,4 +1,4 @@
-"""Kernels through pybind11 agree with tkjit's own glue: in results, in refusals and in their texts."""
+"""Kernels loaded through pybind11 agree with tkjit's own glue in results, errors and messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_results_agree(name):
     for binding in (None, PYBIND11):
         args, kwargs = arguments()
         returned = tkjit.load(kernel(), binding=binding)(*args, **kwargs)
-        results.append([returned, args])  # with the tensors that are written in place
+        results.append([returned, args])  # include the tensors that are written in place
     assert _plain(results[0]) == _plain(results[1])
     assert type(results[0][0]) is type(results[1][0])
 
@@ -61,15 +61,15 @@ def _plain(value: object) -> object:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-# torch's own zero tensor has no memory, which C finds before its strides
-OTHER_WORDS = {"zero tensor"}
+# torch's own zero tensor has no memory, which the C code notices before it reads the strides
+OTHER_MESSAGE = {"zero tensor"}
 
 
-def test_refusals_agree():
+def test_errors_agree():
     loaded = tkjit.load(probe, binding=PYBIND11)
     differing = {}
     for name, case in CASES.items():
-        if name in OTHER_WORDS:
+        if name in OTHER_MESSAGE:
             continue
         with pytest.raises(TkjitError) as raised:
             loaded(**good_arguments() | case.change())
@@ -78,7 +78,7 @@ def test_refusals_agree():
     assert differing == {}
 
 
-def test_a_good_call_after_refused_ones():
+def test_valid_call_works_repeatedly():
     loaded, arguments = tkjit.load(probe, binding=PYBIND11), good_arguments()
     for _ in range(3):
         y = loaded(**arguments)
@@ -101,7 +101,7 @@ def test_random_numbers_are_the_same():
     assert torch.equal(*drawn)
 
 
-def test_the_setting_chooses_it(monkeypatch):
+def test_environment_variable_chooses_the_binding(monkeypatch):
     monkeypatch.setenv("TKJIT_BINDING", PYBIND11)
     assert type(tkjit.load("softmax")) is type(tkjit.load("softmax", binding=PYBIND11))
     monkeypatch.setenv("TKJIT_BINDING", "nanobind")
@@ -109,20 +109,20 @@ def test_the_setting_chooses_it(monkeypatch):
         tkjit.load("softmax")
 
 
-def test_it_can_only_be_called():
+def test_only_calls_are_supported():
     loaded = tkjit.load("softmax", binding=PYBIND11)
     for use in (lambda: loaded.prepare(x(3, 4)), lambda: loaded.operator, loaded.warm_up, lambda: loaded.symbol("a")):
         with pytest.raises(SpecError, match="it can only be called; load it without a binding for the rest"):
             use()
 
 
-def test_an_unknown_binding():
+def test_unknown_binding():
     with pytest.raises(SpecError, match="unknown binding 'nanobind'; expected pybind11"):
         tkjit.load("softmax", binding="nanobind")
     with pytest.raises(SpecError, match="unknown binding 'nanobind'; expected pybind11"):
         tkjit.find("softmax").render(binding="nanobind")
 
 
-def test_what_c_has_no_type_for():
+def test_kernel_over_several_devices_is_rejected():
     with pytest.raises(SpecError, match="runs on several devices at once"):
         tkjit.load("all_reduce", binding=PYBIND11)

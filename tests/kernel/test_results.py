@@ -43,27 +43,27 @@ def count(x: In[Tensor, "float32", "N"], above: float = 0.0) -> int: ...
 def is_above(x: In[Tensor, "float32", "N"], above: float = 0.0) -> bool: ...
 
 
-def test_a_call_returns_the_number():
+def test_call_returns_the_number():
     x = torch.tensor([1.0, 2.0, 3.0])
     assert sum_of_squares(x) == 14.0 and x.tolist() == [1, 4, 9]
     assert count(x) == 2**40 + 3 and count(x, above=3.0) == 2**40 + 2
     assert is_above(x) is True and is_above(x, 9.0) is False
-    assert count(torch.empty(0)) == 2**40  # nothing is written, and it is called
+    assert count(torch.empty(0)) == 2**40  # called although there is nothing to write
 
 
 @pytest.mark.slow
-def test_the_checker_runs_it():
+def test_checker_runs_host_functions():
     assert not check(sum_of_squares).findings
 
 
-def test_it_is_not_prepared_and_not_traced():
-    with pytest.raises(ArgumentError, match="it returns int, another one each time"):
+def test_preparing_and_tracing_are_rejected():
+    with pytest.raises(ArgumentError, match="it returns int, a new value on each call"):
         count.prepare(torch.ones(3))
     with pytest.raises(Exception, match="it returns a number, which only a call knows"):
         torch.compile(count, fullgraph=True, backend="eager")(torch.ones(3))
 
 
-def test_another_type_than_the_functions():
+def test_wrong_return_type():
     @tkjit.kernel(COUNT, entry="count", host=True)
     def wrong(x: In[Tensor, "float32", "N"], above: float = 0.0) -> float: ...
 
@@ -71,11 +71,11 @@ def test_another_type_than_the_functions():
         wrong(torch.ones(3))
 
 
-def test_only_a_host_function_without_outputs_returns_a_number():
+def test_only_host_functions_without_outputs_return_a_number():
     def launched(x: In[Tensor, "float32", "N"]) -> float: ...
     def with_output(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> float: ...
 
-    with pytest.raises(SpecError, match="only a host function can, and a kernel cannot"):
+    with pytest.raises(SpecError, match="a host function can, but a kernel cannot"):
         tkjit.kernel(COUNT, entry="count", grid=1, block=1)(launched)
-    with pytest.raises(SpecError, match="only a host function can, and one with outputs cannot"):
+    with pytest.raises(SpecError, match="a host function can, but one with outputs cannot"):
         tkjit.kernel(COUNT, entry="count", host=True)(with_output)

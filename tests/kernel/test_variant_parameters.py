@@ -28,38 +28,38 @@ OPTIONS = {
 def walk(
     x: In[Tensor, "float32", "N"], STEP: int = 2, reverse: bool = False, *, y: Out[Tensor, "float32", "N"]
 ) -> Tensor:
-    """x, or x from its end."""
+    """Returns x, or x reversed."""
     return x.flip(0) if reverse else x.clone()
 
 
 X = torch.arange(11.0)
 
 
-def test_a_bool_chooses_the_template_argument():
+def test_bool_chooses_the_template_argument():
     load = tkjit.load(walk)
     assert torch.equal(load(X), X)
     assert torch.equal(load(X, reverse=True), X.flip(0))
     assert torch.equal(load(X, 8, True), X.flip(0))
 
 
-def test_such_a_parameter_need_not_be_a_member_of_the_struct():
+def test_variant_parameter_can_be_left_out_of_the_struct():
     text = str(walk.render(STEP=8, reverse=True))
     assert "constexpr bool reverse = true;" in text and "constexpr int STEP = 8;" in text
     members = text.partition("struct Globals {")[2].partition("};")[0]
     assert "x;" in members and "reverse" not in members and "STEP" not in members
 
 
-def test_an_integer_that_no_variant_has_is_refused():
+def test_integer_without_a_variant_is_rejected():
     with pytest.raises(ShapeError, match=r"STEP is 2 or 8 does not hold \(STEP=4\)"):
         tkjit.load(walk)(X, 4)
 
 
-def test_a_call_in_a_graph_takes_it():
+def test_call_in_a_compiled_graph_takes_the_parameter():
     load = tkjit.load(walk)
     assert torch.equal(torch.compile(lambda x: load(x, reverse=True), backend="eager", fullgraph=True)(X), X.flip(0))
 
 
-def test_without_fields_it_is_a_member_too():
+def test_without_fields_the_parameter_is_also_a_member():
     source = SOURCE.replace("reverse ?", "reverse && g.reverse ?").replace("walk(", "walk2(")
 
     @tkjit.kernel(source, **{**OPTIONS, "entry": "walk2<STEP, reverse>"})
@@ -68,7 +68,7 @@ def test_without_fields_it_is_a_member_too():
     assert torch.equal(tkjit.load(walk2)(X, 8, True), X.flip(0))
 
 
-def test_true_may_stand_before_false():
+def test_true_can_come_before_false():
     @tkjit.kernel(SOURCE, fields="x y", **{**OPTIONS, "variants": {"reverse": (True, False), "STEP": (2, 8)}})
     def walk3(
         x: In[Tensor, "float32", "N"], STEP: int = 2, reverse: bool = False, *, y: Out[Tensor, "float32", "N"]
@@ -79,7 +79,7 @@ def test_true_may_stand_before_false():
 
 
 @pytest.mark.parametrize(
-    "changed, said",
+    "changed, message",
     [
         ({"variants": {"STEP": (2, 8), "reverse": (True,)}}, r"variants\['reverse'\] has one option"),
         ({"variants": {"STEP": (2, 8), "turned": (False, True)}}, "no parameter turned: bool"),
@@ -89,22 +89,22 @@ def test_true_may_stand_before_false():
         ),
         (
             {"variants": {"STEP": (2, 8)}},
-            "does not name each parameter once",
-        ),  # reverse is then a member that is missing
-        ({"behind": "reverse"}, "names no parameter"),
+            "must name each parameter once",
+        ),  # without a variant, reverse must be a member
+        ({"behind": "reverse"}, "names unknown parameters: reverse"),
     ],
 )
-def test_what_contradicts_itself_is_refused(changed, said):
-    with pytest.raises(SpecError, match=said):
+def test_contradictions_are_rejected(changed, message):
+    with pytest.raises(SpecError, match=message):
 
         @tkjit.kernel(SOURCE, fields="x y", **{**OPTIONS, **changed})
         def wrong(x: In[Tensor, "float32", "N"], STEP: int, reverse: bool, y: Out[Tensor, "float32", "N"]): ...
 
 
-@pytest.mark.slow  # two checkers
-def test_the_checker_goes_through_both():
+@pytest.mark.slow  # builds two checkers
+def test_checker_runs_both_options():
     check(walk)
-    wrong = SOURCE.replace("reverse ? n - 1 - j", "reverse ? n - j")  # behind the end
+    wrong = SOURCE.replace("reverse ? n - 1 - j", "reverse ? n - j")  # past the end
 
     @tkjit.kernel(wrong.replace("walk(", "beyond("), fields="x y", **{**OPTIONS, "entry": "beyond<STEP, reverse>"})
     def beyond(

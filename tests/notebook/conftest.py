@@ -1,4 +1,4 @@
-"""A shell of IPython in this process, with the extension."""
+"""An IPython shell in this process with the extension loaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shell(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShel
 
 @pytest.fixture
 def run(shell: InteractiveShell) -> Callable[[str], Any]:
-    """Runs a cell; what it printed, and its error."""
+    """Runs a cell, and returns its output and its error."""
 
     def run(cell: str) -> tuple[str, BaseException | None]:
         with capture_output() as captured:

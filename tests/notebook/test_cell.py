@@ -1,4 +1,4 @@
-"""The ``%%tkjit`` cell: a function, its CUDA, and the kernel that both make."""
+"""The ``%%tkjit`` cell: a Python function, and below it the CUDA source of its kernel."""
 
 import ast
 
@@ -13,7 +13,7 @@ from tkjit.notebook.proposal import entry_of, propose
 RELU = '''%%tkjit
 @tkjit.kernel(grid="cdiv(x.numel, 256)", block=256{options})
 def relu(x: In[Tensor, "{dtype}", "..."], y: Out[Tensor, "{dtype}", "..."]) -> Tensor:
-    """y <- max(x, 0)"""
+    """Computes max(x, 0)."""
 
     return x.relu()
 
@@ -27,7 +27,7 @@ PLAIN = RELU.format(options="", dtype="float32", template="", value="fmaxf(g.x[i
 
 
 @pytest.mark.compiles
-def test_a_cell_defines_a_kernel(shell, run, session_cache):
+def test_cell_defines_a_kernel(shell, run, session_cache):
     before = set(shell.user_ns)
     assert run(PLAIN) == ("", None)
     assert {name for name in set(shell.user_ns) - before if name[0] != "_"} == {"relu"}
@@ -35,11 +35,11 @@ def test_a_cell_defines_a_kernel(shell, run, session_cache):
     relu = shell.user_ns["relu"]
     x = torch.randn(3, 100)
     assert torch.equal(relu(x), x.relu()) and torch.equal(relu.reference(x), x.relu())
-    assert relu.specs[0].doc == "y <- max(x, 0)"
+    assert relu.specs[0].doc == "Computes max(x, 0)."
 
 
 @pytest.mark.compiles
-def test_a_template_and_its_variants(shell, run, session_cache):
+def test_cell_with_a_template_and_variants(shell, run, session_cache):
     options = ', variants={"T": ("float32", "float64")}'
     cell = RELU.format(
         options=options, dtype="T", template="template <typename T>", value="g.x[i] > T(0) ? g.x[i] : T(0)"
@@ -51,7 +51,7 @@ def test_a_template_and_its_variants(shell, run, session_cache):
 
 
 @pytest.mark.compiles
-def test_an_error_is_on_the_line_of_the_cell(shell, run, session_cache):
+def test_compile_error_has_the_line_in_the_cell(shell, run, session_cache):
     run(PLAIN.replace("fmaxf", "fmaxg"))
     printed, error = run("import torch\nrelu(torch.ones(3))")
     assert isinstance(error, CompileError)
@@ -62,21 +62,21 @@ def test_an_error_is_on_the_line_of_the_cell(shell, run, session_cache):
 
 
 @pytest.mark.compiles
-def test_build_compiles_at_once(shell, run, session_cache):
+def test_build_option_compiles_immediately(shell, run, session_cache):
     cell = PLAIN.replace("%%tkjit", "%%tkjit --build").replace("relu", "relu_built")
     assert run(cell.replace("x.relu_built", "x.relu")) == ("", None)
-    refused = cell.replace("fmaxf", "fmaxg").replace("x.relu_built", "x.relu")
-    assert isinstance(run(refused)[1], CompileError)
+    broken = cell.replace("fmaxf", "fmaxg").replace("x.relu_built", "x.relu")
+    assert isinstance(run(broken)[1], CompileError)
 
 
-def test_a_kernel_of_the_users_names_stays_theirs(shell, run):
-    """A user's Tensor and Generator are torch's; a spec's are tkjit's."""
+def test_cell_leaves_the_users_variables_unchanged(shell, run):
+    """The user's Tensor and Generator are torch's; in the spec they are tkjit's."""
     run("from torch import Generator, Tensor")
     assert run(PLAIN)[1] is None
     assert shell.user_ns["Tensor"] is torch.Tensor and shell.user_ns["Generator"] is torch.Generator
 
 
-def test_two_kernels_of_a_cell(shell, run):
+def test_cell_with_two_kernels(shell, run):
     cell = """%%tkjit
 @tkjit.kernel(args=True, grid=1, block=1)
 def one(x: InOut[Tensor, "float32", "N"]): ...
@@ -92,7 +92,7 @@ __global__ void second(float* x) {}
 
 
 @pytest.mark.compiles
-def test_a_helper_for_the_gradient(shell, run, session_cache):
+def test_cell_with_a_helper_for_the_gradient(shell, run, session_cache):
     cell = PLAIN.replace("%%tkjit\n", "%%tkjit\ndef down(grad_y, x):\n    return grad_y * (x > 0)\n\n")
     assert run(cell.replace("block=256", "block=256, backward=down"))[1] is None
     x = torch.randn(5, requires_grad=True)
@@ -100,10 +100,10 @@ def test_a_helper_for_the_gradient(shell, run, session_cache):
     assert torch.equal(x.grad, (x > 0).float())
 
 
-# ---- what is wrong with a cell
+# ---- errors in cells
 
 
-def test_cuda_alone_is_answered_with_a_function(shell, run):
+def test_cell_with_only_cuda_gets_a_proposed_function(shell, run):
     cuda = "__global__ void scale(const float* x, float* y, float a, int n) {}"
     printed, error = run(f"%%tkjit\n{cuda}\n")
     assert isinstance(error, SpecError)
@@ -114,12 +114,12 @@ def test_cuda_alone_is_answered_with_a_function(shell, run):
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("cell", "message"),
     [
         ("%%tkjit --builds\nint x;", "unrecognized arguments: --builds"),
         ("%%tkjit 'a\nint x;", "No closing quotation"),
         ("%%tkjit\nint x;\n", "the cell has no __global__ function"),
-        ("%%tkjit\ndef f(x): ...\n\n__global__ void f(Globals g) {}", "f has no decorator: @tkjit.kernel"),
+        ("%%tkjit\ndef f(x): ...\n\n__global__ void f(Globals g) {}", "f has no decorator: write @tkjit.kernel"),
         (
             "%%tkjit\n#define N 3\n@tkjit.kernel()\ndef f(x): ...\n\nint y;",
             "line 2 of the cell, '#define N 3', is a comment",
@@ -129,26 +129,26 @@ def test_cuda_alone_is_answered_with_a_function(shell, run):
         (
             "%%tkjit\n@tkjit.kernel(grid=1, block=1)\ndef f(x: int): ...\n\n__global__ void a(int x) {}\n"
             "__global__ void b(int x) {}",
-            r"f: the cell's source needs one __global__ function; it has a\(int x\), b\(int x\); say which",
+            r"f: the cell's source needs one __global__ function; it has a\(int x\), b\(int x\); choose one with",
         ),
         ("%%tkjit\n@tkjit.kernel(grid=1, block=1)\ndef f(x: int): ...\n\nint y;", "it has none"),
     ],
 )
-def test_a_cell_that_cannot_be_read(run, cell, said):
+def test_invalid_cell(run, cell, message):
     printed, error = run(cell)
-    with pytest.raises(SpecError, match=said):
+    with pytest.raises(SpecError, match=message):
         raise error
     assert "tkjit/notebook" not in printed
 
 
-def test_an_error_in_the_function_is_shown_on_its_line(run):
+def test_error_in_the_function_has_its_line(run):
     printed, error = run(PLAIN.replace("block=256", 'block="q * 3"'))
     assert isinstance(error, SpecError)
     assert '----> 2 @tkjit.kernel(grid="cdiv(x.numel, 256)", block="q * 3")' in printed
-    assert "File" not in printed  # one frame, and it is the cell's
+    assert "File" not in printed  # the only frame is the cell's
 
 
-# ---- its parts
+# ---- parts of a cell
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_an_error_in_the_function_is_shown_on_its_line(run):
         ("", []),
     ],
 )
-def test_where_the_python_ends(cell, functions):
+def test_split_after_the_python_part(cell, functions):
     parts = split_cell(cell)
     assert [one.name for one in parts.head if isinstance(one, ast.FunctionDef)] == functions
     if functions:
@@ -190,12 +190,12 @@ def test_where_the_python_ends(cell, functions):
         ("__global__ void f(double const* __restrict__ x) {}", ['x: In[Tensor, "float64", "..."]']),
     ],
 )
-def test_a_proposal(source, expected):
+def test_proposed_function(source, expected):
     proposed = propose(source)
     assert [one for one in expected if one not in proposed] == []
     ast.parse(proposed)
 
 
-def test_which_entry():
+def test_choice_of_the_entry():
     assert entry_of("__global__ void a(int x) {} __global__ void b(int x) {}", "b") == "b"
     assert entry_of("template <typename T, int N = 3> __global__ void a(T x) {}", "f") == "a<T>"

@@ -1,4 +1,4 @@
-"""Completion of kernels' names, and of their arguments."""
+"""Completion of kernel names and arguments."""
 
 import pytest
 from IPython.core.completer import provisionalcompleter
@@ -17,7 +17,7 @@ AXPY = {"axpy": tkjit.find("axpy"), "f": print}
         ('x = tkjit.find( "ax', "ax", {"axpy"}),
     ],
 )
-def test_names(text, begun, some):
+def test_completion_of_names(text, begun, some):
     found, names, kind = completions(text, {"tkjit": tkjit, "load": tkjit.load})
     assert found == begun and some <= set(names) and kind == "kernel"
 
@@ -39,11 +39,11 @@ def test_names(text, begun, some):
         ("", "", []),
     ],
 )
-def test_arguments(text, begun, names):
+def test_completion_of_arguments(text, begun, names):
     assert completions(text, AXPY)[:2] == (begun, names)
 
 
-def test_nothing_is_called_for_an_attribute():
+def test_completion_does_not_evaluate_properties():
     class Model:
         kernel = property(lambda self: 1 / 0)
 
@@ -53,7 +53,7 @@ def test_nothing_is_called_for_an_attribute():
     assert "x=" in completions("model.own(", {"model": model})[1]
 
 
-def test_the_shell_completes(shell):
+def test_completion_in_a_shell(shell):
     shell.user_ns.update(AXPY, tkjit=tkjit)
     with provisionalcompleter():
         assert [one.text for one in shell.Completer.completions('tkjit.load("gem', 15)] == ["gemm", "gemm_all_reduce"]

@@ -1,4 +1,4 @@
-"""What a notebook shows of an error: the user's own lines, and none of tkjit's."""
+"""Tracebacks in a notebook show the user's lines, but not tkjit's."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tkjit.errors import TkjitError, _users_part
         ("import tkjit\ntkjit.kernel('', entry='f', grid='N +', block=1)(lambda x: 0)", "----> 2 tkjit.kernel("),
     ],
 )
-def test_a_mistake_is_shown_on_the_users_line(run, cell, line):
+def test_mistake_is_shown_at_the_users_line(run, cell, line):
     printed, error = run(cell)
     assert isinstance(error, TkjitError)
     assert line in printed and "/tkjit/" not in printed and "IPython" not in printed
@@ -21,25 +21,25 @@ def test_a_mistake_is_shown_on_the_users_line(run, cell, line):
     assert len(printed.splitlines()) < 12
 
 
-def test_the_users_function_between_ours_is_shown(run, tmp_path, monkeypatch):
-    """A spec file fails: the traceback has its line, which is the user's too."""
+def test_users_frames_between_frames_of_tkjit_are_shown(run, tmp_path, monkeypatch):
+    """If a spec file fails, the traceback has its line, because the file belongs to the user as well."""
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     (tmp_path / "mine.py").write_text("def helper():\n    raise ValueError('no')\nhelper()\n")
     printed, _ = run("import tkjit\ntkjit.load('mine')")
     assert "mine.py" in printed and "raise ValueError('no')" in printed and "/tkjit/" not in printed
 
 
-def test_the_error_itself_stays_whole(run):
+def test_error_object_keeps_all_frames(run):
     _, error = run("import tkjit\ntkjit.load('axpi')")
     files = []
     traceback = error.__traceback__
     while traceback:
         files.append(traceback.tb_frame.f_code.co_filename)
         traceback = traceback.tb_next
-    assert any(file.endswith("registry.py") for file in files)  # %debug and logs see all of it
+    assert any(file.endswith("registry.py") for file in files)  # %debug and logs see all frames
 
 
-def test_without_a_shell(monkeypatch):
+def test_traceback_without_a_shell(monkeypatch):
     monkeypatch.delitem(__import__("sys").modules, "IPython", raising=False)
     with pytest.raises(TkjitError) as caught:
         tkjit.find("axpi")
@@ -47,11 +47,11 @@ def test_without_a_shell(monkeypatch):
     assert 'tkjit.find("axpi")' in shown and "did you mean axpy?" in shown and "registry.py" not in shown
 
 
-def test_no_traceback_has_no_users_part():
+def test_missing_traceback_has_no_part_of_the_user():
     assert _users_part(None) is None
 
 
-def test_the_users_own_error_before_it_is_shown(run):
+def test_preceding_error_of_the_user_is_shown(run):
     printed, _ = run("import tkjit\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    tkjit.load('axpi')")
     assert "ZeroDivisionError: division by zero" in printed and "did you mean axpy?" in printed
     assert "/tkjit/" not in printed

@@ -1,4 +1,4 @@
-"""A note when a source is newer than the kernel that was loaded from it."""
+"""The note when files of a loaded kernel have changed."""
 
 import os
 
@@ -29,22 +29,22 @@ def edit(path, text):
     os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
 
 
-def test_a_source_and_a_header_that_were_edited(run, directory):
+def test_edited_source_and_header_are_reported(run, directory):
     run("import tkjit, torch\nbump = tkjit.load('bump')\nx = torch.zeros(32)")
     assert run("bump(x); print(x[0].item())") == ("1.0\n", None)
     assert run("None")[0] == ""
     edit(directory / "step.cuh", "#define STEP 10\n")
-    said = "tkjit: step.cuh has changed since bump was loaded; load it again: bump = tkjit.load('bump')\n"
-    assert run("None")[0] == said
+    note = "tkjit: step.cuh has changed since bump was loaded; load it again: bump = tkjit.load('bump')\n"
+    assert run("None")[0] == note
     assert run("None")[0] == ""  # once
-    assert run("bump(x); print(x[0].item())")[0] == "2.0\n"  # it stays what it was
+    assert run("bump(x); print(x[0].item())")[0] == "2.0\n"  # the loaded kernel does not change
     assert run("bump = tkjit.load('bump')\nbump(x); print(x[0].item())")[0] == "12.0\n"
     assert run("None")[0] == ""
     edit(directory / "bump.cu", SOURCE.replace("+=", "-="))
     assert "bump.cu has changed" in run("None")[0]
 
 
-def test_a_kernel_of_a_module(run, shell, directory):
+def test_kernel_defined_in_a_module(run, shell, directory):
     shell.run_cell(f"import sys; sys.path.insert(0, {str(directory)!r})\nfrom bump import bump\nimport torch\n")
     run("bump(torch.zeros(32))")
     edit(directory / "bump.cu", SOURCE.replace("+=", "-="))
@@ -54,7 +54,7 @@ def test_a_kernel_of_a_module(run, shell, directory):
     shell.run_cell("import sys; sys.path.pop(0); del sys.modules['bump']")
 
 
-def test_a_variable_that_cannot_be_looked_at(run, shell):
+def test_variable_that_raises_when_inspected_is_ignored(run, shell):
     class Hostile:
         __class__ = property(lambda self: 1 / 0)
 

@@ -1,4 +1,4 @@
-"""What a spec probably meant: the remedies in its errors."""
+"""Suggestions in the errors of specs."""
 
 import pytest
 import torch
@@ -28,19 +28,19 @@ def f(x: InOut[Tensor, "float32", "N"]): ...
         ("scalar_t", ""),
     ],
 )
-def test_a_dtype(dtype, advice):
+def test_unknown_dtype(dtype, advice):
     def f(x: In[Tensor, dtype, "N"]): ...
 
-    said = error_of(f)
+    message = error_of(f)
     between = f"; {advice}" if advice else ""
-    assert f"unknown dtype {dtype!r}{between}{'' if advice.endswith('?') else ';'} known are " in said
+    assert f"unknown dtype {dtype!r}{between}{'' if advice.endswith('?') else ';'} known are " in message
 
 
 @pytest.mark.parametrize(
     ("option", "meant"),
     [("smem", "shared_memory"), ("gird", "grid"), ("threads", "block"), ("types", "variants"), ("zzz", "")],
 )
-def test_an_option(option, meant):
+def test_unknown_option(option, meant):
     advice = f"; did you mean {meant}?" if meant else ""
     assert f"tkjit.kernel has no option {option!r}{advice}; it has entry, grid," in error_of(f, **{option: 1})
 
@@ -50,80 +50,80 @@ def test_an_option(option, meant):
     [
         ("cdiv(x.shape[0], 256)", ': name the dim, x: In[Tensor, ..., "N"], and use N'),
         ("x.size(-1)", ': name the dim, x: In[Tensor, ..., "N"], and use N'),
-        ("cdiv(x.numel(), 256)", ": x.numel, without brackets"),
+        ("cdiv(x.numel(), 256)", ": x.numel, without parentheses"),
         ("math.ceil(N / 256)", ": cdiv(N, 256)"),
         ("triton.cdiv(N, 256)", ": cdiv(N, 256)"),
         ("N / 256", ": use // (rounds down) or cdiv (rounds up)"),
     ],
 )
-def test_an_expression(grid, advice):
+def test_expression_in_the_syntax_of_torch_or_triton(grid, advice):
     assert error_of(f, grid=grid).endswith(f"names){advice}")
 
 
-def test_dims_as_a_tuple():
+def test_tuple_of_dims():
     def f(x: In[Tensor, "float32", "('M', 'N')"]): ...
 
-    assert error_of(f).endswith('dims stand one after the other: In[Tensor, "float32", "M", "N"]')
+    assert error_of(f).endswith('list dims one after the other: In[Tensor, "float32", "M", "N"]')
 
 
-def test_a_tensor_that_is_annotated_alone():
+def test_tensor_annotation_without_dtype_and_dims():
     def f(x: Tensor): ...
 
     def g(x: torch.Tensor): ...
 
     for function in (f, g):
-        assert 'a tensor is x: In[Tensor, "float32", "N"], or InOut, or Out' in error_of(function)
+        assert 'dtype and dims, x: In[Tensor, "float32", "N"], or InOut or Out' in error_of(function)
 
 
-def test_an_output_that_is_to_begin_as_zero():
+def test_output_that_should_start_as_zero():
     def f(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N", "zero"]): ...
 
     def g(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]): ...
 
-    assert "has the marker Zero, without quotation marks: from tkjit import Zero" in error_of(f)
-    assert 'begins as zero with Out[Tensor, "float32", "N", Zero]' in error_of(g, zeroed="y")
-    assert 'zeroed is True; expected names in one text: "x y"' in error_of(g, zeroed=True)
+    assert "use the marker Zero, without quotes: from tkjit import Zero" in error_of(f)
+    assert 'starts as zero with Out[Tensor, "float32", "N", Zero]' in error_of(g, zeroed="y")
+    assert 'zeroed is True; expected names in one string: "x y"' in error_of(g, zeroed=True)
 
 
-def test_an_output_that_is_no_parameter():
+def test_output_that_is_not_a_parameter():
     def f(x: In[Tensor, "float32", "N"]) -> Tensor: ...
 
-    assert error_of(f).endswith('an output is a parameter too: y: Out[Tensor, "float32", "N"]')
+    assert error_of(f).endswith('outputs are also parameters: y: Out[Tensor, "float32", "N"]')
 
 
-def test_a_field_that_is_named_out():
+def test_field_named_out():
     def f(x: In[Tensor, "float32", "N"], out: Out[Tensor, "float32", "N"]): ...
 
-    assert error_of(f).endswith("a call's out= gives the output; choose another, such as out_")
+    assert error_of(f).endswith("calls pass outputs as out=; choose another, such as out_")
 
 
-def test_options_of_another_type():
+def test_options_of_the_wrong_type():
     assert "entry is ['f']; expected the name of a __global__ function" in error_of(f, entry=["f"])
     assert "variants is ['float32']; expected the choices of each parameter" in error_of(f, variants=["float32"])
     assert 'grid is missing, as in grid="cdiv(N, 256)"' in error_of(f, grid=None)
 
 
-def test_round_brackets():
+def test_annotation_with_parentheses():
     with pytest.raises(SpecError, match=r'Out is written with square brackets: Out\[Tensor, "float32", "N"\]'):
         Out(Tensor, "float32", "N")
 
 
-def test_a_tile_that_no_call_can_choose():
-    said = error_of(f, variants={"TILE": (64, 128)}, grid="cdiv(N, TILE)")
-    assert said.endswith("TILE is a variant that no call can choose yet: add the parameter TILE: int = 64")
+def test_tile_that_no_call_can_choose():
+    message = error_of(f, variants={"TILE": (64, 128)}, grid="cdiv(N, TILE)")
+    assert message.endswith("TILE is a variant that no call can choose yet: add the parameter TILE: int = 64")
 
 
-def test_an_entry_that_is_a_word_of_cpp():
-    assert "double is a word of C++, and cannot be a kernel's name; rename the kernel" in error_of(f, entry="double<T>")
+def test_entry_that_is_a_cpp_keyword():
+    assert "double is a C++ keyword, and cannot be a kernel's name; rename the kernel" in error_of(f, entry="double<T>")
 
 
-def test_an_entry_that_is_missing():
+def test_missing_entry():
     source = "__global__ void __launch_bounds__(256) relu(Globals g) {} __global__ void silu(Globals g) {}"
     with pytest.raises(tkjit.SpecError, match=r"; the source has relu, silu$"):
         tkjit.kernel(source, grid=1, block=1)(f)
 
 
-def test_a_dtype_that_is_missing():
+def test_missing_dtype():
     def f(x: In[Tensor, "float32", "M", "N"], y: Out[Tensor, "M", "N"]): ...
 
     assert 'unknown dtype \'M\'; the dtype comes before the dims: [Tensor, "float32", "M", ...]; known are' in error_of(
@@ -131,13 +131,13 @@ def test_a_dtype_that_is_missing():
     )
 
 
-def test_two_dims_in_one_text():
+def test_two_dims_in_one_string():
     def f(x: In[Tensor, "float32", "M N"]): ...
 
-    assert 'each dim is a text of its own: "M", "N"' in error_of(f)
+    assert 'write each dim as a separate string: "M", "N"' in error_of(f)
 
 
-def test_a_marker_without_tensor():
+def test_marker_without_tensor():
     def f(x: In["float32", "N"]): ...
 
     assert (
@@ -147,7 +147,7 @@ def test_a_marker_without_tensor():
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ({"grid": 0}, "grid is 0: no block runs"),
         ({"grid": (-1, -1)}, "grid is -1, -1: no block runs"),
@@ -156,6 +156,6 @@ def test_a_marker_without_tensor():
         ({"block": (-8, -8)}, "block is -8, -8: no thread runs"),
     ],
 )
-def test_a_launch_that_no_kernel_has(option, said):
-    with pytest.raises(tkjit.SpecError, match=said):
+def test_impossible_launch(option, message):
+    with pytest.raises(tkjit.SpecError, match=message):
         tkjit.kernel("", entry="f", **{"grid": 1, "block": 1, **option})(f)

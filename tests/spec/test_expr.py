@@ -1,4 +1,4 @@
-"""The expression language: what it has, what it refuses, and that it computes as Python does."""
+"""The expression language: its syntax, the errors, and that it computes the same values as Python."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INTEGERS = st.integers(INT64_MIN, INT64_MAX)
         ("-9223372036854775807 - 1", {}, INT64_MIN),
     ],
 )
-def test_evaluates(text, values, result):
+def test_evaluation(text, values, result):
     assert Expr.parse(text).evaluate(values) == result
 
 
@@ -54,13 +54,13 @@ def test_evaluates(text, values, result):
         *("", "N +", "N M", "N; M", "import os", "N\nM", "N\0"),
     ],
 )
-def test_refuses_what_is_not_in_the_language(text):
+def test_constructs_outside_the_language_are_rejected(text):
     with pytest.raises(SpecError) as caught:
         Expr.parse(text)
     assert repr(text.strip()) in str(caught.value)
 
 
-def test_division_is_refused_with_what_to_write_instead():
+def test_error_for_true_division_suggests_floor_division_or_cdiv():
     with pytest.raises(SpecError, match=r"'N / 2' is not in the expression language.*use // \(rounds down\) or cdiv"):
         Expr.parse("1 + N / 2")
     with pytest.raises(SpecError) as caught:
@@ -69,13 +69,13 @@ def test_division_is_refused_with_what_to_write_instead():
 
 
 @pytest.mark.parametrize("extent", EXTENTS)
-def test_a_tensor_has_its_padded_extents(extent):
+def test_padded_extents_of_a_tensor(extent):
     expr = Expr.parse(f"x.{extent} + 1")
     assert expr.names == {f"x.{extent}"}
     assert expr.evaluate({f"x.{extent}": 4}) == 5
 
 
-def test_names_are_those_that_need_a_value():
+def test_names_are_the_names_that_need_a_value():
     assert Expr.parse("min(N, cdiv(x.rows, 2)) + M % N").names == {"N", "M", "x.rows"}
     assert Expr.parse("3 + 4").names == frozenset()
 
@@ -88,13 +88,13 @@ def test_division_by_zero_names_the_expression(text):
 
 
 @pytest.mark.parametrize("text", ["N + 1", "N * 2", "N * N - N * N", "-M", "M - 1", "cdiv(M, -1)", "M // -1"])
-def test_a_value_over_64_bits_is_an_error_in_the_middle_too(text):
+def test_intermediate_value_over_64_bits_is_an_error(text):
     with pytest.raises(ShapeError, match="does not fit in 64 bits") as caught:
         Expr.parse(text).evaluate({"N": INT64_MAX, "M": INT64_MIN})
     assert text in str(caught.value)
 
 
-def test_comparison_does_not_overflow_what_it_compares():
+def test_comparison_does_not_overflow():
     assert Expr.parse("N >= M").evaluate({"N": INT64_MAX, "M": INT64_MIN}) == 1
 
 
@@ -127,7 +127,7 @@ EXPRESSIONS = st.recursive(
 
 @given(text=EXPRESSIONS, n=SMALL, m=SMALL)
 @settings(deadline=None)
-def test_any_expression_means_what_python_means(text, n, m):
+def test_any_expression_has_the_same_value_as_in_python(text, n, m):
     try:
         expected = int(eval(text, {"N": n, "M": m, "min": min, "max": max}))
     except ZeroDivisionError:
@@ -149,7 +149,7 @@ def test_any_expression_means_what_python_means(text, n, m):
         ("min(N, 2)", ["min(N, 2)"]),
     ],
 )
-def test_lists(given, parts):
+def test_list_of_expressions(given, parts):
     assert [str(expr) for expr in parse_list(given)] == parts
 
 
@@ -159,7 +159,7 @@ def test_lists_have_one_to_three_expressions(given):
         parse_list(given)
 
 
-def test_lists_refuse_what_the_language_does_not_have():
+def test_lists_reject_constructs_outside_the_language():
     with pytest.raises(SpecError, match=r"use //"):
         parse_list("N, M / 2")
 

@@ -1,4 +1,4 @@
-"""The options of ``tkjit.kernel``: consistent reader, docstring, documents and types."""
+"""The options of ``tkjit.kernel`` agree in the reader, the docstring, the documents and the types."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def g(x: "InOut[Tensor, 'float32', 'N']", y: float) -> None: ...
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_reader_reads_each_option(name):
-    """An option that is declared and never read would be accepted and ignored."""
+def test_reader_reads_each_option(name):
+    """An option that is declared but never read would be accepted and ignored."""
     text = Path(read.__file__).read_text() + Path(host.__file__).read_text()
     assert f'options.get("{name}"' in text or f'options["{name}"]' in text
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_option_is_in_the_docstring_and_in_the_documents(name):
+def test_each_option_is_documented(name):
     parameters = (tkjit.kernel.__doc__ or "").split("Parameters\n")[1].split("Raises\n")[0]
     listed = re.findall(r"^    (\w[\w, ]*?)(?: : .*)?$", parameters, flags=re.MULTILINE)
     assert name in [one for names in listed for one in names.split(", ")]
     text = "".join(path.read_text() for path in DOCS.glob("*.md"))
-    assert re.search(rf"\b{name}=|`{name}`", text), f"docs/ does not say what {name}= is"
+    assert re.search(rf"\b{name}=|`{name}`", text), f"docs/ does not explain {name}="
 
 
-# what is written in the first and in the second decorator, and what mypy says of which line
+# options of the first and the second decorator, then the line and message of mypy's error
 PROGRAMS = {
     "right": ("", ', autocast="lower"', 0, ""),
     "unknown": (", shared_mem=3", "", 7, 'Unexpected keyword argument "shared_mem"'),
@@ -58,7 +58,7 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What mypy says of all programs, read in one run: it takes seconds to read torch."""
+    """mypy's errors for all programs, from a single run because mypy takes seconds to read torch."""
     directory = tmp_path_factory.mktemp("typed")
     for name, (first, second, _, _) in PROGRAMS.items():
         (directory / f"{name}_options.py").write_text(PROGRAM.format(first=first, second=second))
@@ -69,7 +69,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_mypy_knows_the_options(errors: list[str], name: str):
+def test_mypy_checks_the_options(errors: list[str], name: str):
     *_, line, message = PROGRAMS[name]
     (found,) = [text for text in errors if text.startswith(f"{name}_options.py:")] or [""]
     assert message in found and found.startswith(f"{name}_options.py:{line}:" if message else "")

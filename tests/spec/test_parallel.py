@@ -1,4 +1,4 @@
-"""Specs of multi-device kernels: required options and generated code."""
+"""Specs of kernels over several devices: required options and generated code."""
 
 from __future__ import annotations
 
@@ -31,62 +31,62 @@ def refusal(function=total, **options) -> str:
     return str(caught.value)
 
 
-def test_a_parallel_tensor_makes_a_kernel_one_over_several_devices():
+def test_kernel_with_a_parallel_tensor_runs_on_several_devices():
     found = spec()
     assert found.is_parallel and [f.is_parallel for f in found.fields] == [True, False]
     assert not has_operator(found)
-    with pytest.raises(SpecError, match="PyTorch has no ParallelTensor, which x is"):
+    with pytest.raises(SpecError, match="PyTorch has no type for x: ParallelTensor"):
         schema_of(found)
 
 
 @pytest.mark.parametrize("missing", ["dev_idx", "num_devices"])
-def test_a_struct_that_does_not_know_its_device_or_their_number_is_refused(missing):
+def test_struct_without_device_index_or_count_is_rejected(missing):
     computed = {"dev_idx": "dev_idx", "num_devices": "num_devices"}
     del computed[missing]
-    said = refusal(struct="globals", computed=computed)
-    assert said.startswith(f"total: the struct globals has no {missing}")
-    assert f"say computed={{'{missing}': '{missing}'}}" in said
+    message = refusal(struct="globals", computed=computed)
+    assert message.startswith(f"total: the struct globals has no {missing}")
+    assert f"add computed={{'{missing}': '{missing}'}}" in message
 
 
-def test_dev_idx_is_no_number_of_the_specs_own():
+def test_dev_idx_cannot_be_a_constant():
     assert "has no dev_idx" in refusal(struct="globals", computed={"dev_idx": 0, "num_devices": "num_devices"})
 
 
-def test_the_number_of_devices_may_be_fixed_by_the_structs_type():
+def test_struct_type_can_fix_the_number_of_devices():
     assert spec(struct="globals", computed={"dev_idx": "dev_idx"}, num_devices=8).num_devices == 8
 
 
-def test_what_a_kernel_over_several_devices_cannot_have():
+def test_restrictions_of_kernels_over_several_devices():
     def listed(x: In[ParallelTensor, "float32", "N"], y: In[list[Tensor], "float32", "N"]): ...
     def maybe(x: In[ParallelTensor, "float32", "N"], y: In[Tensor, "float32", "N"] | None): ...
     def out(x: In[Tensor, "float32", "N"], y: Out[ParallelTensor, "float32", "N"]): ...
     def club(x: In[ParallelTensor, "float32", "N"], club: int): ...
     def index(x: In[ParallelTensor, "float32", "N"], dev_idx: int): ...
 
-    assert "no lists of tensors, and no optional ones" in refusal(listed)
-    assert "no lists of tensors, and no optional ones" in refusal(maybe)
-    assert "a parallel layout is an input that every call gives" in refusal(out)
+    assert "cannot have lists of tensors or optional tensors" in refusal(listed)
+    assert "cannot have lists of tensors or optional tensors" in refusal(maybe)
+    assert "a parallel layout is a required input" in refusal(out)
     assert "a field cannot be named club" in refusal(club, grid=1)
     assert "a field cannot be named dev_idx" in refusal(index, grid=1)
-    assert "the entry total has no dev_idx, by which a kernel over several devices knows itself" in refusal(args=True)
-    assert "a kernel over several devices has no backward=" in refusal(backward="total_backward")
+    assert "the entry total has no dev_idx, which a kernel over several devices needs" in refusal(args=True)
+    assert "a kernel over several devices cannot have backward=" in refusal(backward="total_backward")
     assert "num_devices=33; expected up to 32" in refusal(num_devices=33)
 
 
-def test_only_such_a_kernel_knows_of_devices():
+def test_other_kernels_cannot_use_device_names():
     def plain(x: In[Tensor, "float32", "N"]): ...
 
     assert "undefined dim dev_idx" in refusal(plain)
-    assert "num_devices= is of kernels with a ParallelTensor" in refusal(plain, grid=1, num_devices=2)
+    assert "num_devices= is only for kernels with a ParallelTensor" in refusal(plain, grid=1, num_devices=2)
 
 
-def test_it_has_no_overloads():
+def test_overloads_are_rejected():
     kernel = tkjit.kernel("__global__ void total(Globals g) {}", entry="total", grid=1, block=1)(total)
-    with pytest.raises(SpecError, match="has one signature, and no overloads"):
+    with pytest.raises(SpecError, match="has one signature and cannot have overloads"):
         kernel.overload("__global__ void total(Globals g) {}", entry="total", grid=1, block=1)(total)
 
 
-def test_the_rendered_struct_says_which_device_it_is_for():
+def test_rendered_struct_has_the_device_index_and_count():
     text = rendered(total, grid="cdiv(N, 64) + dev_idx").launcher
     struct = re.search(r"struct Globals \{(.*?)\};", text, re.DOTALL)[1]
     members = [line.split("//")[0].strip() for line in struct.strip().splitlines()]
@@ -100,7 +100,7 @@ def test_the_rendered_struct_says_which_device_it_is_for():
     assert "const tkjit::Int v_num_devices = tkjit::parallel_of(arg_x).count;" in text
 
 
-def test_the_glue_takes_lists_and_a_club():
+def test_glue_takes_lists_and_a_club():
     def both(x: InOut[ParallelTensor, "float32", "N"], y: In[Tensor, "float32", "N"], n: int = 1): ...
 
     text = rendered(both).glue
@@ -111,7 +111,7 @@ def test_the_glue_takes_lists_and_a_club():
     assert "#include <glue_parallel.h>" in text
 
 
-def test_the_signature_and_the_stub_say_so():
+def test_signature_has_parallel_tensors_and_a_club():
     kernel = tkjit.find("all_gather")
     assert str(kernel.signature).startswith("(x: 'ParallelTensor', signals: 'ParallelTensor', *, y:")
     assert "club: 'Club | None' = None" in str(kernel.signature)

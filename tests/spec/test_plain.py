@@ -1,4 +1,4 @@
-"""Plain spec files: recognition, and storage of their specs."""
+"""Plain spec files: how they are recognized, and how their specs are stored."""
 
 import pickle
 from pathlib import Path
@@ -19,7 +19,7 @@ FUNCTION = 'def a(x: InOut[Tensor, "float32", "N"], n: int = 3) -> Tensor: ...\n
 
 
 @pytest.mark.parametrize("path", sorted(bundled_directory().glob("*.py")), ids=lambda path: path.stem)
-def test_the_bundled_specs_are_plain(path):
+def test_bundled_specs_are_plain(path):
     assert is_plain(path.read_text())
 
 
@@ -35,9 +35,12 @@ def test_the_bundled_specs_are_plain(path):
         HEAD + KERNEL + FUNCTION + "@a.overload('b.cu', entry='b', grid=1, block=1)\ndef a(n: float): ...\n",
         HEAD + KERNEL + FUNCTION.replace("...", "import os; return os.environ"),
         HEAD + KERNEL + FUNCTION.replace("-> Tensor", "").replace("n: int", "*, n: bool"),
+        "import tkjit\nfrom tkjit import Constant, Fill, Generator, Out, Scratch, Strided, Struct, Zero\n"
+        + KERNEL
+        + 'def a(x: Out[Strided, "float32", 4, Fill(1.0)], s: Scratch[Strided, "int32", 4, Zero], r: Generator): ...',
     ],
 )
-def test_a_file_that_states_kernels_is_plain(text):
+def test_file_that_only_declares_kernels_is_plain(text):
     assert is_plain(text)
 
 
@@ -76,27 +79,27 @@ def test_a_file_that_states_kernels_is_plain(text):
         "\0",
     ],
 )
-def test_a_file_that_does_more_is_not(text):
+def test_file_that_does_more_is_not_plain(text):
     assert not is_plain(text)
 
 
 @pytest.mark.parametrize("name", ["axpy", "gemm_all_reduce", "softmax"])
-def test_what_is_packed_is_what_is_unpacked(name):
+def test_unpacked_specs_equal_the_packed_ones(name):
     kernel = tkjit.find(name)
     for spec in kernel.specs:
         for dim in spec.grid:
-            dim.evaluate(dict.fromkeys([*dim.names], 1))  # what was parsed stays behind
+            dim.evaluate(dict.fromkeys([*dim.names], 1))  # the parsed trees must not be packed
     specs = unpack(pack(kernel.specs, bundled_directory() / f"{name}.py"))
     assert specs == kernel.specs and repr(specs) == repr(kernel.specs)
     assert all(vars(dim).keys() == {"text"} for spec in specs for dim in spec.grid)
     assert [spec.module for spec in specs] == [spec.module for spec in kernel.specs]
 
 
-def test_what_is_missing_is_still_that():
+def test_missing_stays_a_singleton_after_pickling():
     assert pickle.loads(pickle.dumps(MISSING)) is MISSING
 
 
-def test_a_remembered_reference_is_looked_for_when_it_is_called(tmp_path: Path):
+def test_unpacked_reference_is_found_when_it_is_called(tmp_path: Path):
     path = tmp_path / "twice.py"
     body = "return 2 * n\n"
     path.write_text(HEAD + KERNEL + "def twice(x: InOut[Tensor, 'float32', 'N'], n: int):\n    " + body)
@@ -105,8 +108,8 @@ def test_a_remembered_reference_is_looked_for_when_it_is_called(tmp_path: Path):
     assert isinstance(spec, Spec) and spec.reference(None, 21) == 42
 
 
-def test_a_reference_of_a_file_that_has_changed_is_refused(tmp_path):
-    """It would be another kernel's: of the file's next version."""
+def test_reference_is_rejected_after_its_file_has_changed(tmp_path):
+    """It would belong to the next version of the kernel."""
     path = tmp_path / "twice.py"
     text = """
 import tkjit

@@ -12,7 +12,7 @@ from tkjit.spec import Source
 from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING
 
-# ---- what a function says
+# ---- valid functions
 
 
 def scale(
@@ -35,13 +35,12 @@ def scale(
 VARIANTS = {"T": (F32, "bfloat16")}
 
 
-def test_where_a_kernel_is_defined_and_what_it_forbids():
+def test_spec_records_the_defining_module():
     options = {"variants": {"T": (F32,)}}
-    assert read(scale, **options).module == __name__ and read(scale, **options).forbid_spills is False
-    assert read(scale, **options, forbid_spills=True).forbid_spills is True
+    assert read(scale, **options).module == __name__
 
 
-def test_a_function_says_everything():
+def test_function_defines_all_parts_of_the_spec():
     spec = read(scale, variants=VARIANTS, constraints="N % 8 == 0", dims={"P": "cdiv(N, 2)"}, shared_memory="4 * N")
     assert spec.name == "scale"
     assert spec.doc == "Scale a tensor.\n\nAnd more."
@@ -64,7 +63,7 @@ def test_a_function_says_everything():
     assert spec.returns == ("z",)
 
 
-def test_annotations_may_be_objects_or_strings(tmp_path):
+def test_annotations_can_be_objects_or_strings(tmp_path):
     body = (
         "import tkjit\nfrom tkjit import In, InOut, Scalar, Tensor\n"
         "def f(x: In[Tensor, 'int8', 'N'], n: Scalar[int, 'int64_t'] = 2, b: In[Tensor, 'int8'] | None = None): ...\n"
@@ -77,13 +76,13 @@ def test_annotations_may_be_objects_or_strings(tmp_path):
     assert read(spaces[0]["f"]) == read(spaces[1]["f"])
 
 
-def test_plain_python_types_are_cpp_types_of_that_name():
+def test_plain_python_types_become_cpp_types_of_the_same_name():
     def f(x: In[Tensor, F32], a: float, b: int, c: bool, d: Scalar[float, "double"], e: Scalar[int]): ...
 
     assert [f.dtype for f in read(f).fields[1:]] == ["float", "int", "bool", "double", "int"]
 
 
-def test_any_leading_dims():
+def test_leading_dims():
     def f(a: In[Tensor, F32, ..., "N"], b: In[Tensor, F32, "... M N"], c: In[Tensor, F32, "..."]): ...
 
     assert [(f.leading, tuple(map(str, f.dims))) for f in read(f).fields] == [
@@ -93,7 +92,7 @@ def test_any_leading_dims():
     ]
 
 
-def test_a_type_of_another_library():
+def test_type_from_another_library():
     def f(x: In[Tensor, "bfloat16", "M", 64, CType("gl<bf16, 1, 1, -1, 64>")]): ...
 
     assert read(f).fields[0].cpp_type == "gl<bf16, 1, 1, -1, 64>"
@@ -124,22 +123,22 @@ def with_constant(x: In[Tensor, F32]):
 
 
 def with_error(x: In[Tensor, F32]):
-    """A reference that says it cannot."""
+    """A reference that only raises."""
     raise NotImplementedError
 
 
 @pytest.mark.parametrize("function", [empty_with_docstring, empty_with_dots, empty_with_both, with_pass])
-def test_an_empty_body_is_no_reference(function):
+def test_empty_body_is_not_a_reference(function):
     assert read(function).reference is None
 
 
 @pytest.mark.parametrize("function", [with_body, with_constant, with_error])
-def test_a_body_is_the_reference(function):
+def test_body_is_the_reference(function):
     assert read(function).reference is function
 
 
 def returned(annotation: Any, *directions: str) -> tuple[str, ...]:
-    """The fields that a function returns whose tensors are x, then those of the directions."""
+    """The returned fields of a function with a tensor x and one more tensor for each direction."""
     marks = {"inout": InOut, "out": Out}
 
     names = [*"abcd"][: len(directions)]
@@ -164,33 +163,33 @@ def returned(annotation: Any, *directions: str) -> tuple[str, ...]:
         (tuple[Tensor, Tensor, Tensor], ["out", "inout", "out"], ("a", "b", "c")),
     ],
 )
-def test_the_return_annotation_says_what_is_returned(annotation, directions, names):
+def test_return_annotation_selects_the_returned_fields(annotation, directions, names):
     assert returned(annotation, *directions) == names
 
 
 @pytest.mark.parametrize(
     "annotation, directions, remedy",
     [
-        (Tensor, [], "an output is a parameter too"),
+        (Tensor, [], "outputs are also parameters"),
         (Tensor, ["out", "out"], "write -> tuple[Tensor, Tensor]"),
         (tuple[Tensor, Tensor], ["out"], "write -> Tensor"),
     ],
 )
-def test_a_return_annotation_that_no_outputs_fit(annotation, directions, remedy):
+def test_return_annotation_that_does_not_fit_the_outputs(annotation, directions, remedy):
     text = refusal(lambda: returned(annotation, *directions))
     assert text.startswith("f: the annotation returns ")
     assert f"the outputs are {', '.join('ab'[: len(directions)]) or 'none'}; {remedy}" in text
 
 
 @pytest.mark.parametrize("fields", ["alpha y x", "alpha, y, x"])
-def test_the_struct_may_have_another_order(fields):
+def test_struct_can_have_another_order(fields):
     def f(x: In[Tensor, F32], y: In[Tensor, F32], alpha: float): ...
 
     assert [f.name for f in read(f, fields=fields).struct_fields] == ["alpha", "y", "x"]
     assert [f.name for f in read(f, fields=fields).fields] == ["x", "y", "alpha"]
 
 
-def test_sources_are_files_beside_the_function_or_texts(tmp_path):
+def test_sources_are_files_next_to_the_function_or_texts(tmp_path):
     def f(x: In[Tensor, F32]): ...
 
     assert read(f, "scale.cu").sources == (("", Source(path=Path(__file__).parent / "scale.cu")),)
@@ -206,7 +205,7 @@ def test_sources_are_files_beside_the_function_or_texts(tmp_path):
     assert read(f, include_dirs=["headers"]).include_dirs == (Path(__file__).parent / "headers",)
 
 
-# ---- what a function cannot say
+# ---- invalid functions
 
 
 def no_annotation(x: In[Tensor, F32], stray): ...
@@ -239,11 +238,11 @@ def divided_dim(x: In[Tensor, F32, "N"], stray: In[Tensor, F32, "N / 2"]): ...
 
 
 @pytest.mark.parametrize(
-    "function, said",
+    "function, message",
     [
         (no_annotation, "has no annotation; expected In[Tensor, ...], float, int or bool"),
-        (starred, "is not a field; a kernel's parameters are fixed"),
-        (double_starred, "is not a field; a kernel's parameters are fixed"),
+        (starred, "is not allowed; a kernel's parameters are fixed"),
+        (double_starred, "is not allowed; a kernel's parameters are fixed"),
         (
             foreign,
             "is annotated <class 'bytes'>; expected In[...], InOut[...], Out[...], Scalar[...], float, int, ",
@@ -251,11 +250,11 @@ def divided_dim(x: In[Tensor, F32, "N"], stray: In[Tensor, F32, "N / 2"]): ...
         (bare_marker, "expected In[...], InOut[...], Out[...], Scalar[...], float, int, bool, str, torch.dtype, "),
         (not_hashable, "is annotated [1, 2]; expected In[...]"),
         (no_tensor, "expected Tensor"),
-        (no_dtype, "says no dtype; expected In[Tensor, dtype, dims...]"),
-        (torch_dtype, 'a spec names its dtypes: "float32" instead of torch.float32'),
-        (dtype_is_a_dim, "says no dtype; expected Out[Tensor, dtype, dims...]"),
-        (late_dots, "'...' can only stand before the other dims"),
-        (dots_twice, "'...' can only stand before the other dims"),
+        (no_dtype, "has no dtype; expected In[Tensor, dtype, dims...]"),
+        (torch_dtype, 'write dtypes as strings: "float32" instead of torch.float32'),
+        (dtype_is_a_dim, "has no dtype; expected Out[Tensor, dtype, dims...]"),
+        (late_dots, "'...' can only come before the other dims"),
+        (dots_twice, "'...' can only come before the other dims"),
         (tensor_default, "a tensor's default can only be None"),
         (string_scalar, "a scalar is float, int or bool"),
         (int_as_float, "int cannot be a C++ float"),
@@ -265,7 +264,7 @@ def divided_dim(x: In[Tensor, F32, "N"], stray: In[Tensor, F32, "N / 2"]): ...
         (float_default, "the default 1.5 is not int"),
         (text_default, "the default '1' is not float"),
         (int_for_bool, "the default 1 is not bool"),
-        (bool_for_int, "the default True is not int"),  # the glue refuses a bool for an int
+        (bool_for_int, "the default True is not int"),  # the glue rejects a bool for an int
         (bool_for_float, "the default True is not float"),
         (too_large, "the default 2147483648 does not fit"),
         (negative_unsigned, "the default -1 does not fit"),
@@ -274,33 +273,33 @@ def divided_dim(x: In[Tensor, F32, "N"], stray: In[Tensor, F32, "N / 2"]): ...
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_parameter_that_cannot_be_read(function, said):
+def test_invalid_parameter_is_rejected(function, message):
     text = refusal(lambda: read(function))
     assert text.startswith(f"{function.__name__}: ")
     assert "stray" in text
-    assert said in text
+    assert message in text
 
 
-def test_an_annotation_of_an_unknown_name():
+def test_annotation_with_an_undefined_name():
     def f(x: In[Tensor, F32], y: "Tensro"): ...
 
     text = refusal(lambda: read(f))
-    assert text.startswith("f: an annotation names something unknown") and "Tensro" in text
+    assert text.startswith("f: an annotation uses an undefined name") and "Tensro" in text
 
 
-def test_a_kernel_without_a_source():
+def test_kernel_without_a_source():
     def f(x: In[Tensor, F32]): ...
 
     assert refusal(lambda: read(f, None)) == "f: no source; give a file name, the text itself, or archs="
 
 
 @pytest.mark.parametrize("value", [0, -16, 3, 24])
-def test_an_alignment_is_a_power_of_two(value):
+def test_alignment_must_be_a_power_of_two(value):
     assert refusal(lambda: Align(value)) == f"Align({value}): expected a power of two, in bytes"
 
 
 @pytest.mark.parametrize("option", ["grid", "block", "shared_memory", "constraints"])
-def test_an_expression_that_cannot_be_read_is_said_with_kernel_and_place(option):
+def test_error_in_an_expression_names_the_kernel_and_the_option(option):
     def f(x: In[Tensor, F32, "N"]): ...
 
     text = refusal(lambda: read(f, **{option: "N / 2"}))
@@ -308,15 +307,15 @@ def test_an_expression_that_cannot_be_read_is_said_with_kernel_and_place(option)
     assert text.startswith("f: ") and option in text
 
 
-def test_a_grid_that_is_a_function():
+def test_grid_that_is_a_function():
     def f(x: In[Tensor, F32, "N"]): ...
 
-    said = "grid: it is a function; expected expressions over dims and integers"
-    assert said in refusal(lambda: read(f, grid=lambda n: (n,)))
+    message = "grid: it is a function; expected expressions over dims and integers"
+    assert message in refusal(lambda: read(f, grid=lambda n: (n,)))
 
 
 def test_torch_dtypes_as_variants():
     def f(x: In[Tensor, "T", "N"]): ...
 
     text = refusal(lambda: read(f, variants={"T": (torch.float32, torch.bfloat16)}))
-    assert "variants['T']: a spec names its dtypes: ('float32', 'bfloat16')" in text
+    assert "variants['T']: write dtypes as strings: ('float32', 'bfloat16')" in text

@@ -1,4 +1,4 @@
-"""Operator schemas, value types and ``backward=``, derived from the spec."""
+"""Operator schemas, value types and ``backward=`` of a spec."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_schemas_of_out_of_overloads_and_of_a_host_function():
     torch._C.parse_schema(schema)
 
 
-def test_what_has_no_operator():
+def test_dicts_and_nested_lists_have_no_operator():
     def weighted(x: In[Tensor, F32, "N"], weights: dict[str, float]): ...
     def nested(x: In[Tensor, F32, "N"], weights: list[list[int]]): ...
 
@@ -103,11 +103,11 @@ def test_value_types(annotation, code, cpp):
 @pytest.mark.parametrize(
     "annotation", [bytes, list, dict, list[bytes], dict[str, object], torch.Tensor, "int", None, 3]
 )
-def test_what_is_no_value_type(annotation):
+def test_annotations_that_are_not_value_types(annotation):
     assert value_type_of(annotation) is None
 
 
-def test_fields_read_as_they_were_written():
+def test_text_of_a_field_is_its_declaration():
     spec = spec_of(lists)
     assert [field_text(f) for f in spec.fields] == [
         'xs: InOut[list[Tensor], "float32", "N"]',
@@ -136,18 +136,18 @@ def good(grad_y, x, needed): ...
     ("function", "backward", "message"),
     [
         (plain, with_unknown, "backward takes z; it can take grad_y, n, needed, scale, x, y"),
-        (in_place, good, "backward= takes a kernel that changes no argument, and y is written in place"),
-        (optional, good, "backward= takes a kernel with outputs"),
-        (plain, 3, "backward is 3; expected a function, or a kernel's name"),
+        (in_place, good, "backward= needs a kernel that changes no argument, but y is written in place"),
+        (optional, good, "backward= needs a kernel with outputs"),
+        (plain, 3, "backward is 3; expected a function or a kernel's name"),
     ],
 )
-def test_a_backward_that_cannot_be(function, backward, message):
+def test_invalid_backward_is_rejected(function, backward, message):
     with pytest.raises(SpecError) as raised:
         spec_of(function, backward=backward)
     assert message in str(raised.value)
 
 
-def test_a_backward_is_a_part_of_the_spec():
+def test_backward_is_part_of_the_spec():
     named, other = spec_of(plain, backward=good), spec_of(plain, backward="plain_backward")
     assert named.backward.parameters == ("grad_y", "x", "needed") and other.backward.kernel == "plain_backward"
     assert len({repr(spec) for spec in (named, other, spec_of(plain))}) == 3

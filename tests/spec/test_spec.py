@@ -18,35 +18,35 @@ from tkjit.spec.expr import Expr
     [
         (["", "90a"], "90a", "90a"),
         (["", "90a"], "80", ""),
-        (["", "90a"], "100a", ""),  # what 90a adds is on no other
+        (["", "90a"], "100a", ""),  # the features of 90a exist on no other architecture
         (["80", "90a"], "90a", "90a"),
         (["80", "90"], "90a", "90"),
         (["80", "90"], "86", "80"),
         (["80", "90a"], "100a", "80"),
         (["80", "100"], "90a", "80"),
-        (["80", "100f"], "103a", "100f"),  # a family's features are on all of its later members
+        (["80", "100f"], "103a", "100f"),  # all later members of a family have its features
         (["90a"], "80", None),
         (["90"], "80", None),
         (["", "cpu"], "cpu", "cpu"),
         (["", "90a"], "cpu", ""),
-        (["90a"], "cpu", "90a"),  # the simulator takes the one source there is
+        (["90a"], "cpu", "90a"),  # the simulator takes the only source
         (["90a", "80"], "cpu", None),
     ],
 )
-def test_the_most_specific_source_that_an_architecture_runs(archs, arch, name):
+def test_most_specific_source_for_an_architecture(archs, arch, name):
     spec = by_hand(field(), sources=tuple((a, Source(text=a or "any")) for a in archs))
     found = spec.source_for(arch)
     assert (found and found.text) == (name if name is None else name or "any")
 
 
-def test_a_source_that_cannot_be_read(tmp_path):
+def test_unreadable_source(tmp_path):
     missing = Source(path=tmp_path / "missing.cu")
     assert str(tmp_path / "missing.cu") in refusal(missing.read)
     (tmp_path / "latin.cu").write_bytes(b"// \xe9\n")
     assert "latin.cu" in refusal(Source(path=tmp_path / "latin.cu").read)
 
 
-def test_a_dim_is_bound_by_a_required_tensor_where_there_is_one():
+def test_required_tensor_binds_a_dim_if_there_is_one():
     spec = by_hand(
         field("bias", "in", F32, "N", optional=True),
         field("x", "in", F32, "M", "N"),
@@ -67,19 +67,19 @@ def test_each_attribute_of_a_part_is_an_attribute_of_the_spec():
                 setattr(spec, name, None)
 
 
-def test_the_text_of_a_spec_names_all_that_decides_what_is_compiled():
+def test_repr_of_a_spec_has_everything_that_affects_compilation():
     """Warm keys hash it."""
     text = repr(by_hand(field()))
-    told = {f.name for kind in PARTS.values() for f in dataclasses.fields(kind) if f.repr}
-    untold = {f.name for f in dataclasses.fields(Operator) if not f.repr}
-    assert all(f"{name}=" in text for name in told) and untold == {
+    shown = {f.name for kind in PARTS.values() for f in dataclasses.fields(kind) if f.repr}
+    hidden = {f.name for f in dataclasses.fields(Operator) if not f.repr}
+    assert all(f"{name}=" in text for name in shown) and hidden == {
         "verification",
         "module",
         "reference",
     }
 
 
-def test_a_spec_is_a_frozen_value():
+def test_spec_is_a_frozen_value():
     def f(x: In[Tensor, F32, "N"]): ...
 
     assert read(f) == read(f)
@@ -95,7 +95,7 @@ def test_overloads_share_one_name():
     assert "share one name" in text and "scale" in text and "other" in text
 
 
-def test_every_dtype_is_one_of_torchs(python):
+def test_every_dtype_exists_in_torch(python):
     names = " ".join(BY_NAME)
     printed = python(
         "import sys, torch\nprint(*(getattr(torch, name).itemsize for name in sys.argv[1].split()))",
@@ -104,7 +104,7 @@ def test_every_dtype_is_one_of_torchs(python):
     assert [int(size) for size in printed.split()] == [dtype.size_bytes for dtype in DTYPES]
 
 
-def test_dtypes_stand_in_the_order_of_the_c_enumeration():
+def test_dtypes_are_in_the_order_of_the_c_enumeration():
     text = (Path(tkjit.__file__).parent / "include/tkjit/arg.h").read_text()
     positions = [text.index(enumerator(dtype)) for dtype in DTYPES]
     assert positions == sorted(positions)

@@ -13,7 +13,7 @@ def spec_of(function, **options):
     return tkjit.kernel("", entry="f", grid=1, block=1, **options)(function).specs[0]
 
 
-def test_a_strided_field():
+def test_strided_field():
     def f(x: In[Strided, F32, "M", "N"], *, y: Out[Tensor, F32, "M"]): ...
 
     x, y = spec_of(f).fields
@@ -21,7 +21,7 @@ def test_a_strided_field():
     assert [dim.text for dim in x.dims] == ["M", "N"]
 
 
-def test_a_stride_is_a_name():
+def test_stride_is_a_name():
     expr = Expr.parse("x.stride(0) * 4 + x.stride(-1)")
     assert expr.names == {"x.stride(0)", "x.stride(-1)"}
     assert expr.evaluate({"x.stride(0)": 8, "x.stride(-1)": 1}) == 33
@@ -30,7 +30,7 @@ def test_a_stride_is_a_name():
 @pytest.mark.parametrize(
     "text", ["x.stride()", "x.stride(N)", "x.stride(0, 1)", "x.y.stride(0)", "x.shape(0)", "stride(0)"]
 )
-def test_what_no_stride_is(text):
+def test_invalid_strides_are_rejected(text):
     with pytest.raises(SpecError, match="not in the expression language"):
         Expr.parse(text)
 
@@ -46,22 +46,22 @@ def optional(x: In[Tensor, F32, "N"], s: In[Strided, F32, "N"] | None = None): .
 
 
 @pytest.mark.parametrize(
-    ("function", "constraint", "said"),
+    ("function", "constraint", "message"),
     [
-        (leading, "", "x: a strided layout has as many dims as the spec says, and no '...'"),
+        (leading, "", "x: a strided layout has a fixed number of dims, so it cannot have '...'"),
         (nine, "", "x has 9 dims; a strided layout has at most 8"),
         (none, "", "x has no dims; a strided layout has 1 to 8"),
-        (of_another_library, "", "would not know the strides"),
+        (of_another_library, "", "has no strides; a strided layout always has tkjit's own type"),
         (listed, "", "expected Tensor, Strided, list"),
         (plain, "x.stride(0) == 1", "constraints: x.stride(0) in 'x.stride(0) == 1': x is contiguous"),
         (plain, "s.stride(1) == 1", "s has 1 dims"),
         (plain, "s.stride(-2) == 1", "s has 1 dims"),
         (plain, "t.stride(0) == 1", "there is no tensor t"),
         (written, "y.stride(0) == 1", "y has no strides before it is allocated"),
-        (optional, "s.stride(0) == 1", "s.stride(0) has no value when a call leaves out s"),
+        (optional, "s.stride(0) == 1", "s.stride(0) has no value when a call omits s"),
     ],
 )
-def test_contradictions(function, constraint, said):
+def test_contradictory_strides_are_rejected(function, constraint, message):
     with pytest.raises(SpecError) as raised:
         spec_of(function, constraints=[constraint] if constraint else [])
-    assert said in str(raised.value)
+    assert message in str(raised.value)

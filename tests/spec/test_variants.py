@@ -47,16 +47,16 @@ def test_the_last_name_varies_fastest():
         (iter(["float32", "int8", "bfloat16"]), 8),
     ],
 )
-def test_only_variants_of_some_types(types, kept):
+def test_selection_of_variants_by_dtype(types, kept):
     assert len(variants_of(SPEC, types)) == kept
 
 
-def test_a_variant_says_each_fields_dtype():
+def test_variant_determines_the_dtype_of_each_field():
     variant = variants_of(SPEC)[5]
     assert [variant.dtype_of(f).name for f in FIELDS] == ["bfloat16", "int8", "int8"]
 
 
-def test_a_spec_without_variants_has_one():
+def test_spec_without_variants_has_a_single_empty_variant():
     assert variants_of(changed(SPEC, fields=(FIELDS[2],), order=("b",), variants=())) == (Variant(),)
     assert str(Variant()) == ""
 

@@ -1,11 +1,11 @@
-"""The interface for users: kernels, the decorator that makes one, ``load``, ``method`` and ``make_globals``."""
+"""The user API: ``Kernel``, the decorator that makes one, ``load``, ``method``, ``make_globals`` and ``warming``."""
 
-from tkjit.kernel.ahead import warming
 from tkjit.kernel.decorator import kernel
 from tkjit.kernel.find import find, find_used, kernels, kernels_named
 from tkjit.kernel.inspect import GlobalLayout, Globals, ParallelGlobalLayout, StridedLayout, make_globals
 from tkjit.kernel.kernel import Kernel, load
 from tkjit.kernel.method import method
+from tkjit.kernel.prebuild import warming
 from tkjit.kernel.prepared import PreparedLaunch
 
 __all__ = [

@@ -1,15 +1,13 @@
-"""The decorator that makes a kernel from a function."""
+"""``tkjit.kernel``: the decorator that turns a function into a kernel."""
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel.annotation_hook import AnnotationHook
 from tkjit.kernel.kernel import Kernel
 from tkjit.spec import Options, spec_of_function
 
@@ -18,95 +16,100 @@ if TYPE_CHECKING:
 
 
 def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Callable[[Callable[..., Any]], Kernel]:
-    """Make a kernel of a function, whose signature, docstring and body are the kernel's.
+    """Turn a function into a kernel, which takes its name, parameters, defaults, docstring and reference from it.
+
+    ``docs/specs.md`` explains the options with examples.
 
     Parameters
     ----------
     source : str or Path, optional
-        A file beside the one that defines the function, or the source text itself.
+        A file, relative to the directory of the file that defines the function, or the source text itself.
     entry : str
-        The ``__global__`` function: ``"axpy<T>"``.
+        The ``__global__`` function with its template arguments: ``"axpy<T>"``.
     grid, block : str, int, tuple or CExpr
-        Up to three expressions over dims and integers; a described struct may have its own ``grid()`` and ``block()``.
+        Up to three expressions over dims and integer parameters: ``"cdiv(N, 256)"``. Not needed for a host function, or
+        if the source's ``struct=`` or ``config=`` provides them.
     shared_memory : str, int or CExpr, optional
-        Dynamic shared memory, in bytes.
+        The dynamic shared memory of a block, in bytes.
     cluster : int or tuple of int, optional
-        Blocks of a cluster, by axis.
+        The blocks of a cluster along each axis, up to 16 in total.
     pdl : bool
-        A launch may begin before the one before it in the stream has ended (programmatic dependent launch).
+        Use programmatic dependent launch: the kernel may start before the previous kernel in the stream has finished.
     config : str, optional
-        The source's struct of launch constants, for an entry that is a ``__device__`` function: ``NUM_THREADS``,
-        ``NUM_BLOCKS``, ``DYNAMIC_SHARED_MEMORY``, ``CLUSTER_SIZE``, ``MIN_BLOCKS_PER_SM``, ``USE_PDL``.
+        The source's struct of launch constants, for an entry that is a ``__device__`` function. It has ``NUM_THREADS``,
+        and optionally ``NUM_BLOCKS``, ``DYNAMIC_SHARED_MEMORY``, ``CLUSTER_SIZE``, ``MIN_BLOCKS_PER_SM``, ``USE_PDL``.
     variants : dict, optional
-        Template parameters: ``{"T": ("float32", "bfloat16"), "D": (64, 128), "causal": (False, True)}``.
+        Template parameters and their options:
+        ``{"T": ("float32", "bfloat16"), "D": (64, 128), "causal": (False, True)}``. Each combination is compiled when
+        a call first needs it.
     dims : dict, optional
-        Dims computed from others: ``{"P": "cdiv(N, 2)"}``.
+        Dims computed from other dims: ``{"P": "cdiv(N, 2)"}``.
     computed : dict, optional
-        Integers that the struct, or the entry, takes and no call gives: ``{"n": "N"}``.
+        Integer members of the struct, or arguments of the entry, that tkjit computes: ``{"n": "N"}``.
     behind : str, optional
-        Parameters, or computed integers, that the entry takes as arguments of its own behind the struct.
+        Parameters or computed integers that the entry takes as separate arguments after the struct: ``"n"``.
     constraints : str or list of str, optional
-        What must hold of a call: ``"K % 8 == 0"``.
+        Conditions that every call must meet: ``"K % 8 == 0"``.
     fields : str, optional
-        The struct's order of fields, where it is not the parameters'. A parameter that is a variant may be missing.
+        The order of the struct's fields, if it differs from that of the parameters: ``"c a b"``. A parameter that
+        chooses a variant may be omitted; it is then only a template argument.
     struct : str, optional
-        The source's own globals struct, or ``"auto"`` for the type of the entry's first parameter; without it one is
-        rendered under the name ``Globals``.
+        The source's own globals struct, or ``"auto"`` for the type of the entry's first parameter. By default tkjit
+        renders a struct named ``Globals``.
     args : bool
         The kernel takes plain arguments instead of a struct.
     host : bool
-        The entry is a host function: it is called, and launches by itself. One for torch's tensors has a schema, or its
-        parameters here have no annotations (docs/torch-sources.md).
+        The entry is a host function, which does its own launches. If it takes torch's tensors, it needs ``schema=`` or
+        ``schema_from=``, or parameters without annotations (``docs/torch-sources.md``).
     schema : str, optional
-        What a host function takes, as PyTorch writes it: ``"norm(Tensor! out, Tensor x, float eps) -> ()"``.
+        The schema of a host function, in PyTorch's syntax: ``"norm(Tensor! out, Tensor x, float eps) -> ()"``.
     schema_from : str or Path, optional
-        A file that registers such a schema for the entry: ``"torch_bindings.cpp"``.
+        A file that registers a schema for the entry: ``"torch_bindings.cpp"``.
     num_devices : int
-        Of a kernel over several devices: how many there must be; 0 for any number.
+        The number of devices that a kernel over several devices requires; 0 for any number.
     archs : dict, optional
         Sources by architecture: ``{"90a": "gemm_sm90.cu"}``.
     cpu : str or Path, optional
-        A source of its own for the CPU, where the simulator is too slow.
+        A separate source for the CPU, for kernels that are too slow in the simulator.
     headers : str, HeaderLibrary or list, optional
-        What the source is written on: ``"thunderkittens"``, ``"torch"``. A source ``"<thunderkittens>/..."`` names it
-        itself.
+        The header libraries that the source uses: ``"thunderkittens"``, ``"torch"``. Not needed for the library of a
+        source such as ``"<thunderkittens>/..."``.
     flags, defines, include_dirs, libraries, std
-        For the compiler; all are part of the key.
+        Options for the compiler; all of them are part of the cache key.
     cooperative : bool
-        All blocks run at once, and may wait for each other: ``cooperative_groups::this_grid().sync()``.
+        All blocks run at once, so that they can wait for each other: ``cooperative_groups::this_grid().sync()``.
     symbols : str
-        Variables of the source that ``Kernel.symbol`` returns as tensors: ``"counter, mine::table"``.
-    forbid_spills : bool
-        Refuse a build for a GPU that spills registers to local memory.
+        Variables of the source that ``Kernel.symbol`` can return as tensors: ``"counter, mine::table"``.
     compiler : {"nvcc", "nvrtc"}, optional
-        What compiles it for GPUs, where that should not be found from the source.
+        The compiler for GPUs. By default NVRTC, if it is installed and the source is pure device code, otherwise nvcc.
     backward : str or callable, optional
-        What computes the gradients: a function, or a kernel by its name. It takes by the names of its parameters:
-        fields of the call, ``grad_NAME`` for each output's gradient (contiguous), and ``needed``, the names of the
-        inputs whose gradient is asked for. A function returns the gradients of the floating-point inputs in their
-        order, None for one that is not needed; a kernel's outputs are ``grad_NAME``.
+        The function that computes the gradients, or the name of a kernel that does. Its parameters are matched by
+        name: fields of the call, ``grad_NAME`` for the contiguous gradient of an output, and ``needed`` for the names
+        of the inputs whose gradients are requested. A function returns the gradients of the floating-point inputs in
+        order, with None for those that are not needed. A kernel's outputs are named ``grad_NAME``.
     deprecated : str, optional
-        What to use instead: ``"pass beta= by name"``. A call of this overload warns.
+        The replacement for this overload, which its calls recommend in a warning: ``"pass beta= by name"``.
     autocast : {"lower", "float32"}, optional
-        Under ``torch.autocast`` floating-point inputs are cast to its dtype, or to float32, as PyTorch's operators of
-        that kind do it; without this they stay as they are.
+        Under ``torch.autocast``, cast floating-point inputs to the dtype of the autocast (``"lower"``) or to float32,
+        as PyTorch's own operators do. By default inputs are not cast.
     examples : dict or list of dict, optional
-        Calls of ``verify`` and ``check`` instead of sizes made up from dims and constraints: extents, numbers and
-        variants by name, ``{"M": 256, "N": 384, "causal": True}``.
+        Calls for ``verify`` and ``check``, instead of sizes made up from dims and constraints. Each has extents,
+        numbers and variants by name: ``{"M": 256, "N": 384, "causal": True}``.
     zeroed : str, optional
-        Inputs that are zeros in ``verify`` and ``check``: ``"signals"``.
+        Inputs that start as zeros in ``verify`` and ``check``: ``"signals"``.
     prepare : callable, optional
-        Takes the arguments that ``verify`` and ``check`` have made up, by name. It changes them in place, or returns
-        those that have to be others: ``{"weight": weight / 16}``.
+        Takes the arguments that ``verify`` and ``check`` made up, as a dict by name. It changes them in place, or
+        returns those to replace: ``{"weight": weight / 16}``.
     tolerance : float, optional
-        The largest error of a result's row in ``verify``, as a part of the row, where that of its dtypes is too small.
+        The largest allowed error of a result's row in ``verify``, relative to the row. The default depends on the
+        dtypes.
     unchecked : str, optional
-        In-place parameters that are not compared by ``verify`` and ``check``, such as counts for the next launch.
+        In-place parameters that ``verify`` and ``check`` do not compare, such as counts for the next launch.
 
     Raises
     ------
     SpecError
-        If the parts contradict each other.
+        If an option is unknown or missing, an annotation cannot be read, or the parts contradict each other.
 
     Examples
     --------
@@ -122,14 +125,12 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     """
 
     if callable(source):
-        raise SpecError("@tkjit.kernel needs brackets: its source, entry= and the launch")
-    evaluated = AnnotationHook(sys._getframe(1).f_code)
+        raise SpecError("@tkjit.kernel needs arguments: write @tkjit.kernel(source, entry=..., grid=..., block=...)")
 
     def make(function: Callable[..., Any]) -> Kernel:
-        evaluated.end()
         try:
             return _kernel_of(function, source, options)
-        except TkjitError as error:  # a mistake of the author's, who has no use for the frames below
+        except TkjitError as error:  # the author's mistake: frames inside tkjit would not help
             raise error.with_traceback(None) from error.__cause__
 
     return make
@@ -144,7 +145,7 @@ def _kernel_of(function: Callable[..., Any], source: str | Path | None, options:
 
 
 def _is_for_torch(function: Callable[..., Any], options: Options) -> bool:
-    """Whether a host function takes torch's tensors: it has a schema, or nothing here says what it takes."""
+    """Whether a host function takes torch's tensors: it has a schema, or its parameters have no annotations."""
     parameters = inspect.signature(function).parameters.values()
     has_schema = "schema" in options or "schema_from" in options
     return has_schema or all(parameter.annotation is parameter.empty for parameter in parameters)

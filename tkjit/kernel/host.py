@@ -1,4 +1,4 @@
-"""Kernels whose entry is a host function for torch's tensors: it launches by itself, and may allocate its results."""
+"""Kernels whose entry is a host function for torch's tensors, which does its own launches and allocations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import ArgumentError, SpecError
-from tkjit.kernel import ahead
+from tkjit.kernel import prebuild
 from tkjit.kernel.kernel import Kernel, Rendered, found_again
 from tkjit.loader import Loader
 from tkjit.spec import Variant
@@ -30,33 +30,35 @@ _OPTIONS = frozenset(["entry", "host", "schema", "schema_from", "flags", "define
 class HostKernel(Kernel):
     """A host function of a source that was written for torch's C++ API, as a kernel.
 
-    What it takes is said by a schema: a given one, one that another file registers, or that of the C++ function. The
-    decorated function gives the name, the defaults, the documentation, and with its body the reference, which also says
-    the shapes of results where a call is traced.
+    The parameters come from a schema: ``schema=``, one that another file registers, or that of the C++ function. The
+    decorated function provides the name, the defaults and the documentation. Its body is the reference, which also
+    provides the shapes of the results when a call is traced.
 
     Parameters
     ----------
     function : callable
-        What was decorated.
+        The decorated function.
     source : str, Path or None
-        The source's file, beside the function's, or its text.
+        The source file, relative to the function's file, or the source text.
     options : mapping
-        Those of ``tkjit.kernel``.
+        The options of ``tkjit.kernel``.
     """
 
     def __init__(self, function: Callable[..., Any], source: str | Path | None, options: Options) -> None:
         name = function.__name__
         if strange := sorted(set(options) - _OPTIONS):
-            raise SpecError(f"{name}: {strange[0]}= is not for a host function with a schema: it launches by itself")
+            raise SpecError(
+                f"{name}: {strange[0]}= is not for a host function with a schema, which does its own launches"
+            )
         if "schema" in options and "schema_from" in options:
-            raise SpecError(f"{name}: schema= and schema_from= exclude each other")
+            raise SpecError(f"{name}: schema= and schema_from= exclude each other; use only one")
         self._function = function
         self._given = source
         self._options = options
         self._compilation = compilation_of(function, source, options)
         self._source = self._compilation.sources[0][1]
-        self._modules: dict[Any, Callable[..., Any]] = {}  # by the device
-        self._fingerprints: list[bytes] = []  # of what the modules were compiled from
+        self._modules: dict[Any, Callable[..., Any]] = {}  # by device
+        self._fingerprints: list[bytes] = []  # of the files from which the modules were compiled
         self._building = ForkSafeLock()
         self._prepare(name, inspect.getdoc(function) or "")
 
@@ -66,11 +68,11 @@ class HostKernel(Kernel):
             raise SpecError(f"{self.name} is the host function {entry} of {self._source.name}, which has no spec")
         raise AttributeError(f"a kernel that is a host function has no attribute {name!r}")
 
-    # ---- what it is
+    # ---- description
 
     @property
     def signature(self) -> inspect.Signature:
-        """The arguments of the schema, with the function's defaults."""
+        """The schema's arguments with the function's defaults."""
         listed = []
         for argument in self._schema.arguments:
             default = self._defaults.get(argument.name, inspect.Parameter.empty)
@@ -80,25 +82,25 @@ class HostKernel(Kernel):
 
     @property
     def schema(self) -> str:
-        """Its schema as PyTorch writes it."""
+        """The schema in PyTorch's syntax."""
         from tkjit.extensions.schemas import schema_text
 
         return f"tkjit::{self.name}{schema_text(self._schema, self._defaults)}"
 
     @property
-    def extension_name(self) -> str:
-        """Of the module that has the functions of its source."""
+    def _extension_name(self) -> str:
+        """The name of the module with the source's functions."""
         path = self._source.path
         return f"tkjit_host_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem if path else 'text')}"
 
     @property
-    def summary(self) -> str:
-        """The first line of its documentation."""
+    def _summary(self) -> str:
+        """The first line of the documentation."""
         return (self.__doc__ or "").split("\n")[0]
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """None: the host function decides what it launches."""
+        """Empty, because the host function decides what it launches."""
         return ()
 
     @property
@@ -108,18 +110,18 @@ class HostKernel(Kernel):
         Raises
         ------
         SpecError
-            If it has none.
+            If the body is empty.
         """
         if not has_body(self._function):
             raise SpecError(f"{self.name} has no reference: the body of its function is empty")
         return self._function
 
     def render(self, *, overload: int = 0, arch: str = "", **values: str | int) -> Rendered:
-        """Nothing is rendered for a host function but the module that it is in."""
-        raise SpecError(f"{self.name} is a host function of its source, and nothing is rendered for it")
+        """Raise a SpecError, because nothing is rendered for a host function."""
+        raise SpecError(f"{self.name} is a host function of its source, so nothing is rendered for it")
 
     def overload(self, *given: Any, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
-        """A host function has one signature."""
+        """Raise a SpecError, because a host function has one signature."""
         raise SpecError(f"{self.name} is a host function, which has no overloads")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -128,7 +130,7 @@ class HostKernel(Kernel):
     def __repr__(self) -> str:
         return f"<tkjit kernel {self.name}: {self._options['entry']} of {self._source.name}>"
 
-    # ---- its call
+    # ---- calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
@@ -137,7 +139,7 @@ class HostKernel(Kernel):
             return self._traced_call(*args, **kwargs)
         given = self._in_order(args, kwargs)
         tensors = list(_tensors_of(given))
-        if (warm := ahead.collecting()) is not None and tensors:
+        if (warm := prebuild.collecting()) is not None and tensors:
             warm.note_host_function(self, tensors[0].device)
         if _needs_dispatcher(tensors):
             return self.operator(*given)
@@ -145,16 +147,16 @@ class HostKernel(Kernel):
 
     @property
     def operator(self) -> Any:
-        """``torch.ops.tkjit.NAME``, registered if it was not."""
-        return _operator_of(self.register_operator())
+        """``torch.ops.tkjit.NAME``, registered on first use."""
+        return _operator_of(self._ensure_operator())
 
-    def register_operator(self) -> str:
-        """Register it with ``torch.library``; the operator's name below ``torch.ops.tkjit``."""
+    def _ensure_operator(self) -> str:
+        """Register it with ``torch.library`` once, and return the operator's name in ``torch.ops.tkjit``."""
         with self._building:
             if not self._operator:
                 from tkjit.torchlib.host import register_host_operator
 
-                # torch leaves out arguments that have their defaults
+                # torch omits arguments that are equal to their defaults
                 def call(*args: Any, **kwargs: Any) -> Any:
                     given = self._in_order(args, kwargs)
                     return self._call(given, list(_tensors_of(given)))
@@ -167,24 +169,24 @@ class HostKernel(Kernel):
                 self._traced_callable = _operator_of(self._operator)
         return self._operator
 
-    def load_with(self, loader: Loader) -> HostKernel:
-        """The kernel, which looks at its files anew if it has been called."""
+    def _load_with(self, loader: Loader) -> HostKernel:
+        """The kernel itself, or a new one that reads its files again if this one has been called."""
         return HostKernel(self._function, self._given, self._options) if self._modules else self
 
     def _call(self, given: tuple[Any, ...], tensors: list[Any]) -> Any:
         if not tensors:
-            raise ArgumentError(f"{self.name}: no tensor is given, which would say the device")
+            raise ArgumentError(f"{self.name}: no tensor is given that determines the device; pass at least one")
         device = tensors[0].device
         function = self._modules.get(device) or self._compiled_for(device)
         with _current(device):
             result = function(*given)
         _mark_written(given[position] for position in self._written)
         if self._schema.returns:
-            _refuse_aliases(self.name, result, tensors)
+            _reject_aliases(self.name, result, tensors)
         return result
 
     def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments in the schema's order, with defaults."""
+        """Put the arguments into the schema's order, with defaults."""
         if len(args) == len(self._schema.arguments) and not kwargs:
             return args
         try:
@@ -194,18 +196,18 @@ class HostKernel(Kernel):
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
-    # ---- what is compiled
+    # ---- compilation
 
     @property
     def _taken(self) -> list[bytes]:
         return [*self._fingerprints]
 
     def warm_up(self, *examples: Any) -> Builds:
-        """Build the module that the function is in, beside the program; what the examples are does not matter."""
-        return ahead.warm_up_host_function(self)
+        """Build the module with the function in the background; the examples do not matter."""
+        return prebuild.warm_up_host_function(self)
 
     def _compiled_for(self, device: Any) -> Callable[..., Any]:
-        """The module's function for a device."""
+        """The compiled function for a device."""
         from tkjit.extensions.load import fingerprints_of, load_extension
 
         with self._building:
@@ -221,8 +223,8 @@ class HostKernel(Kernel):
                 self._modules[device] = found
         return self._modules[device]
 
-    def extension_for(self, target: Target) -> Extension:
-        """What is compiled for a target: a module with all functions of its source."""
+    def _extension_for(self, target: Target) -> Extension:
+        """The extension to compile for a target: a module with all functions of the source."""
         from tkjit.extensions.sources import CPU
 
         return self._extension(CPU if target.is_cpu else target.arch)
@@ -232,7 +234,7 @@ class HostKernel(Kernel):
 
         how, path = self._compilation, self._source.path
         return extension_of(
-            self.extension_name,
+            self._extension_name,
             [source_of_kernel(path, self._source.text or "")],
             cuda_flags=[*_flags_of(how), WITHOUT_OPERATORS],
             ldflags=[f"-l{library}" for library in how.libraries],
@@ -242,10 +244,10 @@ class HostKernel(Kernel):
 
     @cached_property
     def _functions(self) -> list[Any]:
-        """The C++ functions of the source, which are all in one module: kernels of one source share it."""
+        """The C++ functions of the source. They are all in one module, which the kernels of the source share."""
         from tkjit.extensions.load import functions_of_extension
 
-        return functions_of_extension(self._extension())  # which are the same for each device
+        return functions_of_extension(self._extension())  # they are the same for every device
 
     @property
     def _name_in_module(self) -> str:
@@ -255,7 +257,7 @@ class HostKernel(Kernel):
 
     @cached_property
     def _host_function(self) -> Any:
-        """The C++ function that it is."""
+        """The C++ function of the entry."""
         entry = self._options["entry"].removeprefix("::")
         functions = self._functions
         for function in functions:
@@ -263,13 +265,13 @@ class HostKernel(Kernel):
                 return function
         known = ", ".join(function.schema for function in functions) or "none"
         raise SpecError(
-            f"{self.name}: {self._source.name} has no host function {entry} that can be taken; it has {known}."
-            " Parameters are tensors, numbers, bool, texts, dtypes, and std::optional and std::vector of them"
+            f"{self.name}: {self._source.name} has no host function {entry} that tkjit can call; it has {known}."
+            " Parameters can be tensors, numbers, bool, strings, dtypes, and std::optional and std::vector of them"
         )
 
     @cached_property
     def _schema(self) -> Any:
-        """torch's own reading of the schema."""
+        """The schema, parsed by torch."""
         from tkjit.extensions.schemas import check_agreement, parse_schema, schema_in
 
         text = self._options.get("schema", "")
@@ -290,7 +292,7 @@ class HostKernel(Kernel):
 
     @cached_property
     def _written(self) -> tuple[int, ...]:
-        """The positions of the arguments that are written to."""
+        """The positions of the arguments that the function writes."""
         arguments = [argument.alias_info for argument in self._schema.arguments]
         return tuple(position for position, alias in enumerate(arguments) if alias is not None and alias.is_write)
 
@@ -312,7 +314,7 @@ def _operator_of(name: str) -> Any:
 
 
 def _current(device: Any) -> AbstractContextManager[Any]:
-    """Makes a GPU the current one; nothing where it is, or the tensors are on the CPU."""
+    """Make a GPU the current device; does nothing if it already is, or on the CPU."""
     import torch
 
     is_other = device.type == "cuda" and device.index != torch.cuda.current_device()
@@ -330,7 +332,7 @@ def _tensors_of(given: Any) -> Any:
 
 
 def _needs_dispatcher(tensors: list[Any]) -> bool:
-    """Whether torch has more to do with a call than to pass it on: gradients, tensors of another kind, modes."""
+    """Whether a call needs PyTorch's dispatcher: for gradients, tensor subclasses or modes."""
     import torch
 
     if torch._C._len_torch_dispatch_stack() or torch._C._is_torch_function_mode_enabled():
@@ -340,7 +342,7 @@ def _needs_dispatcher(tensors: list[Any]) -> bool:
 
 
 def _mark_written(given: Iterable[Any]) -> None:
-    """Tell autograd which tensors have other values now."""
+    """Tell autograd which tensors have changed."""
     import torch
 
     for tensor in _tensors_of(given):
@@ -348,14 +350,14 @@ def _mark_written(given: Iterable[Any]) -> None:
             torch.autograd.graph.increment_version(tensor)
 
 
-def _refuse_aliases(kernel: str, result: Any, tensors: list[Any]) -> None:
-    """An operator's results are its own: torch would take the memory of an input for another's."""
+def _reject_aliases(kernel: str, result: Any, tensors: list[Any]) -> None:
+    """Reject results that share memory with an input, because torch assumes that an operator's results do not."""
     storages = {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.numel()}
     for made in _tensors_of([result]):
         if made.numel() and made.untyped_storage().data_ptr() in storages:
             raise ArgumentError(
-                f"{kernel}: the function returned one of its arguments, or a view of it; an operator's results are its"
-                " own: let it return nothing, or a copy"
+                f"{kernel}: the function returned one of its arguments or a view of it; an operator's results must not"
+                " share memory with its arguments: return nothing, or a copy"
             )
 
 

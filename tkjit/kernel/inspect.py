@@ -1,4 +1,4 @@
-"""``make_globals``: shows the values that a call would pass to its kernel."""
+"""``make_globals``: returns the values that a call would pass to its kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tkjit.spec import DTYPES, Field
 
 
 class GlobalLayout(NamedTuple):
-    """A global layout as a launch passes it.
+    """A global layout in a launch's arguments.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ class GlobalLayout(NamedTuple):
     extents : tuple of int
         Batch, depth, rows, cols.
     dtype : str
-        torch's name.
+        The dtype's name in torch.
     """
 
     data_ptr: int
@@ -28,15 +28,15 @@ class GlobalLayout(NamedTuple):
 
 
 class StridedLayout(NamedTuple):
-    """A strided layout as a launch passes it.
+    """A strided layout in a launch's arguments.
 
     Parameters
     ----------
     data_ptr : int
     extents, strides : tuple of int
-        Of each dim, leftmost first; strides in elements.
+        One for each dim, leftmost first; strides are in elements.
     dtype : str
-        torch's name.
+        The dtype's name in torch.
     """
 
     data_ptr: int
@@ -46,18 +46,18 @@ class StridedLayout(NamedTuple):
 
 
 class ParallelGlobalLayout(NamedTuple):
-    """A parallel global layout as a launch passes it.
+    """A parallel global layout in a launch's arguments.
 
     Parameters
     ----------
     data_ptrs : tuple of int
-        A pointer for each device.
+        One pointer for each device.
     extents : tuple of int
         Batch, depth, rows, cols.
     dtype : str
-        torch's name.
+        The dtype's name in torch.
     dev_idx : int
-        Which device the launch is for.
+        The index of the launch's device.
     multicast_ptr : int
         0 without multicast.
     """
@@ -70,12 +70,12 @@ class ParallelGlobalLayout(NamedTuple):
 
 
 class Globals(dict[str, Any]):
-    """The fields of one launch by their names. It holds the tensors that they point to.
+    """The fields of one launch by name. It keeps the tensors that they point to alive.
 
     Parameters
     ----------
     result : object
-        What the call would return: its outputs are allocated, and not written.
+        The value that the call would return; its outputs are allocated but not written.
     """
 
     def __init__(self, fields: dict[str, Any], result: Any, held: Any) -> None:
@@ -85,21 +85,21 @@ class Globals(dict[str, Any]):
 
 
 def make_globals(kernel: Kernel | PreparedLaunch | str, *args: Any, **kwargs: Any) -> list[Globals]:
-    """What a call would pass to its kernel: parsed, checked and allocated as by the call, and not launched.
+    """Return what a call would pass to its kernel: it is parsed, checked and allocated, but not launched.
 
-    Nothing but the kernel's glue is compiled for it.
+    This compiles only the kernel's glue.
 
     Parameters
     ----------
     kernel : Kernel, str or PreparedLaunch
-        A prepared launch shows what it passes, and takes no arguments.
+        For a prepared launch, pass no arguments.
     args, kwargs
-        The call's.
+        The arguments of the call.
 
     Returns
     -------
     list of Globals
-        One for each launch: for each device, or one.
+        One for each launch. A kernel over several devices has a launch for each device.
 
     Examples
     --------
@@ -112,12 +112,12 @@ def make_globals(kernel: Kernel | PreparedLaunch | str, *args: Any, **kwargs: An
     loaded: Any
     if not isinstance(kernel, (Kernel, str)):
         if type(kernel).__name__ != "PreparedLaunch":
-            raise SpecError(f"{kernel!r} is no kernel; expected a name, a tkjit.Kernel or what its prepare returns")
+            raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or the result of prepare()")
         loaded = kernel.kernel
-        overload, result, steps, scratch = loaded.show_prepared(kernel, *args, **kwargs)
+        overload, result, steps, scratch = loaded._show_prepared(kernel, *args, **kwargs)
     else:
         loaded = load(kernel)
-        overload, result, steps, scratch = loaded.collect(*args, **kwargs)
+        overload, result, steps, scratch = loaded._collect(*args, **kwargs)
     fields = loaded.specs[overload].struct_fields
     return [
         Globals(
@@ -141,7 +141,7 @@ def _shown(
     multicast: int,
     dev_idx: int,
 ) -> Any:
-    """A field as a person looks at it; an absent one is None."""
+    """Convert a field to a readable value; None if it is absent."""
     if not present:
         return None
     if pointers is not None:
@@ -161,6 +161,6 @@ def _shown(
 
 
 def _padded(extents: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """Extents by the axes of a global layout."""
+    """Pad extents to the four axes of a global layout."""
     batch, depth, rows, cols = (*(1,) * (4 - len(extents)), *extents)
     return batch, depth, rows, cols

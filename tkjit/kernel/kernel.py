@@ -1,4 +1,4 @@
-"""Defines ``Kernel`` and ``load``. ``load`` returns a kernel with a compiled call path."""
+"""Defines ``Kernel``, and ``load``, which returns a kernel with a compiled call path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tkjit.compile.targets import gpu_target
 from tkjit.config import BINDINGS, Settings
 from tkjit.errors import ArgumentError, SpecError, ToolchainError
 from tkjit.headers import locate
-from tkjit.kernel import ahead
+from tkjit.kernel import prebuild
 from tkjit.kernel.loaded import LoadedMixin
 from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.kernel.tokens import token_for
@@ -46,9 +46,9 @@ class Rendered(NamedTuple):
 
 
 class Kernel:
-    """A named operation: one or more overloads, each described by a spec.
+    """A named operation with one or more overloads, each described by a spec.
 
-    Calling it loads it first; ``tkjit.load`` gives the object that skips that step.
+    Each call of it looks up the loaded kernel first; ``tkjit.load`` returns that kernel, whose calls skip this step.
 
     Examples
     --------
@@ -63,7 +63,9 @@ class Kernel:
         if len({spec.name for spec in specs}) != 1:
             raise SpecError(f"the overloads of a kernel share one name, got {', '.join(spec.name for spec in specs)}")
         if len(specs) > 1 and any(spec.is_parallel for spec in specs):
-            raise SpecError(f"{specs[0].name}: a kernel over several devices has one signature, and no overloads")
+            raise SpecError(
+                f"{specs[0].name}: a kernel over several devices has one signature and cannot have overloads"
+            )
         self.specs = specs
         self._prepare(specs[0].name, _doc(specs), origin)
 
@@ -71,27 +73,27 @@ class Kernel:
         self.__name__ = name
         self.__doc__ = doc
         self._loaded: dict[tuple[Loader, Stamp], Kernel] = {}
-        self._conventional: tuple[Loader, Kernel] | None = None  # the one through pybind11
+        self._conventional: tuple[Loader, Kernel] | None = None  # the kernel that calls through pybind11
         self._origin = origin
-        self._opened: list[Opened] = []  # what calls have loaded: the glue, and launchers
-        self._first: tuple[Use, Opened] | None = None  # the variant that was needed first, and its launcher
+        self._opened: list[Opened] = []  # loaded by calls: the glue and launchers
+        self._first: tuple[Use, Opened] | None = None  # the variant of the first call, and its launcher
         self._warm_start: WarmStart | None = None
         self._token = token_for(self)
-        self._operator = ""  # the name of its operator below torch.ops.tkjit, once there is one
-        self._traced_callable: Any = None  # what a traced call is
+        self._operator = ""  # the name of its operator in torch.ops.tkjit once it is registered
+        self._traced_callable: Any = None  # called instead when a call is traced
 
     @property
     def name(self) -> str:
         return self.__name__
 
     @property
-    def summary(self) -> str:
-        """The first line of its documentation."""
+    def _summary(self) -> str:
+        """The first line of the documentation."""
         return self.specs[0].doc.split("\n")[0]
 
     @property
     def signature(self) -> inspect.Signature:
-        """The first overload's signature, as ``inspect`` knows signatures."""
+        """The first overload's signature as an ``inspect.Signature``."""
         return signature_of(self.specs[0])
 
     @property
@@ -100,7 +102,7 @@ class Kernel:
 
     @property
     def schema(self) -> str:
-        """The schemas of its operators as PyTorch writes them, a line for each overload.
+        """The schemas of its operators in PyTorch's syntax, one line per overload.
 
         Examples
         --------
@@ -114,34 +116,34 @@ class Kernel:
 
     @property
     def operator(self) -> Any:
-        """``torch.ops.tkjit.NAME``: the kernel as an operator of PyTorch's, registered if it was not.
+        """``torch.ops.tkjit.NAME``: the kernel as a PyTorch operator, registered on first use.
 
-        A program that was exported with the kernel needs it before it is loaded.
+        Access it before you load a program that was exported with the kernel.
 
         Raises
         ------
         ToolchainError
-            If something has to be compiled for it and there is no compiler.
+            If something must be compiled for it and there is no compiler.
         """
         from tkjit.torchlib import operator_of
 
-        return operator_of(self.register_operator())
+        return operator_of(self._ensure_operator())
 
-    def register_operator(self) -> str:
-        """Register the kernel with ``torch.library``; the operator's name below ``torch.ops.tkjit``."""
+    def _ensure_operator(self) -> str:
+        """Register the kernel with ``torch.library``, and return the operator's name in ``torch.ops.tkjit``."""
         loaded = load(self)
-        self._operator = loaded.register_operator()
+        self._operator = loaded._ensure_operator()
         self._traced_callable = loaded._traced_callable
         return self._operator
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """Every variant that a call can ask for, of all overloads."""
+        """All variants of all overloads."""
         return tuple(variant for spec in self.specs for variant in variants_of(spec))
 
     @property
     def reference(self) -> Callable[..., Any]:
-        """The reference implementation: it takes a call's arguments without ``out=`` and ``stream=``.
+        """The reference implementation, which takes a call's arguments except ``out=`` and ``stream=``.
 
         Raises
         ------
@@ -165,25 +167,25 @@ class Kernel:
         return reference
 
     def render(self, *, overload: int = 0, arch: str = "", binding: str = "", **values: str | int) -> Rendered:
-        """The texts that a call would compile, without compiling them.
+        """Render the texts that a call would compile, without compiling them.
 
         Parameters
         ----------
         overload : int
-            Which overload's launcher.
+            The overload whose launcher is rendered.
         arch : str
-            Where the spec has sources by architecture: ``"90a"`` or ``"cpu"``.
+            The architecture, if the spec has sources by architecture: ``"90a"`` or ``"cpu"``.
         binding : str
             ``"pybind11"`` for the glue of that binding.
         values
-            The variant: ``T="bfloat16"``. What is left out is the first option.
+            The variant: ``T="bfloat16"``. Omitted parameters have their first option.
 
         Raises
         ------
         SpecError
             If there is no such variant or source.
         ToolchainError
-            If the headers that it is written on are not found.
+            If its header library is not found.
         """
         chosen, variant = self._chosen(overload, values)
         spec = locate(chosen, Settings.from_environment())
@@ -214,7 +216,7 @@ class Kernel:
         return Rendered(render_glue(self.specs), launcher)
 
     def _chosen(self, overload: int, values: dict[str, str | int]) -> tuple[Spec, Variant]:
-        """An overload, and its variant by some of its values."""
+        """An overload, and the variant with the given values and otherwise first options."""
         if not 0 <= overload < len(self.specs):
             raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
         spec = self.specs[overload]
@@ -227,7 +229,7 @@ class Kernel:
     def overload(
         self, source: str | Path | None = None, **options: Unpack[Options]
     ) -> Callable[[Callable[..., Any]], Kernel]:
-        """A decorator like ``tkjit.kernel``: the same kernel with one more overload, tried after the others."""
+        """Like ``tkjit.kernel``, but returns this kernel with one more overload, which is tried after the others."""
 
         def add(function: Callable[..., Any]) -> Kernel:
             return Kernel(*self.specs, spec_of_function(function, source, **options))
@@ -239,28 +241,28 @@ class Kernel:
 
         if torch.compiler.is_compiling():
             return self._traced_call(*args, **kwargs)
-        # the settings of the first call stay: asking the environment takes longer than a call
+        # keep the settings of the first call: reading the environment takes longer than a call
         loaded = next(iter(self._loaded.values()), None) or load(self)
         return loaded(*args, **kwargs)
 
     def __getitem__(self, launch: object) -> Any:
-        """Refuse what Triton and Numba have: ``kernel[grid](...)``."""
-        raise ArgumentError(f"{self.name}: it has its grid and its block: call {self.name}(...), without [...]")
+        """Reject the syntax of Triton and Numba, ``kernel[grid](...)``."""
+        raise ArgumentError(f"{self.name}: the spec sets the grid and block; call {self.name}(...), without [...]")
 
-    __iter__ = None  # which __getitem__ would be taken for
+    __iter__ = None  # otherwise Python would iterate by __getitem__
     __contains__ = None
 
     def prepare(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
         """Parse and check a call once, to launch it often: ``step = kernel.prepare(x, y); step(); step(alpha=2.0)``.
 
-        The tensors have to stay what they are; outputs and scratch are allocated once, and each launch writes the same.
-        A launch without a stream of its own is in the stream that is current then. Autograd and ``torch.compile`` do
-        not see it.
+        The tensors must not be freed, resized or moved. Outputs and scratch are allocated once, and every launch writes
+        to the same ones. Without ``stream=``, each launch uses the stream that is current at that time. Autograd and
+        ``torch.compile`` do not see the launches.
 
         Raises
         ------
         ArgumentError, ShapeError
-            As a call does.
+            For the same reasons as a call.
 
         Examples
         --------
@@ -275,32 +277,32 @@ class Kernel:
         return prepared
 
     def symbol(self, name: str, *, device: Any = None, overload: int = 0, **values: str | int) -> torch.Tensor:
-        """A ``__constant__`` or ``__device__`` variable of the source, as a tensor of its memory.
+        """Return a ``__constant__`` or ``__device__`` variable of the source as a tensor of its memory.
 
-        The variable is that of one variant on one device, and stays the same for the life of the process. A kernel that
-        is running sees a write at any time, so wait for it first. The spec names the variable, in ``symbols=`` or as a
+        Each variant has its own variable on each device, which exists as long as the process. A running kernel may see
+        a write at any time, so wait for the kernel first. The spec must name the variable, in ``symbols=`` or as a
         ``Constant``.
 
         Parameters
         ----------
         name : str
-            As C++ has it: ``"counter"``, ``"mine::table"``.
+            The name in C++: ``"counter"``, ``"mine::table"``.
         device : torch.device or str, optional
-            The current GPU, or the CPU on a machine without one.
+            By default the current GPU, or the CPU on a machine without one.
         overload : int
-            Which overload's.
+            The overload that uses the variable.
         values
-            The variant: ``T="bfloat16"``. What is left out is the first option.
+            The variant: ``T="bfloat16"``. Omitted parameters have their first option.
 
         Returns
         -------
         Tensor
-            Of the variable's extents and dtype. An element without a dtype, such as a struct, is a row of ``uint8``.
+            Has the variable's extents and dtype. An element without a dtype, such as a struct, is a row of ``uint8``.
 
         Raises
         ------
         SpecError
-            If the spec names no such variable, or has no such variant.
+            If the spec does not name the variable, or has no such variant.
         CompileError
             If the source does not define the variable.
 
@@ -314,25 +316,25 @@ class Kernel:
         return symbol(loader_for(Settings.from_environment()), spec, variant, name, device)
 
     def warm_up(self, *examples: Any) -> Builds:
-        """Build what calls will need, beside the program: a call waits only for its own.
+        """Build in the background what calls will need. A call waits only for its own builds.
 
         Parameters
         ----------
         examples
-            Each the arguments of a call, of which only dtypes, devices and numbers count: a tuple, a dict by names, or
-            a tensor. Without any: every variant, for this machine's GPU, or for the CPU if it has none. To ask for
-            the GPU initializes CUDA, after which a process should not fork.
+            The arguments of example calls, each a tuple, a dict by name, or a tensor. Only dtypes, devices and numbers
+            matter. Without examples, every variant is built, for this machine's GPU, or for the CPU if there is none.
+            Looking for a GPU initializes CUDA, after which the process should not fork.
 
         Returns
         -------
         Builds
-            With ``done``, ``names`` and ``wait()``, which raises the first error. Nobody has to wait: a call whose
-            build failed compiles again, and has the error then.
+            Has ``done``, ``names``, and ``wait()``, which raises the first error. You do not have to wait: a call whose
+            build failed compiles again and raises the error itself.
 
         Raises
         ------
         ArgumentError
-            If an example does not show its variant.
+            If an example does not determine its variant.
 
         Examples
         --------
@@ -340,12 +342,12 @@ class Kernel:
         >>> builds = tkjit.load("axpy").warm_up((torch.empty(1), torch.empty(1)))
         >>> builds.wait()
         """
-        return ahead.warm_up(self, examples)
+        return prebuild.warm_up(self, examples)
 
-    def changed_files(self) -> tuple[Path, ...]:
-        """The files that have changed since calls of this object were compiled: a new ``load`` takes them as they are.
+    def _changed_files(self) -> tuple[Path, ...]:
+        """The files that have changed since calls of this object were compiled, which a new ``load`` would read.
 
-        Its spec file, source and headers, and what was built of them; empty before the first call.
+        These are the spec file, the source, headers, and files built from them. Empty before the first call.
         """
         taken = self._taken
         taken += [self._origin.fingerprint] if self._origin and taken else []
@@ -354,15 +356,15 @@ class Kernel:
 
     @property
     def _taken(self) -> list[bytes]:
-        """The fingerprints of what calls have loaded."""
+        """The fingerprints of the entries that calls have loaded."""
         return [one.entry.fingerprint for known in (self, *self._loaded.values()) for one in known._opened]
 
-    def load_with(self, loader: Loader) -> Kernel:
-        """What ``load`` returns of it."""
+    def _load_with(self, loader: Loader) -> Kernel:
+        """The result of ``load`` for this kernel."""
         return _loaded(self, loader)
 
     def _load_through_pybind11(self, loader: Loader) -> Kernel:
-        """What ``load`` returns of it with ``binding="pybind11"``."""
+        """The result of ``load`` for this kernel with ``binding="pybind11"``."""
         if self._conventional is None or self._conventional[0] is not loader:
             self._conventional = loader, _Pybind11Kernel(self, loader)
         return self._conventional[1]
@@ -371,13 +373,13 @@ class Kernel:
         return self
 
     def __deepcopy__(self, memo: object) -> Kernel:
-        return self  # it does not change, and a model that holds one may be copied
+        return self  # it is immutable, and copies of a model can share it
 
     def __reduce__(self) -> tuple[Any, ...]:
         return found_again, (self.name, self.specs[0].module)
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
-        """The call where torch.compile traces it."""
+        """Make the call while torch.compile traces it."""
         from tkjit.kernel.traced import register_if_traced
 
         register_if_traced(self._token)
@@ -388,7 +390,7 @@ class Kernel:
 
 
 def found_again(name: str, module: str) -> Kernel:
-    """What a kernel is pickled as, as functions are: its name, and where it is defined."""
+    """Unpickle a kernel. Like a function, it is pickled as its name and the module that defines it."""
     if (known := registry.full_name(name, module)) is not None:
         return load(known)
     return load(getattr(import_module(module), name))
@@ -400,7 +402,7 @@ def _doc(specs: tuple[Spec, ...]) -> str:
 
 
 def kernel_of_file(path: Path, name: str = "", module: str = "") -> Kernel:
-    """One of the kernels that a spec file defines, by default that of the file's own name; the file is run."""
+    """Run a spec file, and return one of its kernels, by default the one with the file's name."""
     name = name or path.stem
     found = registry.run_spec_file(path, name, module)
     if not isinstance(found, Kernel):
@@ -409,24 +411,25 @@ def kernel_of_file(path: Path, name: str = "", module: str = "") -> Kernel:
 
 
 def load(kernel: str | Kernel | Spec, *, binding: str | None = None) -> Kernel:
-    """The callable of a kernel. No kernel is compiled before it is called.
+    """Load a kernel, so that it can be called. The first call compiles it.
 
-    It stays what it was loaded as. After a source or a header was edited, ``load`` gives a new one.
+    A loaded kernel does not follow edits. After you change a source or a header, call ``load`` again.
 
     Parameters
     ----------
     kernel : str, Kernel or Spec
-        A name, ``package.name`` for one of an installed package, what the decorator returned, or a spec built by hand.
+        A name (``package.name`` for a kernel of an installed package), the result of the decorator, or a spec built by
+        hand.
     binding : {"pybind11"}, optional
-        Calls the kernel through a pybind11 module, which is slow to compile and plain to read, instead of tkjit's own
-        glue. Both agree in results and messages. ``TKJIT_BINDING`` is the default.
+        Call the kernel through a pybind11 module instead of tkjit's own glue. The module is easy to read but slow to
+        compile; results and messages are the same. ``TKJIT_BINDING`` sets the default.
 
     Raises
     ------
     SpecError
-        If no kernel has that name, or no binding.
+        If no kernel or no binding has that name.
     ToolchainError
-        If the runtime has to be compiled and there is no compiler.
+        If the runtime must be compiled and there is no compiler.
 
     Examples
     --------
@@ -447,7 +450,7 @@ def load(kernel: str | Kernel | Spec, *, binding: str | None = None) -> Kernel:
     found = Kernel(kernel) if isinstance(kernel, Spec) else kernel
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
-    return found._load_through_pybind11(loader) if binding else found.load_with(loader)
+    return found._load_through_pybind11(loader) if binding else found._load_with(loader)
 
 
 class _Pybind11Kernel(Kernel):
@@ -462,19 +465,19 @@ class _Pybind11Kernel(Kernel):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._calls(args, kwargs)
 
-    def load_with(self, loader: Loader) -> Kernel:
+    def _load_with(self, loader: Loader) -> Kernel:
         return self
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _reject(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise SpecError(
-            f'{self.name}: loaded with binding="pybind11" it can only be called; load it without a binding for the rest'
+            f'{self.name}: with binding="pybind11", it can only be called; load it without a binding for the rest'
         )
 
-    prepare = register_operator = warm_up = symbol = _refuse
+    prepare = _ensure_operator = warm_up = symbol = _reject
 
 
 def _load_by_name(name: str, loader: Loader) -> Kernel:
-    """A spec file's kernel: as this process knows it, as the last one had it, or as the file says now."""
+    """Load a spec file's kernel: from this process, from the warm record of an earlier one, or from the file."""
     path, name, module = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
     origin = Origin(path, name, module, fingerprints.of([str(path)]))
     known: Kernel | None = loader.kernels.get(origin)
@@ -484,15 +487,15 @@ def _load_by_name(name: str, loader: Loader) -> Kernel:
     if known is None or (known._warm_start is not None and not loader.is_current(known._opened)):
         known = loader.kernels[origin] = kernel_of_file(path, name, module)
         known._origin = origin
-    return known.load_with(loader)
+    return known._load_with(loader)
 
 
 def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
-    """A kernel's loaded self; a new one where what the last one was made from has changed."""
+    """The loaded version of a kernel; a new one if files of the previous one have changed."""
     loaded_class = _loaded_class(loader)
-    if issubclass(type(kernel), loaded_class):  # and not isinstance, which mypy takes for always true of a type[Any]
+    if issubclass(type(kernel), loaded_class):  # not isinstance: mypy takes it as always true for type[Any]
         return kernel
-    # kept by the kernel and not by a table here: one that is defined again in a notebook takes its old self along
+    # kept in the kernel rather than in a table here, so that redefining it in a notebook frees the old version
     key = (loader, _stamp(kernel.specs))
     loaded: Kernel | None = kernel._loaded.get(key)
     if loaded is None:
@@ -503,10 +506,10 @@ def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
 
 
 def _stamp(specs: tuple[Spec, ...]) -> Stamp:
-    """What changes when a source is edited: ``load`` then gives a new object, which looks into the cache anew."""
+    """A value that changes when a source is edited, so that ``load`` then returns a new object."""
     stamps = []
     if any(spec.headers for spec in specs):
-        with suppress(ToolchainError):  # a call says it
+        with suppress(ToolchainError):  # a call will raise it
             specs = tuple(locate(spec, Settings.from_environment()) for spec in specs)
     for path in (source.path for spec in specs for _, source in spec.sources if source.path is not None):
         stamps.append(fingerprints.state_of(str(path)))
@@ -515,12 +518,12 @@ def _stamp(specs: tuple[Spec, ...]) -> Stamp:
 
 @cache
 def _loaded_class(loader: Loader) -> type[Any]:
-    """The class of loaded kernels: a ``Kernel`` to look at, the runtime's dispatcher to call."""
+    """The class of loaded kernels, which combines ``Kernel`` with the runtime's dispatcher for the calls."""
     runtime = loader.runtime
     members = {
         "_loader": loader,
         "_load": staticmethod(load),
-        "__doc__": "A kernel that is called through compiled code.",
+        "__doc__": "A kernel whose calls run compiled code.",
     }
     loaded = type("LoadedKernel", (LoadedMixin, Kernel, runtime.Dispatcher), members)
     runtime.enable_vectorcall(loaded)

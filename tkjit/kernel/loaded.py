@@ -1,6 +1,6 @@
-"""Python callbacks of a loaded kernel: they build and load its glue and launchers, and register its operator.
+"""Python callbacks of a loaded kernel, which build and load its glue and launchers and register its operator.
 
-``tkjit/runtime/runtime.cpp`` calls ``_first_call``, ``_resolve`` and ``_call_operator`` by their names.
+``tkjit/runtime/runtime.cpp`` calls ``_first_call``, ``_resolve`` and ``_call_operator`` by name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import TkjitError
-from tkjit.kernel.ahead import collecting
+from tkjit.kernel.prebuild import collecting
 from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, first_variant
 from tkjit.spec import Spec, variants_of
@@ -18,12 +18,12 @@ from tkjit.spec.variants import first_variants
 
 
 class LoadedMixin:
-    """What a kernel has besides, once it is loaded: ``kernel.py`` joins it with ``Kernel`` and the dispatcher."""
+    """The Python part of a loaded kernel; ``kernel.py`` combines it with ``Kernel`` and the dispatcher."""
 
     _loader: Loader
     _load: Callable[..., Any]
 
-    if TYPE_CHECKING:  # a Kernel's own
+    if TYPE_CHECKING:  # from Kernel
         specs: tuple[Spec, ...]
         name: str
         _opened: list[Opened]
@@ -42,25 +42,25 @@ class LoadedMixin:
         self._warm_start = warm_start
         self._attach(warm_start.glue, warm_start.returns)
         self._opened.append(warm_start.launcher)
-        self._first = warm_start.use, warm_start.launcher  # the last process had the first call
+        self._first = warm_start.use, warm_start.launcher  # an earlier process made the first call
 
     def __getattr__(self, name: str) -> Any:
-        warm_start = self.__dict__.get("_warm_start")  # not there yet in an object that is being copied
+        warm_start = self.__dict__.get("_warm_start")  # missing while the object is being copied
         if name != "specs" or warm_start is None:
             raise AttributeError(f"a loaded kernel has no attribute {name!r}")
         self.specs = warm_start.specs
         return self.specs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # the interpreter calls the dispatcher directly; this is for tracers, and who asks for the method
+        # the interpreter calls the dispatcher directly; only tracers and explicit uses of __call__ come here
         from tkjit.kernel.traced import register_if_traced
 
         if register_if_traced(self._token):
             return self._traced_callable(*args, **kwargs)
         return self._loader.runtime.Dispatcher.__call__(self, *args, **kwargs)
 
-    def collect(self, *args: Any, **kwargs: Any) -> Any:
-        """What a call would pass, without launching; only the glue is needed for it."""
+    def _collect(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what a call would pass, without launching; needs only the glue."""
         self._ensure_glue()
         return self._loader.runtime.collect(self, args, kwargs)
 
@@ -70,17 +70,17 @@ class LoadedMixin:
         prepared: PreparedLaunch = self._loader.runtime.prepare(self, args, kwargs)
         return prepared
 
-    def show_prepared(self, prepared: PreparedLaunch) -> Any:
-        """What the launches of a prepared call pass."""
+    def _show_prepared(self, prepared: PreparedLaunch) -> Any:
+        """Return what the launches of a prepared call pass."""
         return self._loader.runtime.show_prepared(prepared)
 
-    def register_operator(self) -> str:
+    def _ensure_operator(self) -> str:
         if not self._operator:
             self._ensure_glue()
         return self._register_operator()
 
-    def call_operator_without_glue(self, *args: Any, **kwargs: Any) -> Any:
-        """A call of the operator with fake tensors, which builds no glue."""
+    def _call_operator_without_glue(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator with fake tensors, without building the glue."""
         self._register_operator()
         return self._operator_calls(-1, *args, **kwargs)
 
@@ -94,10 +94,10 @@ class LoadedMixin:
             self._operator = name
         return self._operator
 
-    # ---- what the runtime calls
+    # ---- called by the runtime
 
     def _first_call(self, *args: Any, **kwargs: Any) -> Any:
-        """A call before there is glue."""
+        """Make a call before the glue is loaded."""
         if (warm := collecting()) is not None:
             return warm.call(self, args, kwargs)
         loader = self._loader
@@ -105,7 +105,7 @@ class LoadedMixin:
             glue = loader.open_glue(self.specs, lambda: first_variant(self.specs, args, kwargs))
             self._attach(glue, [spec.returns for spec in self.specs])
             result = self(*args, **kwargs)
-        except TkjitError as error:  # a mistake of the caller's, who has no use for the frames below
+        except TkjitError as error:  # the caller's mistake: frames inside tkjit would not help
             raise error.with_traceback(None) from error.__cause__
         finally:
             loader.forget_failures()
@@ -115,7 +115,7 @@ class LoadedMixin:
         return result
 
     def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
-        """The address of a variant's launcher, which the glue then keeps."""
+        """Return the address of a variant's launcher, which the glue then stores."""
         loader = self._loader
         target = loader.target(device_type, device)
         use = Use(overload, variant, target.name)
@@ -134,10 +134,10 @@ class LoadedMixin:
         return int(launcher.loaded)
 
     def _call_operator(self, chosen: int, *args: Any, **kwargs: Any) -> Any:
-        """A call that torch's dispatcher has to see, and the overload that the glue has chosen."""
+        """Make a call that PyTorch's dispatcher has to see, with the overload that the glue has chosen."""
         if (warm := collecting()) is not None:
             return warm.call(self, args, kwargs)
-        self.register_operator()
+        self._ensure_operator()
         return self._operator_calls(chosen, *args, **kwargs)
 
     # ---- the glue
@@ -149,4 +149,4 @@ class LoadedMixin:
     def _attach(self, glue: Opened, returns: Sequence[Sequence[str]]) -> None:
         types = tuple(result_type(self.name, tuple(names)) for names in returns)
         self._loader.runtime.attach(self, glue.loaded, types)
-        self._opened.append(glue)  # it says that the glue is attached
+        self._opened.append(glue)  # marks the glue as attached

@@ -11,17 +11,17 @@ from tkjit.kernel.kernel import Kernel, load
 
 
 def method(kernel: Kernel | str) -> Callable[..., Any]:
-    """A function that calls a kernel, for a class to have as a method: its object is the first argument.
+    """Make a function that a class can have as a method: it calls a kernel with the object as first argument.
 
     Parameters
     ----------
     kernel : Kernel or str
-        It is loaded now, and compiled by the first call.
+        It is loaded immediately, and compiled by the first call.
 
     Raises
     ------
     SpecError
-        If there is no such kernel, or its first parameter can only be given by name.
+        If there is no such kernel, or its first parameter can only be passed by name.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def method(kernel: Kernel | str) -> Callable[..., Any]:
     loaded = load(kernel)
     first = next(iter(loaded.signature.parameters.values()), None)
     if first is None or first.kind is first.KEYWORD_ONLY:
-        raise SpecError(f"{loaded.name} takes nothing by position, and cannot be a method")
+        raise SpecError(f"{loaded.name} takes no positional argument, so it cannot be a method")
 
     @functools.wraps(loaded, assigned=("__doc__",), updated=())
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``PreparedLaunch``: what ``Kernel.prepare`` returns, as type checkers know it; the runtime has the class."""
+"""``PreparedLaunch``: the type that ``Kernel.prepare`` returns, for type checkers; the runtime has the class."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class PreparedLaunch(Protocol):
 
     @property
     def result(self) -> Any:
-        """What each launch returns: the outputs are the same ones each time."""
+        """The result of every launch: the outputs are the same tensors each time."""
 
     @property
     def launches(self) -> tuple[tuple[int, int, int, int], ...]:
-        """Each launch as a program in C makes it (``tkjit/arg.h``): the addresses of a ``TkjitLaunch`` and of its
-        arguments, the device's number, the stream. They hold as long as this object lives."""
+        """Each launch for use from C (``tkjit/arg.h``): the addresses of a ``TkjitLaunch`` and of its arguments, the
+        device's number, and the stream. They are valid as long as this object lives."""
 
     def __call__(self, **numbers: float) -> Any:
-        """Launch, with other numbers for those that are given by name; they hold for this launch.
+        """Launch, optionally with other numbers, passed by name. They apply to this launch only.
 
         Raises
         ------
         ArgumentError
-            If a tensor was freed, resized or moved, or a number cannot be given anew: one that decides shapes, a
+            If a tensor was freed, resized or moved, or if a number cannot be replaced because it affects shapes, a
             variant or memory.
         LaunchError
             If the launch fails.

@@ -1,7 +1,7 @@
-"""Calls a kernel through pybind11: the conventional glue, slow to compile and plain to read.
+"""Calls a kernel through pybind11: the conventional glue, which is easy to read but slow to compile.
 
-The fast glue is tested against it. A call is bound and read in Python (``torchlib/calls.py``), and a function of a
-pybind11 module checks and launches it. Each variant has a module, which is built when a call first needs it.
+tkjit's own glue is tested against it. Python binds and reads the arguments (``torchlib/calls.py``); a function in a
+pybind11 module checks and launches the call. Each variant has a module, which is built when a call first needs it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tkjit.torchlib.gradients import Gradient, recorder, refusal
 from tkjit.torchlib.meta import fake_operator
 from tkjit.torchlib.random import draw
 
-# by tkjit_error_kind; out of memory is a launch that failed
+# by tkjit_error_kind; out of memory is raised as a LaunchError
 _ERRORS: dict[int, type[TkjitError]] = {1: ArgumentError, 2: ShapeError, 3: LaunchError, 4: LaunchError}
 
 
@@ -34,12 +34,12 @@ class Pybind11Calls:
     Parameters
     ----------
     load : callable
-        Gives the kernel of a name, for ``backward``.
+        Returns the kernel with a given name, for ``backward``.
 
     Raises
     ------
     SpecError
-        If a parameter has no type in C, or the kernel runs on several devices.
+        If a parameter has no C type, or the kernel runs on several devices.
     """
 
     def __init__(self, specs: Sequence[Spec], loader: Loader, load: Callable[[str], Any]) -> None:
@@ -60,7 +60,7 @@ class Pybind11Calls:
 
 
 class _Function:
-    """One overload as an operator: the functions of its modules, a module for each variant and target."""
+    """One overload as an operator: calls functions in modules, of which there is one per variant and target."""
 
     def __init__(self, spec: Spec, loader: Loader, load: Callable[[str], Any], *, out: bool) -> None:
         signature = c_signature(spec)
@@ -98,13 +98,13 @@ class _Function:
             variant = self._variants[missing]
 
     def _device(self, arguments: Sequence[Any]) -> torch.device:
-        """Where a call runs, as its first tensor or its device says; the CPU if that cannot be."""
+        """The device of the first tensor, or else of the device argument; the CPU unless that is a GPU."""
         places = [one for one in arguments if isinstance(one, torch.device)]
         place = next((tensor.device for tensor in _tensors(arguments)), places[0] if places else torch.device("cpu"))
         return place if place.type == "cuda" else torch.device("cpu")
 
     def _passed(self, name: str, named: Mapping[str, Any]) -> Sequence[Any]:
-        """An argument as the module takes it: a generator as a seed and an offset."""
+        """Convert an argument for the module: a generator becomes a seed and an offset."""
         field = next(f for f in self._fields if f.name == name)
         return [named[name]] if field.draws is None else draw(self._spec, field, named)
 
@@ -119,7 +119,7 @@ class _Function:
 
 
 def _tensors(arguments: Sequence[Any]) -> Iterator[torch.Tensor]:
-    """All tensors among an operator's arguments."""
+    """The tensors among an operator's arguments."""
     for value in arguments:
         if isinstance(value, torch.Tensor):
             yield value

@@ -1,4 +1,4 @@
-"""Variables of a source, ``__constant__`` or ``__device__``, as tensors of their memory."""
+"""``__constant__`` and ``__device__`` variables of a source as tensors of their memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Arg(ctypes.Structure):
 
 
 class _Memory:
-    """Memory of a GPU as torch takes it from others."""
+    """GPU memory in the interface from which torch makes a tensor."""
 
     def __init__(self, address: int, size_bytes: int) -> None:
         self.__cuda_array_interface__ = {
@@ -38,7 +38,7 @@ class _Memory:
 
 
 def symbol(loader: Loader, spec: Spec, variant: Variant, name: str, device: Any) -> torch.Tensor:
-    """The variable of a name, for ``Kernel.symbol``."""
+    """See ``Kernel.symbol``."""
     known = list(dict.fromkeys([*(f.member or f.name for f in spec.constants), *spec.symbols]))
     if name not in known:
         named = f"it has {', '.join(known)}" if known else "it has none"
@@ -48,10 +48,10 @@ def symbol(loader: Loader, spec: Spec, variant: Variant, name: str, device: Any)
     except (RuntimeError, TypeError) as reason:
         raise ArgumentError(f"{spec.name}: device is {device!r}; expected cpu or cuda") from reason
     if on.type not in ("cpu", "cuda") or (on.type == "cuda" and not torch.cuda.is_available()):
-        raise ArgumentError(f"{spec.name}: {on} is no device of this machine that kernels run on")
+        raise ArgumentError(f"{spec.name}: {on} is not a device of this machine that can run kernels")
     index = on.index if on.index is not None else torch.cuda.current_device() if on.type == "cuda" else 0
     launcher = loader.address(spec, variant, loader.target(on.type, index))
-    library = ctypes.CDLL(str(launcher.entry.shared_object))  # which the loader has opened already
+    library = ctypes.CDLL(str(launcher.entry.shared_object))  # the loader has already opened it
     library.tkjit_symbol.restype = ctypes.c_char_p
     described = _Arg()
     error = library.tkjit_symbol(name.encode(), index, ctypes.byref(described))

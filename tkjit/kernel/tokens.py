@@ -1,4 +1,4 @@
-"""Assigns names to kernels for use in traced programs."""
+"""Assigns tokens to kernels, by which traced programs name them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from weakref import WeakValueDictionary
 
 
 class Registrable(Protocol):
-    """A kernel, as far as a trace needs it."""
+    """The part of a kernel that a trace needs."""
 
     __name__: str
 
-    def register_operator(self) -> str:
-        """Register it with torch; the operator's name."""
+    def _ensure_operator(self) -> str:
+        """Register it with torch, and return the operator's name."""
 
 
 _numbers = count()
@@ -21,7 +21,7 @@ by_token: WeakValueDictionary[str, Registrable] = WeakValueDictionary()
 
 
 def token_for(kernel: Registrable) -> str:
-    """A token that no other kernel of this process has."""
+    """Return a token that no other kernel in this process has."""
     token = f"{kernel.__name__}-{next(_numbers)}"
     by_token[token] = kernel
     return token

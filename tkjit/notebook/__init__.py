@@ -16,7 +16,7 @@ __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
 class _Extension:
-    """What the extension adds to a shell: the ``%%tkjit`` cell, completion, and a note when a source has changed."""
+    """The extension of one shell: the ``%%tkjit`` cell, completion, and a note when a source has changed."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -38,13 +38,13 @@ _loaded: weakref.WeakKeyDictionary[InteractiveShell, _Extension] = weakref.WeakK
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """``%load_ext tkjit``; a second time changes nothing."""
+    """Handle ``%load_ext tkjit``; loading twice has no effect."""
     if shell not in _loaded:
         _loaded[shell] = _Extension(shell)
         _loaded[shell].load()
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """``%unload_ext tkjit``."""
+    """Handle ``%unload_ext tkjit``."""
     if (extension := _loaded.pop(shell, None)) is not None:
         extension.unload()

@@ -1,4 +1,4 @@
-"""The ``%%tkjit`` cell: a function in Python, CUDA below it, and the kernel that both make."""
+"""The ``%%tkjit`` cell: a Python function, and below it the CUDA source of its kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SOURCE = "_tkjit_source"
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-_PYTHON = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)  # what a Python part ends with
+_PYTHON = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)  # a Python part ends with these
 _DIRECTIVE = re.compile(r"#\s*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|pragma|error|line)\b")
 
 
@@ -32,9 +32,9 @@ class Parts(NamedTuple):
     Parameters
     ----------
     head : list of ast.stmt
-        The functions in Python; empty where the cell is CUDA alone.
+        The Python statements; empty if the cell contains only CUDA.
     source : str
-        The CUDA behind them, on the lines that it has in the cell.
+        The CUDA source after them, with the line numbers of the cell.
     """
 
     head: list[ast.stmt]
@@ -42,7 +42,7 @@ class Parts(NamedTuple):
 
 
 class CellMagic:
-    """``%%tkjit`` of a shell."""
+    """The ``%%tkjit`` magic of a shell."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -50,8 +50,8 @@ class CellMagic:
     def run(self, line: str, cell: str) -> None:
         """Define the kernels of a cell as variables.
 
-        The cell begins with functions as ``@tkjit.kernel`` takes them, and goes on with their CUDA source. The
-        decorator needs no source, and no ``entry=`` where the source has one kernel::
+        The cell starts with functions decorated with ``@tkjit.kernel``, followed by their CUDA source. The decorator
+        needs no source, and no ``entry=`` if the source has only one kernel::
 
             %%tkjit
             @tkjit.kernel(grid="cdiv(x.numel, 256)", block=256)
@@ -63,34 +63,35 @@ class CellMagic:
                 if (i < g.x.numel()) g.y[i] = fmaxf(g.x[i], 0.f);
             }
 
-        ``%%tkjit --build`` compiles every variant at once, for this machine's GPU or for the CPU, and not at the first
-        call.
+        ``%%tkjit --build`` compiles every variant immediately instead of at the first call, for this machine's GPU or
+        for the CPU if there is none.
 
         Raises
         ------
         SpecError
-            If the cell is CUDA alone, with a function to put before it; or as ``@tkjit.kernel`` does.
+            If the cell contains only CUDA; the message proposes a function. Also for the reasons of ``@tkjit.kernel``.
         """
         __tracebackhide__ = True
         options = _parsed(line)
         parts = split_cell(cell)
         if not parts.head and (reason := _why_no_python(cell)):
-            raise SpecError(f"the Python at the beginning of this cell cannot be read: {reason}")
+            raise SpecError(f"the Python at the start of this cell cannot be read: {reason}")
         if not parts.head:
             raise SpecError(
-                f"this cell needs a function above its CUDA, which says what a call takes:\n\n{propose(cell)}"
+                f"this cell needs a function above its CUDA that declares the parameters:\n\n{propose(cell)}"
             )
         for kernel in self._define(parts, f"%%tkjit {line}\n{cell}"):
             if options.build:
                 kernel.warm_up().wait()
 
     def _define(self, parts: Parts, shown: str) -> list[Kernel]:
-        """Run the Python part with the shell's variables."""
+        """Run the Python part with the shell's variables, and return its kernels."""
         __tracebackhide__ = True
         functions = [one for one in parts.head if isinstance(one, ast.FunctionDef)]
-        names = [one.name for one in functions if _give_source(one, parts.source)]  # others help, as for backward=
+        # functions without a decorator are helpers, for example for backward=
+        names = [one.name for one in functions if _give_source(one, parts.source)]
         if not names:
-            above = "@tkjit.kernel(grid=..., block=...) stands above the function of a kernel"
+            above = "write @tkjit.kernel(grid=..., block=...) above the function of a kernel"
             raise SpecError(f"{functions[-1].name} has no decorator: {above}")
         file = self._shell.compile.cache(shown, self._shell.execution_count, raw_code=shown)
         module = ast.Module(body=parts.head, type_ignores=[])
@@ -101,28 +102,28 @@ class CellMagic:
 
 
 def _markers() -> dict[str, Any]:
-    """What specs are written with: it need not be imported."""
+    """The names for writing specs, so that a cell does not have to import them."""
     tkjit = import_module("tkjit")
     return {"tkjit": tkjit, **{name: getattr(tkjit, name) for name in tkjit.__all__}}
 
 
 @contextmanager
 def _lent(variables: dict[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
-    """Variables with other values while a block runs: a shell's own In and Out are its history."""
+    """Set variables while a block runs, and restore them: the shell's own ``In`` and ``Out`` are its history."""
     before = {name: variables[name] for name in values if name in variables}
     variables.update(values)
     try:
         yield
     finally:
         for name, value in values.items():
-            if variables.get(name) is value:  # and not a kernel that the block has defined
+            if variables.get(name) is value:  # otherwise it is a kernel that the block has defined
                 del variables[name]
         variables.update({name: value for name, value in before.items() if name not in variables})
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise SpecError(f"%%tkjit: {message}; its one option is --build")
+        raise SpecError(f"%%tkjit: {message}; its only option is --build")
 
 
 def _parsed(line: str) -> argparse.Namespace:
@@ -130,14 +131,14 @@ def _parsed(line: str) -> argparse.Namespace:
     parser.add_argument("-b", "--build", action="store_true")
     try:
         return parser.parse_args(shlex.split(line))
-    except ValueError as error:  # a quotation mark that is not closed
-        raise SpecError(f"%%tkjit: {error}; its one option is --build") from None
+    except ValueError as error:  # an unclosed quote
+        raise SpecError(f"%%tkjit: {error}; its only option is --build") from None
 
 
 def split_cell(cell: str) -> Parts:
-    """Where the Python at a cell's beginning ends: before the first line from which on it is none.
+    """Split a cell where the Python at its start ends.
 
-    The first line of a cell is its second, below ``%%tkjit``: both parts keep their lines.
+    Both parts keep their line numbers in the cell, whose first line is ``%%tkjit``.
     """
     lines = cell.split("\n")
     head: list[ast.stmt] = []
@@ -145,12 +146,12 @@ def split_cell(cell: str) -> Parts:
     for i in range(1, len(lines) + 1):
         following = next((line for line in lines[i:] if line.strip()), "")
         if following[:1].isspace():
-            continue  # a function's body goes on
+            continue  # inside a function's body
         try:
             body = ast.parse("\n".join(lines[:i])).body
         except _UNREADABLE:
             continue
-        while body and not isinstance(body[-1], _PYTHON):  # an invocation of a macro reads as a call
+        while body and not isinstance(body[-1], _PYTHON):  # the invocation of a macro parses as a call
             body.pop()
         if any(isinstance(statement, ast.FunctionDef) for statement in body):
             head, end = body, body[-1].end_lineno or i
@@ -161,24 +162,24 @@ def split_cell(cell: str) -> Parts:
 
 
 def _check_directives(lines: Sequence[str]) -> None:
-    """Refuse what is a comment in Python and a directive in CUDA.
+    """Reject preprocessor directives in the Python part, where they would be comments.
 
     Raises
     ------
     SpecError
-        With its line in the cell.
+        If there is one; the message has its line in the cell.
     """
     with suppress(tokenize.TokenError, IndentationError):
         for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
             if token.type == tokenize.COMMENT and _DIRECTIVE.match(token.string):
                 raise SpecError(
                     f"line {token.start[0] + 1} of the cell, {token.string!r}, is a comment in the Python part: "
-                    "directives stand below the function"
+                    "move the directive below the function"
                 )
 
 
 def _why_no_python(cell: str) -> str:
-    """What is wrong with a cell that begins as Python; empty for one that begins with CUDA."""
+    """Explain the error in a cell that starts like Python; empty for one that starts with CUDA."""
     if not re.match(r"@|def |async |import |from |class |%", cell.lstrip("\n")):
         return ""
     lines = cell.split("\n")
@@ -194,7 +195,7 @@ def _why_no_python(cell: str) -> str:
 
 
 def _give_source(function: ast.FunctionDef, source: str) -> bool:
-    """Give a function's decorator the source, and the entry if it is plain which; whether it has one."""
+    """Add the source, and ``entry=`` if it is missing, to a function's decorator; return whether it has one."""
     for decorator in function.decorator_list:
         if not isinstance(decorator, ast.Call):
             continue

@@ -1,4 +1,4 @@
-"""Completes the names of kernels in ``load("``, and the arguments of a kernel's call."""
+"""Completes the names of kernels in ``load("``, and the arguments in a call of a kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEGUN = re.compile(r"(?:[(,]\s*)(?P<begun>[A-Za-z_]\w*|)$")
 
 
 def complete(shell: InteractiveShell) -> Callable[[Any], Any]:
-    """A matcher for a shell's completer."""
+    """Return a matcher for a shell's completer."""
     from IPython.core.completer import SimpleCompletion, completion_matcher
 
     def matcher(context: Any) -> Any:
@@ -31,7 +31,7 @@ def complete(shell: InteractiveShell) -> Callable[[Any], Any]:
 
 
 def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], str]:
-    """What has been begun at the end of a text, what it may become, and what that is.
+    """The word at the end of a text, its candidates, and their kind.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], s
 
 
 def _innermost_call(text: str) -> tuple[str, str] | None:
-    """The callable whose bracket is still open at the end, and what stands in it."""
+    """The callable whose parenthesis is still open at the end, and the text inside it."""
     depth = 0
     for position in range(len(text) - 1, -1, -1):
         if text[position] in ")]}":
@@ -68,12 +68,12 @@ def _innermost_call(text: str) -> tuple[str, str] | None:
 
 
 def _variable(name: str, variables: dict[str, Any]) -> Any:
-    """A variable, or an attribute of one; nothing is called for it."""
+    """Look up a variable or an attribute of one, without evaluating properties."""
     first, *attributes = name.split(".")
     value = variables.get(first)
     for attribute in attributes:
         try:
             value = vars(value).get(attribute)
-        except Exception:  # the user's object, which may do anything
+        except Exception:  # an object of the user may raise anything
             return None
     return value

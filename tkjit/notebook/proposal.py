@@ -1,4 +1,4 @@
-"""Proposes the Python part of a cell that has CUDA alone."""
+"""Proposes the Python part of a cell that contains only CUDA."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tkjit.errors import SpecError
 from tkjit.importer.dtypes import annotation_of, dtype_of_cpp
 from tkjit.source.entries import KernelFunction, kernel_functions, template_names
 
-# what a source calls a type that clang knows by another name
+# names in sources for types that clang reports under another name
 _TYPEDEFS = {
     "half": "__half",
     "nv_bfloat16": "__nv_bfloat16",
@@ -20,17 +20,17 @@ _TYPEDEFS = {
 
 
 def entry_of(source: str, name: str) -> str:
-    """The entry of a source with one kernel, or of the one that has the function's name.
+    """The entry of a source's only kernel, or of the kernel with the function's name.
 
     Raises
     ------
     SpecError
-        If it has none, or several of which no one has the name.
+        If there is no kernel, or there are several and none has the name.
     """
     found = list(kernel_functions(source))
     named = [one for one in found if one.name == name] or found
     if len(named) != 1:
-        has = f"it has {', '.join(map(str, found))}; say which with entry=" if found else "it has none"
+        has = f"it has {', '.join(map(str, found))}; choose one with entry=" if found else "it has none"
         raise SpecError(f"{name}: the cell's source needs one __global__ function; {has}")
     (kernel,) = named
     names = template_names(kernel.template) if kernel.template else []
@@ -38,12 +38,12 @@ def entry_of(source: str, name: str) -> str:
 
 
 def propose(source: str) -> str:
-    """A function for the first kernel of a source.
+    """Propose a function for the first kernel of a source.
 
     Raises
     ------
     SpecError
-        If it has none.
+        If the source has no kernel.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def propose(source: str) -> str:
 
 
 def _parameter(text: str) -> tuple[str, str]:
-    """The name of a parameter of a kernel, and an annotation for it."""
+    """The name of a kernel's parameter, and an annotation for it."""
     kind, name = re.fullmatch(r"(.*?)(\w+)(?:\[\d*\])?", text).groups()  # type: ignore[union-attr]
     base = " ".join(word for word in re.sub(r"[*&]", " ", kind).split() if word not in ("const", "volatile"))
     canonical = _TYPEDEFS.get(base, base)

@@ -1,4 +1,4 @@
-"""Notices that a file is newer than the kernel that was loaded from it."""
+"""Notices when files of a loaded kernel have changed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Looks at the kernels of a shell's variables before each cell."""
+    """Checks the kernels among a shell's variables before each cell."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
-        self._said: weakref.WeakKeyDictionary[Kernel, tuple[Any, ...]] = weakref.WeakKeyDictionary()
+        self._reported: weakref.WeakKeyDictionary[Kernel, tuple[Any, ...]] = weakref.WeakKeyDictionary()
 
     def look(self, *_: object) -> None:
-        """Say once of each kernel which of its files have changed."""
+        """Print the changed files of each kernel, once per change."""
         for name, value in list(self._shell.user_ns.items()):
-            if name.startswith("_") or not issubclass(type(value), Kernel):  # _ and _12 are the shell's
+            if name.startswith("_") or not issubclass(type(value), Kernel):  # _ and _12 belong to the shell
                 continue
-            changed = value.changed_files()
-            if changed and self._said.get(value) != changed:
+            changed = value._changed_files()
+            if changed and self._reported.get(value) != changed:
                 files = ", ".join(path.name for path in changed)
                 print(f"tkjit: {files} has changed since {name} was loaded; load it again: {name} = {_again(value)}")
-            self._said[value] = changed
+            self._reported[value] = changed
 
 
 def _again(kernel: Kernel) -> str:

@@ -1,4 +1,4 @@
-"""Specs: immutable metadata of kernels, and the parser of decorated functions."""
+"""Specs: immutable descriptions of kernels, and the reader of decorated functions."""
 
 from tkjit.spec.annotations import (
     Align,

@@ -1,4 +1,4 @@
-"""What a spec probably meant where it cannot be read: the remedies in its errors."""
+"""Suggestions for errors in specs: what the author probably meant, and what to write instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tkjit.spec.dtypes import BY_NAME
 
-# as C++, NumPy and other loaders say them
+# dtype names of C++, NumPy and other loaders
 _DTYPES = {
     "float": "float32",
     "fp32": "float32",
@@ -54,20 +54,20 @@ _OPTIONS = {
     "vjp": "backward",
     "plain": "args",
 }
-_OF_TORCH = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
+_TORCH_EXTENT = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
 
 
 def _near(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The name that is most like another; empty if none is like it."""
-    import difflib  # where there is nothing to say it is not needed
+    """The known name that is most similar to ``name``, or an empty string if none is similar."""
+    import difflib  # only errors need it
 
     return next(iter(difflib.get_close_matches(name, list(known), 1, cutoff)), "")
 
 
 def advice_on_dtype(name: str, variants: Iterable[str], dims: Iterable[str] = ()) -> str:
-    """What a dtype that is not known may have meant, with the mark behind which the known ones follow.
+    """Suggest a dtype for an unknown one; ends with the punctuation before a list of the known dtypes.
 
-    ``dims`` are those that tensors have: one of them where a dtype belongs means that the dtype was left out.
+    ``dims`` are the dims of the spec's tensors. If one of them is in a dtype's place, the dtype was forgotten.
 
     >>> advice_on_dtype("fp16", []), advice_on_dtype("T", [])
     ('; did you mean "float16"?', '; a template parameter is a variant: variants={"T": ("float32", "bfloat16")};')
@@ -83,13 +83,13 @@ def advice_on_dtype(name: str, variants: Iterable[str], dims: Iterable[str] = ()
 
 
 def advice_on_option(name: str, known: Iterable[str]) -> str:
-    """What an option that there is not may have meant: ``; did you mean shared_memory?``."""
+    """Suggest an option for an unknown one: ``; did you mean shared_memory?``."""
     near = _OPTIONS.get(name) or _near(name, known)
     return f"; did you mean {near}?" if near else ""
 
 
 def advice_on_entry(source: object) -> str:
-    """The kernels of a source that is given as a text: ``; the source has relu: entry="relu"``.
+    """List the kernels of a source that is given as text: ``; the source has relu: entry="relu"``.
 
     >>> advice_on_entry("__global__ void __launch_bounds__(256) relu(Globals g) {}")
     '; the source has relu: entry="relu"'
@@ -104,7 +104,7 @@ def advice_on_entry(source: object) -> str:
 
 
 def advice_on_expression(node: ast.expr) -> str:
-    """How a part that the language of expressions does not have is said in it.
+    """Suggest an expression for a construct that the expression language lacks.
 
     >>> advice_on_expression(ast.parse("x.shape[0]", mode="eval").body)
     ': name the dim, x: In[Tensor, ..., "N"], and use N'
@@ -112,84 +112,84 @@ def advice_on_expression(node: ast.expr) -> str:
     text = ast.unparse(node)
     if isinstance(getattr(node, "op", None), ast.Div):
         return ": use // (rounds down) or cdiv (rounds up)"
-    if match := _OF_TORCH.fullmatch(text):
+    if match := _TORCH_EXTENT.fullmatch(text):
         return f': name the dim, {match[1]}: In[Tensor, ..., "N"], and use N'
     if match := re.fullmatch(r"(\w+)\.(numel|stride|rows|cols|depth|batch)\(\)", text):
-        return f": {match[1]}.{match[2]}, without brackets" if match[2] != "stride" else ""
+        return f": {match[1]}.{match[2]}, without parentheses" if match[2] != "stride" else ""
     if match := re.fullmatch(r"(?:math\.)?ceil\((.+) / (.+)\)", text):
         return f": cdiv({match[1]}, {match[2]})"
     if match := re.fullmatch(r"(?:triton\.|tl\.)cdiv\((.+)\)", text):
         return f": cdiv({match[1]})"
     if isinstance(node, (ast.Tuple, ast.List)):
-        return ': dims stand one after the other: In[Tensor, "float32", "M", "N"]'
+        return ': list dims one after the other: In[Tensor, "float32", "M", "N"]'
     return ""
 
 
 def advice_on_annotation(name: str, annotation: Any) -> str:
-    """How a tensor is annotated that is named alone."""
+    """Suggest an annotation for a parameter that is annotated with ``Tensor`` alone."""
     written = getattr(annotation, "__name__", "")
     if written == "Tensor":
-        return f'; a tensor is {name}: In[Tensor, "float32", "N"], or InOut, or Out, with its dtype and its dims'
+        return f'; annotate a tensor with its dtype and dims, {name}: In[Tensor, "float32", "N"], or InOut or Out'
     return ""
 
 
 def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Iterable[str]) -> str:
-    """How a dim is defined that no argument has alone.
+    """Suggest a definition for a dim that an expression uses and no argument defines.
 
     Parameters
     ----------
     name : str
         The dim.
     where, text : str
-        The expression that uses it, and whose it is: ``"x's dims"``.
+        The place of the expression that uses it, such as ``"x's dims"``, and the expression.
     known : set of str
-        What expressions can use.
+        The names that expressions can use.
     inputs : iterable of str
-        The tensors that a call brings.
+        The tensors that a call passes.
 
     Examples
     --------
     >>> advice_on_dim("D", "x's dims", "2 * D", {"N"}, ["x"])
-    '; name the whole dim, "D_all", and say dims={"D": "D_all // 2"}'
+    '; name the whole dim "D_all", and add dims={"D": "D_all // 2"}'
     """
     if name.lower() in ("zero", "zeros", "zeroed") and where.endswith("'s dims"):
-        return "; an output that begins as zero has the marker Zero, without quotation marks: from tkjit import Zero"
+        return "; to zero an output before the launch, use the marker Zero, without quotes: from tkjit import Zero"
     multiple = re.fullmatch(rf"(\d+) \* {name}|{name} \* (\d+)", text)
     if multiple and where in [f"{one}'s dims" for one in inputs]:
         whole = f"{name}_all"
         while whole in known:
             whole += "_"
         dims = f'dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
-        return f'; name the whole dim, "{whole}", and say {dims}'
+        return f'; name the whole dim "{whole}", and add {dims}'
     if near := _near(name, [one for one in known if "." not in one]):
         return f"; did you mean {near}?"
-    return f'; dims={{"{name}": ...}} defines one by others'
+    return f'; to compute it from other dims, add dims={{"{name}": ...}}'
 
 
 def near_file(path: Path) -> str:
-    """The file that is probably meant by one that is not there: of a like name, or the only one of its kind."""
+    """Suggest a file for a missing one: the one with a similar name, or the only one with its suffix."""
     try:
-        beside = sorted(one.stem for one in path.parent.iterdir() if one.suffix == path.suffix)
+        siblings = sorted(one.stem for one in path.parent.iterdir() if one.suffix == path.suffix)
     except OSError:
         return ""
-    near = _near(path.stem, beside, 0.5) or (beside[0] if len(beside) == 1 else "")
+    near = _near(path.stem, siblings, 0.5) or (siblings[0] if len(siblings) == 1 else "")
     return f"; did you mean {near}{path.suffix}?" if near else ""
 
 
-_OF_A_SPEC = re.compile(r"\b(?:In|InOut|Out|Scratch)\s*\[|\b(?:grid|block|shared_memory|dims|variants|constraints)\s*=")
+_SPEC_LINE = re.compile(r"\b(?:In|InOut|Out|Scratch)\s*\[|\b(?:grid|block|shared_memory|dims|variants|constraints)\s*=")
 
 
 def name_without_quotes(error: BaseException, line: str = "") -> str:
-    """Of a name that a spec uses and nobody defines: a dtype, or one in capitals, as dims and variants are.
+    """Suggest quotes for an undefined name: a dtype, or a name in capitals, as dims and variants often are.
 
     Parameters
     ----------
     line : str, optional
-        The line on which it is, which has to be a spec's.
+        The line that uses the name. If it does not look like a part of a spec, nothing is suggested.
     """
     name = (error.name or "") if isinstance(error, NameError) else ""
-    if line and not _OF_A_SPEC.search(line):
+    if line and not _SPEC_LINE.search(line):
         return ""
     if name in BY_NAME or name in _DTYPES:
-        return f'; a spec has dtypes as text: "{_DTYPES.get(name, name)}"'
-    return f'; a spec has dims as text: "{name}", "cdiv({name}, 256)"' if name.isupper() else ""
+        return f'; write dtypes as strings: "{_DTYPES.get(name, name)}"'
+    return f'; write dims as strings: "{name}", "cdiv({name}, 256)"' if name.isupper() else ""

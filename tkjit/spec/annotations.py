@@ -14,7 +14,7 @@ from tkjit.errors import SpecError
 
 @dataclass(frozen=True)
 class Align:
-    """The pointer's alignment in bytes that a kernel's vector loads need: ``In[Tensor, "T", "N", Align(16)]``."""
+    """The pointer alignment, in bytes, that a kernel's vector loads need: ``In[Tensor, "T", "N", Align(16)]``."""
 
     bytes: int
 
@@ -25,27 +25,27 @@ class Align:
 
 @dataclass(frozen=True)
 class CType:
-    """The C++ type of a field in a rendered struct, if another library's: ``CType("gl<bf16, 1, 1, -1, 64>")``."""
+    """Another library's C++ type for a field of the rendered struct: ``CType("gl<bf16, 1, 1, -1, 64>")``."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class CExpr:
-    """A launch in C++, where only the source can say it: ``grid=CExpr("matmul<2, 4>::grid(M, N, K)")``.
+    """A C++ expression for launch values that only the source has: ``grid=CExpr("matmul<2, 4>::grid(M, N, K)")``.
 
-    It may use dims and integer parameters by their names, as ``int``, and the filled struct as ``globals``.
+    It can use dims and integer parameters by name, as ``int``, and the filled struct as ``globals``.
     """
 
     text: str
 
     def __post_init__(self) -> None:
         if not self.text.strip():
-            raise SpecError("CExpr: expected an expression of C++")
+            raise SpecError("CExpr: expected a C++ expression")
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name that stands by itself, and not behind ``::`` or a dot."""
+        """Every unqualified name: those that do not follow ``::`` or a dot."""
         return frozenset(re.findall(r"(?<![\w.:])[A-Za-z_]\w*", self.text))
 
     def __str__(self) -> str:
@@ -54,9 +54,9 @@ class CExpr:
 
 @dataclass(frozen=True)
 class Member:
-    """The member that a parameter fills, where it has another name or lies within another: ``Member("x.real")``.
+    """The struct member that a parameter fills, if it is nested or has another name: ``Member("x.real")``.
 
-    Of a constant it is the variable: ``Member("mine::taps")``.
+    For a constant, this is the variable: ``Member("mine::taps")``.
     """
 
     path: str
@@ -64,12 +64,12 @@ class Member:
     def __post_init__(self) -> None:
         parts = self.path.split(".")
         if len(parts) > 2 or not all(part.isidentifier() for part in self.path.replace("::", ".").split(".")):
-            raise SpecError(f"Member({self.path!r}): expected a member, or one of a member's, as in Member('x.real')")
+            raise SpecError(f"Member({self.path!r}): expected a member, or a nested one, as in Member('x.real')")
 
 
 @dataclass(frozen=True)
 class MaxLength:
-    """How many items a list has at most, in a kernel's struct: ``In[list[Tensor], "T", "N", MaxLength(32)]``."""
+    """The maximum length of a list in a kernel's struct: ``In[list[Tensor], "T", "N", MaxLength(32)]``."""
 
     items: int
 
@@ -80,7 +80,7 @@ class MaxLength:
 
 @dataclass(frozen=True)
 class Fill:
-    """What each element of an output or of scratch is before the kernel runs: ``Out[Tensor, "T", "N", Fill(1)]``."""
+    """The value that fills an output or scratch before the kernel runs: ``Out[Tensor, "T", "N", Fill(1)]``."""
 
     value: float
 
@@ -90,14 +90,14 @@ Zero = Fill(0)
 
 @dataclass(frozen=True)
 class Marker:
-    """What ``In``, ``InOut``, ``Out``, ``Scratch`` and ``Scalar`` leave in an annotation."""
+    """The metadata of an annotation: the direction, such as ``"inout"``, and the items after the type."""
 
     direction: str
     items: tuple[Any, ...]
 
     @property
     def name(self) -> str:
-        """As an annotation has it: ``InOut``."""
+        """The spelling in annotations: ``InOut``."""
         return {"inout": "InOut"}.get(self.direction, self.direction.title())
 
 
@@ -132,25 +132,25 @@ else:
         """A tensor that the kernel reads: ``In[Tensor, dtype, *dims]``."""
 
     class Constant(_TensorMarker, direction="constant"):
-        """A tensor that is copied into a ``__constant__`` variable of its name before each launch."""
+        """A tensor that is copied into the ``__constant__`` variable of the same name before each launch."""
 
     class InOut(_TensorMarker, direction="inout"):
         """A tensor that the kernel reads and writes in place."""
 
     class Out(_TensorMarker, direction="out"):
-        """A tensor that the kernel writes; allocated from its dims where the caller gives none."""
+        """A tensor that the kernel writes; unless the caller passes it, the call allocates it from its dims."""
 
     class Scratch(_TensorMarker, direction="scratch"):
-        """Memory for one call: allocated from its dims, never given and never returned."""
+        """Memory for one call: allocated from its dims, never passed and never returned."""
 
     class Scalar(_TensorMarker, direction="scalar"):
-        """A number with its C++ type said: ``Scalar[int, "uint32_t"]``."""
+        """A number with an explicit C++ type: ``Scalar[int, "uint32_t"]``."""
 
     class Tensor:
-        """A global layout; to a type checker, ``torch.Tensor``."""
+        """A global layout; type checkers see ``torch.Tensor``."""
 
     class Strided:
-        """A tensor with any strides, and up to 8 dims; to a type checker, ``torch.Tensor``."""
+        """A tensor with any strides and up to 8 dims; type checkers see ``torch.Tensor``."""
 
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ if TYPE_CHECKING:
 else:
 
     class Struct:
-        """A struct by value: ``Scalar[Struct, "float3"]``; one of the source with its members in their order."""
+        """A struct passed by value: ``Scalar[Struct, "float3"]``. One of the source needs its members, in order."""
 
 
 if TYPE_CHECKING:
@@ -166,11 +166,11 @@ if TYPE_CHECKING:
 else:
 
     class Generator:
-        """Random numbers, in C++ a ``tkjit::philox``; ``In[Generator, 8]`` says how many a thread draws."""
+        """Random numbers, in C++ a ``tkjit::philox``. With ``In[Generator, 8]`` a thread draws up to 8."""
 
 
 class ParallelLayout:
-    """What a parameter that is a parallel global layout takes; ``tkjit.ParallelTensor`` is one."""
+    """The base class of arguments for a parallel global layout, such as ``tkjit.ParallelTensor``."""
 
     tensor: Any  # this process's part
 

@@ -1,4 +1,4 @@
-"""The parameters that a spec's functions have in C, by which every other language calls them."""
+"""The parameters of a spec's C functions, through which every other language calls the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tkjit.spec.spec import Spec
 
 
 class Kind(Enum):
-    """What a parameter is."""
+    """The kind of a parameter."""
 
     TENSOR = "tensor"
     OUTPUT = "output"
@@ -31,7 +31,7 @@ class Kind(Enum):
     SEED = "seed"
 
 
-# of C++ too, whose programs include the header; and what the functions have names for
+# keywords of C, and of C++, whose programs include the header; and names that the functions use themselves
 _TAKEN = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const "
     "const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit export "
@@ -44,7 +44,7 @@ _TAKEN = frozenset(
 
 
 def identifier(name: str) -> str:
-    """A name as C's functions have it."""
+    """A name as the C functions spell it: with an underscore if it is taken."""
     return f"{name}_" if name in _TAKEN else name
 
 
@@ -67,12 +67,12 @@ _BY_CODE = {
 
 @dataclass(frozen=True)
 class CParameter:
-    """A parameter.
+    """A parameter of a C function.
 
     Parameters
     ----------
     field : Field
-        The field that it gives.
+        The field whose value it passes.
     kind : Kind
     """
 
@@ -89,7 +89,7 @@ class CParameter:
 
     @property
     def is_optional(self) -> bool:
-        """Whether null stands for an argument that is not given."""
+        """Whether a caller may pass null to omit the argument."""
         nullable = (Kind.TENSOR, *_NUMBERS, Kind.STR, Kind.INTS, Kind.FLOATS, Kind.BOOLS, Kind.STRS)
         return self.field.optional and self.kind in nullable
 
@@ -99,20 +99,20 @@ class CParameter:
 
     @property
     def has_default(self) -> bool:
-        """Whether a call in Python may leave it out."""
+        """Whether its default is a value other than None."""
         return self.field.default not in (MISSING, None)
 
 
 @dataclass(frozen=True)
 class CSignature:
-    """The functions of one overload.
+    """The C functions of one overload.
 
     Parameters
     ----------
     name : str
-        The kernel's name as an identifier; of a further overload with its number: ``gemm``, ``gemm_overload1``.
+        The kernel's name as an identifier; later overloads append their number: ``gemm``, ``gemm_overload1``.
     parameters : tuple of CParameter
-        In the order of the spec's fields; scratch is no parameter.
+        In the order of the spec's fields, without scratch.
     """
 
     spec: Spec
@@ -130,26 +130,26 @@ class CSignature:
 
     @property
     def extents(self) -> tuple[str, ...]:
-        """The dims that a call with plain pointers says: those that no other argument gives."""
+        """The dims that a call with plain pointers must pass: those that are not already parameters."""
         given = {p.name for p in self.parameters}
         return tuple(name for name in self.spec.dim_names if name not in given)
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The type variants that a call with plain pointers says."""
+        """The type variants that a call with plain pointers must pass."""
         given = {p.name for p in self.parameters}
         return tuple(name for name in self.spec.type_variants if name not in given)
 
     @property
     def place(self) -> str:
-        """The parameter by which a call with plain pointers says where they are."""
+        """The name of the parameter for the device that plain pointers are on."""
         if self.spec.device_field is not None:
             return identifier(self.spec.device_field.name)
         return "on" if any(p.name == "device" for p in self.parameters) else "device"
 
     @property
     def takes_pointers(self) -> bool:
-        """Whether there is a function on plain pointers: the dims have to say all extents, and there are no lists."""
+        """Whether there is a function on plain pointers: dims determine all extents, and no list holds tensors."""
         known = {*self.extents, *(p.name for p in self.parameters if p.kind is Kind.INT)}
         dims = [dim for f in self.spec.tensors if f.direction != "scratch" for dim in f.dims]
         derived = derived_in_order(self.spec, dims)
@@ -161,7 +161,7 @@ class CSignature:
 
 
 def c_signature(spec: Spec, overload: int = 0) -> CSignature:
-    """The functions of a spec in C.
+    """Describe the C functions of a spec.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def c_signature(spec: Spec, overload: int = 0) -> CSignature:
     """
     if spec.is_parallel:
         raise SpecError(
-            f"{spec.name} cannot be exported: it runs on several devices at once, which Python's club launches"
+            f"{spec.name} cannot be exported: it runs on several devices at once, which only Python's Club can launch"
         )
     name = re.sub(r"\W", "_", spec.name)
     parameters = tuple(CParameter(f, _kind(spec, f)) for f in spec.given)
@@ -190,5 +190,5 @@ def _kind(spec: Spec, f: Field) -> Kind:
         return Kind.INT if f.is_integer else Kind.BOOL if f.dtype == "bool" else Kind.FLOAT
     kind = _BY_CODE.get(f.value_type.code)
     if kind is None:
-        raise SpecError(f"{spec.name} cannot be exported: C has no type for {f.value_type.text}, which {f.name} is")
+        raise SpecError(f"{spec.name} cannot be exported: C has no type for {f.name}: {f.value_type.text}")
     return kind

@@ -17,24 +17,24 @@ from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.model import MISSING, Field
 from tkjit.spec.structs import VECTORS
 
-MAX_DIMS, MAX_RANK = 4, 8  # of a global layout, and of a strided one
-MAX_DEVICES = 32  # of include/tkjit/pgl.h
-DEV_IDX, NUM_DEVICES = "dev_idx", "num_devices"  # what a kernel over several devices knows of itself
-AUTO = "auto"  # the struct that an entry takes, whatever it is called
-MAX_CLUSTER_BLOCKS = 16  # of Hopper and later, where a kernel asks for more than the portable 8
-NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
-MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue_arguments.h
-_MAX_THREADS = 1024  # of a block
+MAX_DIMS, MAX_RANK = 4, 8  # of a global layout and of a strided one
+MAX_DEVICES = 32  # as in include/tkjit/pgl.h
+DEV_IDX, NUM_DEVICES = "dev_idx", "num_devices"  # a device's index, and the number of devices, in expressions
+AUTO = "auto"  # the struct is the type of the entry's first parameter
+MAX_CLUSTER_BLOCKS = 16  # on Hopper and later, for a kernel that asks for more than the portable 8
+NEEDED = "needed"  # a backward's parameter for the names of the inputs whose gradients are requested
+MAX_OUTPUTS = 32  # kMaxOutputs in runtime/glue_arguments.h
+_MAX_THREADS = 1024  # per block
 RESERVED = ("out", "stream", "self", "Globals", "min", "max", "cdiv")
 
 
 def check(spec: Description) -> None:
-    """Refuse a spec that contradicts itself.
+    """Reject a spec that contradicts itself.
 
     Raises
     ------
     SpecError
-        With the first contradiction.
+        If there is a contradiction; the message describes the first one.
     """
     _check_variants(spec)
     _check_names(spec)
@@ -50,7 +50,7 @@ def check(spec: Description) -> None:
 
 
 def differentiable(spec: Description) -> tuple[Field, ...]:
-    """The inputs that a gradient can flow to."""
+    """The inputs that gradients can flow to."""
     return tuple(
         f
         for f in spec.tensors
@@ -69,13 +69,13 @@ def _check_values(spec: Description) -> None:
         if value.item is None or value.item.code not in "ifb":
             _fail(spec, f"{f.name}: a kernel takes numbers and lists of numbers; {value.text} is for a host function")
         if spec.args:
-            _fail(spec, f"{f.name}: a list goes into a struct, and not into plain arguments")
+            _fail(spec, f"{f.name}: a list needs a struct, but args=True passes plain arguments")
         if spec.struct and f.optional:
-            _fail(spec, f"{f.name}: an array of the source's own struct is always there, and cannot be None")
+            _fail(spec, f"{f.name}: an array in the source's own struct is always present, so it cannot be None")
     if spec.constants and (spec.host or spec.is_parallel):
-        _fail(spec, f"{spec.constants[0].name}: a constant is copied before the launch of a kernel on one device")
+        _fail(spec, f"{spec.constants[0].name}: Constant is only for kernels on one device, and not for host functions")
     if spec.args and any(f.is_list for f in spec.fields) and not spec.host:
-        _fail(spec, "a list of tensors goes into a struct that is rendered, and not into plain arguments")
+        _fail(spec, "a list of tensors needs a rendered struct, but args=True passes plain arguments")
 
 
 def _check_struct_value(spec: Description, f: Field) -> None:
@@ -90,8 +90,8 @@ def _check_struct_value(spec: Description, f: Field) -> None:
     if f.value_type.cpp not in VECTORS and not spec.args and not spec.struct:
         _fail(
             spec,
-            f"{f.name}: {f.value_type.cpp} is a struct of the source, which begins after the rendered Globals; "
-            "write the kernel with args=True, or with a struct of its own (struct=)",
+            f"{f.name}: {f.value_type.cpp} is a struct of the source, which comes after the rendered Globals; "
+            "write the kernel with args=True, or with its own struct (struct=)",
         )
 
 
@@ -104,54 +104,58 @@ def _check_names(spec: Description) -> None:
     if not spec.name.isidentifier():
         _fail(spec, f"the kernel's name {spec.name!r} is not an identifier")
     if not any(f.is_input and f.is_required and not f.optional for f in spec.fields) and not spec.device_field:
-        _fail(spec, "no required tensor argument, and no torch.device, so a call cannot say on which device it runs")
+        _fail(spec, "no required tensor argument and no torch.device, so a call cannot choose the device")
     if (device := spec.device_field) is not None and (device.optional or not spec.outputs):
-        _fail(spec, f"{device.name} says where the call runs: it cannot be None, and there has to be an output")
+        _fail(spec, f"{device.name} chooses the device of a call: it cannot be None, and there must be an output")
     if spec.host and spec.deciding:
-        _fail(spec, f"{', '.join(sorted(spec.deciding))}: only a kernel's device and variant are arguments' to decide")
+        _fail(spec, f"{', '.join(sorted(spec.deciding))}: arguments of a host function cannot choose device or variant")
     if len(spec.returns) > MAX_OUTPUTS:
-        _fail(spec, f"a call would return {len(spec.returns)} tensors; the most is {MAX_OUTPUTS}")
+        _fail(spec, f"a call would return {len(spec.returns)} tensors; the maximum is {MAX_OUTPUTS}")
     _check_cpp_names(spec)
     no_dims = {f.name for f in spec.fields if not f.is_integer}
     for name in [*spec.dim_names, *dict(spec.derived), *spec.integer_variants]:
         if name in no_dims:
-            kind = "tensor" if name in {f.name for f in spec.tensors} else "scalar that is no integer"
-            _fail(spec, f"{name} names a {kind} and a dim or variant")
+            kind = "tensor" if name in {f.name for f in spec.tensors} else "scalar that is not an integer"
+            _fail(spec, f"{name} names both a {kind} and a dim or variant")
     for name in [*spec.dim_names, *dict(spec.derived), *dict(spec.variants)]:
         if name in reserved or name.startswith("tkjit_"):
-            _fail(spec, f"a dim or variant cannot be named {name}: the name is tkjit's")
+            _fail(spec, f"a dim or variant cannot be named {name}: tkjit uses the name itself")
     for name in [*spec.dim_names, *dict(spec.derived)]:
         if name in spec.type_variants:
-            _fail(spec, f"{name} names a dim and a dtype variant")
+            _fail(spec, f"{name} names both a dim and a dtype variant")
     seen: set[str] = set()
     for f in spec.fields:
         if f.name in seen:
-            _fail(spec, f"the field {f.name} is given twice")
+            _fail(spec, f"the field {f.name} is defined twice")
         if f.name in reserved or f.name.startswith("tkjit_"):
-            why = "a call's out= gives the output" if f.name == "out" else "the name is tkjit's"
+            why = "calls pass outputs as out=" if f.name == "out" else "tkjit uses the name itself"
             _fail(spec, f"a field cannot be named {f.name}: {why}; choose another, such as {f.name}_")
         seen.add(f.name)
     if len(set(spec.order)) != len(spec.order):
         _fail(spec, f"fields={' '.join(spec.order)!r} names a field twice")
     for name, _ in spec.computed:
         if name in seen or name in RESERVED:
-            _fail(spec, f"computed[{name!r}] is a parameter too, or cannot be a member's name")
+            _fail(spec, f"computed[{name!r}] is also a parameter, or not allowed as a member's name")
         seen.add(name)
-    # a number that chooses a variant may be a template argument alone
+    # a number that chooses a variant can be a template argument without being a member
     members = seen - {f.name for f in spec.fields if not f.is_tensor and f.name in dict(spec.variants)} - spec.deciding
     if inside := spec.deciding & set(spec.order):
-        _fail(spec, f"fields={' '.join(spec.order)!r}: {', '.join(sorted(inside))} decides, and is no member")
+        _fail(
+            spec,
+            f"fields={' '.join(spec.order)!r}: {', '.join(sorted(inside))} chooses the device or a variant, "
+            "so it is not a member",
+        )
     if not members <= set(spec.order) <= seen:
-        _fail(spec, f"fields={' '.join(spec.order)!r} does not name each parameter once: {', '.join(sorted(seen))}")
+        _fail(spec, f"fields={' '.join(spec.order)!r} must name each parameter once: {', '.join(sorted(seen))}")
     if missing := set(spec.behind) - set(spec.order):
-        _fail(spec, f"behind={' '.join(spec.behind)!r} names no parameter: {', '.join(sorted(missing))}")
+        _fail(spec, f"behind={' '.join(spec.behind)!r} names unknown parameters: {', '.join(sorted(missing))}")
     if any(f.name in spec.behind and (f.is_tensor or f.value_type or f.optional) for f in spec.fields):
-        _fail(spec, f"behind={' '.join(spec.behind)!r}: behind a struct only numbers that every call has can stand")
+        _fail(spec, f"behind={' '.join(spec.behind)!r}: only numbers that cannot be None can follow the struct")
     if spec.behind and (spec.args or spec.host):
-        _fail(spec, "behind= is for a kernel that takes a globals struct, and arguments behind it")
+        _fail(spec, "behind= adds arguments after a globals struct, so it excludes args=True and host=True")
     for f in spec.fields:
         if f.member and not spec.struct and not f.is_constant:
-            _fail(spec, f"{f.name}: Member({f.member!r}) is of a struct of the source's own, which struct= names")
+            _fail(spec, f"{f.name}: Member({f.member!r}) needs a struct of the source: name it in struct=")
 
 
 def _check_variants(spec: Description) -> None:
@@ -159,14 +163,14 @@ def _check_variants(spec: Description) -> None:
     for name, options in spec.variants:
         if not options or len({type(option) for option in options}) != 1 or type(options[0]) not in (str, int, bool):
             if dtypes := [str(option)[6:] for option in options if str(option).startswith("torch.")]:
-                _fail(spec, f"variants[{name!r}]: a spec names its dtypes: {tuple(dtypes)!r}")
-            expected = "dtype names, integers, (False, True), or names of the source for a parameter that is a str"
+                _fail(spec, f"variants[{name!r}]: write dtypes as strings: {tuple(dtypes)!r}")
+            expected = "dtype names, integers, (False, True), or names of the source for a str parameter"
             _fail(spec, f"variants[{name!r}] is {options!r}; expected {expected}")
         if len(set(options)) != len(options):
             _fail(spec, f"variants[{name!r}] names an option twice: {options!r}")
         if name in fields and isinstance(options[0], str) and name not in spec.deciding:
             kind = "a str, for names of the source such as Mode::add, or a torch.dtype"
-            _fail(spec, f"{name} is a field and a variant by text; annotate it as {kind}")
+            _fail(spec, f"{name} is a field and a variant with string options; annotate it as {kind}")
         if name in spec.name_variants:
             _check_name_variant(spec, fields[name], spec.name_variants[name])
         if isinstance(options[0], bool):
@@ -182,9 +186,10 @@ _NAME_OF_SOURCE = re.compile(r"[\w:<>,.()&* +-]+")  # Mode::add, Policy<64>, flo
 def _check_name_variant(spec: Description, f: Field, options: tuple[str, ...]) -> None:
     for option in options:
         if not _NAME_OF_SOURCE.fullmatch(option):
-            _fail(spec, f"variants[{f.name!r}]: {option!r} is no enumerator or type of C++")
+            _fail(spec, f"variants[{f.name!r}]: {option!r} is not a C++ enumerator or type")
     if f.optional or f.default not in (MISSING, *options):
-        _fail(spec, f"{f.name} chooses a variant: it cannot be None, and its default is one of {', '.join(options)}")
+        wanted = f"its default must be one of {', '.join(options)}"
+        _fail(spec, f"{f.name} chooses a variant: it cannot be None, and {wanted}")
     parts = (part.text for _, part in spec.launch.shape if isinstance(part, CExpr))
     texts = (spec.entry, spec.struct or "", spec.config or "", *parts)
     if not any(re.search(rf"\b{f.name}\b", text) for text in texts):
@@ -195,17 +200,17 @@ def _check_name_variant(spec: Description, f: Field, options: tuple[str, ...]) -
 
 
 def _check_cpp_names(spec: Description) -> None:
-    """Refuse a name that no member of a struct and no variable can have."""
+    """Reject names that C++ does not allow for struct members and variables."""
     if (kernel := spec.entry.partition("<")[0].strip()) in CPP_KEYWORDS:
         _fail(
-            spec, f"entry={spec.entry!r}: {kernel} is a word of C++, and cannot be a kernel's name; rename the kernel"
+            spec, f"entry={spec.entry!r}: {kernel} is a C++ keyword, and cannot be a kernel's name; rename the kernel"
         )
     named = (spec.variants, spec.derived, spec.computed)
     for name in (*(f.name for f in spec.fields), *spec.dim_names, *(name for pairs in named for name, _ in pairs)):
         if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
             _fail(spec, f"the name {name} cannot be used in C++")
         if name in MACROS or re.match("_[_A-Z]|TKJIT_", name):
-            whose = "is a macro of C" if name in MACROS else "is reserved for compilers and for tkjit's own macros"
+            whose = "is a C macro" if name in MACROS else "is reserved for compilers and for tkjit's own macros"
             _fail(spec, f"{name} {whose}, and cannot be the name of a member or a variable; choose another")
 
 
@@ -218,9 +223,10 @@ def _check_dtypes(spec: Description) -> None:
                 _fail(spec, f"variants[{name!r}]: unknown dtype {option!r}{advice} known are {', '.join(BY_NAME)}")
         chooser = next((f for f in spec.dtype_fields if f.name == name), None)
         if chooser is not None and (chooser.optional or chooser.default not in (MISSING, *options)):
-            _fail(spec, f"{name} chooses a variant: it cannot be None, and its default is one of {', '.join(options)}")
+            wanted = f"its default must be one of {', '.join(options)}"
+            _fail(spec, f"{name} chooses a variant: it cannot be None, and {wanted}")
         if not chooser and not any(f.dtype == name and f.is_input and not f.optional for f in spec.fields):
-            remedy = f'; write it as one: x: In[Tensor, "{name}", "N"]'
+            remedy = f'; add one: x: In[Tensor, "{name}", "N"]'
             _fail(
                 spec, f"no required tensor argument has the dtype {name}, so a call cannot choose its variant{remedy}"
             )
@@ -234,7 +240,7 @@ def _check_dtypes(spec: Description) -> None:
 
 
 def _bound_names(spec: Description) -> set[str]:
-    """Every name that an expression may use when all arguments are read."""
+    """Every name that an expression may use once all arguments are read."""
     alone = [f for f in spec.inputs if not f.is_list]
     own = {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
     own |= set().union(*(stride_names(f) for f in alone))
@@ -243,7 +249,7 @@ def _bound_names(spec: Description) -> set[str]:
 
 
 def stride_names(f: Field) -> set[str]:
-    """A strided tensor's strides, as expressions name them."""
+    """The names of a strided tensor's strides in expressions."""
     return {f"{f.name}.stride({axis})" for axis in range(-len(f.dims), len(f.dims))} if f.is_strided else set()
 
 
@@ -254,11 +260,11 @@ def _check_dims(spec: Description) -> None:
         if len(f.dims) > most:
             _fail(spec, f"{f.name} has {len(f.dims)} dims; a {kind} layout has at most {most}")
         if f.is_strided and f.cpp_type:
-            _fail(spec, f"{f.name}: CType({f.cpp_type!r}) would not know the strides; a strided layout is tkjit's own")
+            _fail(spec, f"{f.name}: CType({f.cpp_type!r}) has no strides; a strided layout always has tkjit's own type")
         if f.is_strided and not f.dims:
             _fail(spec, f"{f.name} has no dims; a strided layout has 1 to {MAX_RANK}")
         if f.leading and f.is_allocated and not any(g.leading for g in spec.inputs):
-            _fail(spec, f"{f.name}: no argument says what its leading dims '...' are")
+            _fail(spec, f"{f.name}: no input has leading dims '...', so those of {f.name} are unknown")
         for dim in f.dims:
             if not dim.names and _constant(spec, f.name, dim) < 0:
                 _fail(spec, f"{f.name}: the dim {dim} is negative")
@@ -281,7 +287,7 @@ def _check_dims(spec: Description) -> None:
             inputs = [f.name for f in spec.inputs]
             advice = advice_on_dim(name, where, expr.text, known, inputs) if is_dim else ""
             if name in dict(spec.computed):
-                advice = f"; {name} is computed for the kernel: write {dict(spec.computed)[name]} here too"
+                advice = f"; {name} is computed for the kernel: write {dict(spec.computed)[name]} here as well"
             if name in spec.integer_variants:
                 option = dict(spec.variants)[name][0]
                 advice = f"; {name} is a variant that no call can choose yet: add the parameter {name}: int = {option}"
@@ -289,30 +295,30 @@ def _check_dims(spec: Description) -> None:
     integer_fields = {f.name for f in spec.fields if f.is_integer}
     for name in spec.integer_variants:
         if name not in spec.dim_names and name not in integer_fields:
-            _fail(spec, f"no argument's dim and no integer is named {name}, so a call cannot choose its variant")
+            _fail(spec, f"no dim and no integer parameter is named {name}, so a call cannot choose its variant")
 
 
 def _check_fills(spec: Description) -> None:
-    """Refuse what a tensor that is filled before the launch cannot be filled with."""
+    """Reject Zero and Fill on tensors that cannot be filled, and values that a dtype cannot hold."""
     if spec.pdl and any(f.fill is not None for f in spec.tensors):
         _fail(
-            spec, "pdl=True lets the kernel begin before Zero and Fill have ended; fill in the kernel, or give up pdl"
+            spec, "pdl=True lets the kernel start before Zero and Fill have finished; fill in the kernel, or remove pdl"
         )
     for f in spec.tensors:
         if f.fill is None:
             continue
         if not f.is_allocated:
-            _fail(spec, f"{f.name}: Zero and Fill are for outputs and scratch; {f.name} has what the caller put there")
+            _fail(spec, f"{f.name}: Zero and Fill are for outputs and scratch, but {f.name} holds the caller's values")
         for dtype in spec.dtypes_of(f):
             if f.fill and dtype in ("float4_e2m1fn_x2", "complex64", "complex128"):
-                _fail(spec, f"{f.name}: {dtype} can be filled with Zero alone")
+                _fail(spec, f"{f.name}: {dtype} can only be filled with Zero")
             bounds = (0, 1) if dtype == "bool" else SCALAR_TYPES.get(f"{dtype}_t")
             if bounds and not (float(f.fill).is_integer() and bounds[0] <= f.fill <= bounds[1]):
-                _fail(spec, f"{f.name}: Fill({f.fill!r}) is no {dtype}")
+                _fail(spec, f"{f.name}: Fill({f.fill!r}) is not a value of {dtype}")
 
 
 def _check_optional_dims(spec: Description) -> None:
-    """Refuse expressions that need an extent of a tensor which a call may leave out."""
+    """Reject expressions that need an extent or a stride of a tensor that a call may omit."""
     if not any(f.optional for f in spec.tensors):
         return
     optional = {f"{f.name}.{extent}": f.name for f in spec.tensors if f.optional for extent in EXTENTS}
@@ -322,16 +328,16 @@ def _check_optional_dims(spec: Description) -> None:
     for where, expr in _expressions(spec):
         for name in sorted(expr.names & optional.keys()):
             if id(expr) not in inputs:
-                _fail(spec, f"{where}: {name} has no value when a call leaves out {optional[name]}")
+                _fail(spec, f"{where}: {name} has no value when a call omits {optional[name]}")
 
 
 def _why_no_stride(spec: Description, field: str) -> str:
-    """Why a tensor has no such stride."""
+    """Explain why a tensor has no such stride."""
     f = next((f for f in spec.tensors if f.name == field), None)
     if f is None:
         return f"there is no tensor {field}"
     if not f.is_strided:
-        return f"{field} is contiguous; strides are those of In[Strided, ...]"
+        return f"{field} is contiguous; only In[Strided, ...] has strides"
     if f.is_allocated:
         return f"{field} has no strides before it is allocated"
     return f"{field} has {len(f.dims)} dims"
@@ -356,7 +362,7 @@ def _expressions(spec: Description) -> list[tuple[str, Expr]]:
 
 
 def _check_constant_shape(spec: Description) -> None:
-    """A grid and a block of numbers are known before any call."""
+    """Check a constant grid and block, which are known before any call."""
     for what, parts in (("grid", spec.grid), ("block", spec.block)):
         if not isinstance(parts, tuple) or any(part.names for part in parts):
             continue
@@ -378,39 +384,42 @@ def _check_launch(spec: Description) -> None:
         what = (
             "a kernel" if not spec.host else "a call over several devices" if spec.is_parallel else "one with outputs"
         )
-        _fail(spec, f"the annotation returns {spec.result}: only a host function can, and {what} cannot")
+        _fail(spec, f"the annotation returns {spec.result}: a host function can, but {what} cannot")
     if spec.args and spec.struct:
-        _fail(spec, "args=True takes plain arguments, struct= a globals struct; give one of them")
+        _fail(spec, "args=True passes plain arguments, struct= a globals struct; use only one of them")
     if spec.struct == AUTO and spec.config:
-        _fail(spec, "config= asks for the struct's name: nobody can take the address of a __device__ function")
+        _fail(
+            spec,
+            'struct="auto" does not work with config=, because a __device__ function has no address; name the struct',
+        )
     if spec.args and spec.config:
-        _fail(spec, "config= is for an entry that takes a globals struct, and not plain arguments")
+        _fail(spec, "config= needs an entry that takes a globals struct, but args=True passes plain arguments")
     if not spec.host and spec.struct is None and spec.config is None:
         for what, value in (("grid", spec.grid), ("block", spec.block)):
             if not value:
                 example = 'grid="cdiv(N, 256)", block=256'
-                own = "only a source's own struct or config may say it instead"
+                own = "only struct= or config= can provide it instead"
                 _fail(spec, f"{what} is missing, as in {example}; {own}")
     _check_constant_shape(spec)
     if spec.host and (spec.grid or spec.block or spec.shared_memory):
-        _fail(spec, "a host function launches by itself: grid, block and shared_memory do not apply")
+        _fail(spec, "a host function does its own launches: grid, block and shared_memory do not apply")
     for what in ("cooperative", "cluster", "pdl", "config"):
         if spec.host and getattr(spec, what):
-            _fail(spec, f"a host function launches by itself: {what} does not apply")
+            _fail(spec, f"a host function does its own launches: {what} does not apply")
     _check_cluster(spec)
 
 
 def _check_parallel(spec: Description) -> None:
-    """A kernel over several devices has to know which of them it runs on, and how many they are."""
+    """Check that a kernel over several devices gets the index of its device and the number of devices."""
     if not spec.is_parallel:
         if spec.num_devices:
-            _fail(spec, "num_devices= is of kernels with a ParallelTensor among their parameters")
+            _fail(spec, "num_devices= is only for kernels with a ParallelTensor parameter")
         return
     if spec.backward:
-        _fail(spec, "a kernel over several devices has no backward=")
+        _fail(spec, "a kernel over several devices cannot have backward=")
     if any(f.is_list or f.optional for f in spec.tensors):
         _fail(
-            spec, "a kernel over several devices has no lists of tensors, and no optional ones: its calls bring lists"
+            spec, "a kernel over several devices cannot have lists of tensors or optional tensors: its calls pass lists"
         )
     if not 0 <= spec.num_devices <= MAX_DEVICES:
         _fail(spec, f"num_devices={spec.num_devices}; expected up to {MAX_DEVICES}")
@@ -420,11 +429,11 @@ def _check_parallel(spec: Description) -> None:
         for name in (DEV_IDX, NUM_DEVICES):
             fixed = name == NUM_DEVICES and spec.num_devices
             if not fixed and (name not in computed or computed[name].text != name):
-                how = " or num_devices=8, where its type fixes it" if name == NUM_DEVICES else ""
+                how = ", or num_devices=8 if its type fixes the number" if name == NUM_DEVICES else ""
                 _fail(
                     spec,
-                    f"the {taker} has no {name}, by which a kernel over several devices knows itself; "
-                    f"say computed={{{name!r}: {name!r}}}{how}",
+                    f"the {taker} has no {name}, which a kernel over several devices needs; "
+                    f"add computed={{{name!r}: {name!r}}}{how}",
                 )
 
 
@@ -432,12 +441,12 @@ def _check_cluster(spec: Description) -> None:
     blocks = prod(spec.cluster)
     if len(spec.cluster) > 3 or any(extent < 1 for extent in spec.cluster) or blocks > MAX_CLUSTER_BLOCKS:
         _fail(
-            spec, f"cluster={spec.cluster} is no cluster; expected up to 3 numbers, {MAX_CLUSTER_BLOCKS} blocks in all"
+            spec, f"cluster={spec.cluster} is invalid; expected up to 3 numbers, {MAX_CLUSTER_BLOCKS} blocks in total"
         )
     if spec.config and (spec.cluster or spec.pdl):
-        _fail(spec, f"{spec.config} says the cluster and whether launches overlap: cluster and pdl do not apply")
+        _fail(spec, f"{spec.config} sets the cluster size and the overlap of launches: cluster and pdl do not apply")
     if spec.cooperative and (spec.pdl or spec.config):
-        _fail(spec, "a cooperative launch waits for the one before it, and has no config")
+        _fail(spec, "a cooperative launch waits for the previous one, so pdl and config do not apply")
 
 
 def _check_compiler(spec: Description) -> None:
@@ -452,13 +461,13 @@ def _check_autocast(spec: Description) -> None:
         _fail(spec, f"autocast is {spec.autocast!r}; expected 'lower', 'float32' or None")
     in_place = [f.name for f in spec.tensors if f.direction == "inout"]
     if in_place:
-        # as torch's own operators
-        _fail(spec, f"autocast= takes a kernel that changes no argument, and {', '.join(in_place)} is written in place")
+        # torch's own operators have the same restriction
+        _fail(spec, f"autocast= needs a kernel that changes no argument, but {', '.join(in_place)} is written in place")
     if not differentiable(spec):
-        _fail(spec, "autocast= takes a kernel with floating-point tensors among its inputs")
+        _fail(spec, "autocast= needs a kernel with floating-point tensors among its inputs")
     untyped = [f.name for f in spec.unknown_to_torch]
     if untyped:
-        _fail(spec, f"autocast= takes a kernel that has an operator, and PyTorch has no type for {', '.join(untyped)}")
+        _fail(spec, f"autocast= needs a kernel with an operator, but PyTorch has no type for {', '.join(untyped)}")
 
 
 def _check_backward(spec: Description) -> None:
@@ -466,12 +475,12 @@ def _check_backward(spec: Description) -> None:
         return
     in_place = [f.name for f in spec.tensors if f.direction == "inout"]
     if in_place:
-        _fail(spec, f"backward= takes a kernel that changes no argument, and {', '.join(in_place)} is written in place")
+        _fail(spec, f"backward= needs a kernel that changes no argument, but {', '.join(in_place)} is written in place")
     if any(f.is_list for f in spec.tensors):
-        _fail(spec, "backward= takes a kernel without lists of tensors")
+        _fail(spec, "backward= needs a kernel without lists of tensors")
     outputs = [f.name for f in spec.outputs]
     if not outputs or not differentiable(spec):
-        _fail(spec, "backward= takes a kernel with outputs, and with floating-point tensors among its inputs")
+        _fail(spec, "backward= needs a kernel with outputs, and with floating-point tensors among its inputs")
     known = {*(f.name for f in spec.given), *(f"grad_{name}" for name in outputs), NEEDED}
     for name in spec.backward.parameters:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Arguments that choose a call's device or variant, and are not passed to the kernel."""
+"""Arguments that choose a call's device or variant and are not passed to the kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tkjit.spec.model import Field
 
 
 def device_field(fields: Iterable[Field]) -> Field | None:
-    """The device that says where a call without tensors runs; None where a tensor says it."""
+    """The argument that chooses the device of a call without tensors; None if a tensor determines it."""
     fields = tuple(fields)
     if any(f.is_input for f in fields):
         return None
@@ -16,17 +16,17 @@ def device_field(fields: Iterable[Field]) -> Field | None:
 
 
 def dtype_fields(fields: Iterable[Field], variants: Container[str]) -> tuple[Field, ...]:
-    """The dtypes among the arguments that choose a variant of their name."""
+    """The dtype arguments that choose the variant of the same name."""
     return tuple(f for f in fields if f.value_type is not None and f.value_type.code == "t" and f.name in variants)
 
 
 def name_fields(fields: Iterable[Field], variants: Container[str]) -> tuple[Field, ...]:
-    """The texts among the arguments that choose a variant of their name: an enumerator, or a type of the source."""
+    """The str arguments that choose the variant of the same name: an enumerator or a type of the source."""
     return tuple(f for f in fields if f.value_type is not None and f.value_type.code == "s" and f.name in variants)
 
 
 def deciding(fields: Iterable[Field], variants: Container[str]) -> frozenset[str]:
-    """The names of all of them."""
+    """The names of all arguments that choose a device or variant."""
     fields = tuple(fields)
     device = device_field(fields)
     choosing = (*dtype_fields(fields, variants), *name_fields(fields, variants))

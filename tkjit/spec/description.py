@@ -1,4 +1,4 @@
-"""``Description``: the data of one overload, with flat access to the attributes of its four parts."""
+"""``Description``: the data of one overload, with direct access to the attributes of its four parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class _PartAttribute(Generic[T]):
-    """A read-only attribute that is one of a part's: ``spec.grid`` is ``spec.launch.grid``."""
+    """A read-only attribute that forwards to a part: ``spec.grid`` is ``spec.launch.grid``."""
 
     def __init__(self, part: str) -> None:
         self._part = part
@@ -43,18 +43,18 @@ class Description:
     Parameters
     ----------
     parameters : Parameters
-        What it takes and returns.
+        The parameters and results.
     launch : Launch
-        How it is launched.
+        The launch configuration.
     compilation : Compilation
-        What it is compiled from, and how.
+        The sources, and the compiler's options.
     operator : Operator
-        What Python and PyTorch know of it.
+        The kernel as an operator of Python and PyTorch.
 
     Attributes
     ----------
     fields, order, entry, grid, sources, doc, ...
-        Each attribute of the four, read-only.
+        Each attribute of the four parts, read-only.
     """
 
     name: str
@@ -93,7 +93,6 @@ class Description:
     defines = _PartAttribute[tuple[tuple[str, str], ...]]("compilation")
     include_dirs = _PartAttribute[tuple[Path, ...]]("compilation")
     libraries = _PartAttribute[tuple[str, ...]]("compilation")
-    forbid_spills = _PartAttribute[bool]("compilation")
     compiler = _PartAttribute[str]("compilation")
     symbols = _PartAttribute[tuple[str, ...]]("compilation")
 
@@ -107,29 +106,29 @@ class Description:
 
     @property
     def struct_fields(self) -> tuple[Field, ...]:
-        """The fields in the order of the struct, which is that of a launcher's arguments."""
+        """The fields in the order of the struct, which is also the order of a launcher's arguments."""
         by_name = {f.name: f for f in self.fields}
         return tuple(by_name[name] for name in self.order if name in by_name)
 
     @property
     def constants(self) -> tuple[Field, ...]:
-        """The tensors that are copied into variables of the source, and that the kernel itself does not take."""
+        """The tensors that are copied into variables of the source instead of being passed to the kernel."""
         return tuple(f for f in self.fields if f.is_constant)
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """The names in the order of the struct, or of the entry's arguments: all but the constants."""
+        """The names in the order of the struct or of the entry's arguments, without the constants."""
         constants = {f.name for f in self.constants}
         return tuple(name for name in self.order if name not in constants)
 
     @property
     def is_parallel(self) -> bool:
-        """Whether it is launched on several devices: it has a parallel layout."""
+        """Whether it has a parallel layout, and so is launched on several devices."""
         return any(f.is_parallel for f in self.fields)
 
     @property
     def is_random(self) -> bool:
-        """Whether it draws random numbers, so that a reference gives other results."""
+        """Whether it draws random numbers, so that its results differ from the reference's."""
         return any(f.draws is not None for f in self.fields)
 
     @property
@@ -138,7 +137,7 @@ class Description:
 
     @property
     def inputs(self) -> tuple[Field, ...]:
-        """The tensors that a call brings, those that every call brings first: the first one says the device."""
+        """The tensors that a call passes, required ones first: the first one determines the device."""
         return tuple(sorted((f for f in self.tensors if f.is_input), key=lambda f: f.optional))
 
     @property
@@ -147,55 +146,55 @@ class Description:
 
     @property
     def device_field(self) -> Field | None:
-        """The device that says where a call without tensors runs; None where a tensor says it."""
+        """The argument that chooses the device of a call without tensors; None if a tensor determines it."""
         return deciding.device_field(self.fields)
 
     @property
     def dtype_fields(self) -> tuple[Field, ...]:
-        """The dtypes among the arguments that choose a variant of their name."""
+        """The dtype arguments that choose the variant of the same name."""
         return deciding.dtype_fields(self.fields, self.type_variants)
 
     @property
     def name_fields(self) -> tuple[Field, ...]:
-        """The texts among the arguments that choose a variant of their name."""
+        """The str arguments that choose the variant of the same name."""
         return deciding.name_fields(self.fields, dict(self.variants))
 
     @property
     def deciding(self) -> frozenset[str]:
-        """Arguments that the kernel itself does not get: its device, and dtypes and names that choose a variant."""
+        """Arguments that the kernel itself does not get: the device, and dtypes and names that choose a variant."""
         return deciding.deciding(self.fields, dict(self.variants))
 
     @property
     def scratch(self) -> tuple[Field, ...]:
-        """The memory that the kernel uses during a call."""
+        """The temporary memory of a call."""
         return tuple(f for f in self.fields if f.direction == "scratch")
 
     @property
     def given(self) -> tuple[Field, ...]:
-        """What a call may give: all but scratch."""
+        """The fields that a call may pass: all except scratch."""
         return tuple(f for f in self.fields if f.direction != "scratch")
 
     @property
     def dim_names(self) -> tuple[str, ...]:
-        """Dims that an argument's extents bind, in the order in which they are met."""
+        """Dims that arguments' extents bind, in order of appearance."""
         names = (dim.text for f in self.fields if f.is_input for dim in f.dims)
         return tuple(dict.fromkeys(name for name in names if name.isidentifier()))
 
     def binder(self, dim: str) -> tuple[Field, int]:
-        """The argument whose extent gives a dim its value (a required one, if there is), and which of its dims."""
+        """The argument whose extent defines a dim, preferably a required one, and the position of the extent."""
         found = [(f, i) for f in self.fields if f.is_input for i, expr in enumerate(f.dims) if expr.text == dim]
         return min(found, key=lambda pair: pair[0].optional)
 
     @property
     def type_variants(self) -> dict[str, tuple[str, ...]]:
-        """The variants by a dtype."""
+        """The variants whose options are dtypes."""
         names = self.name_variants
         texts = ((name, options) for name, options in self.variants if isinstance(options[0], str))
         return {name: tuple(map(str, options)) for name, options in texts if name not in names}
 
     @property
     def name_variants(self) -> dict[str, tuple[str, ...]]:
-        """The variants by a name of the source's: enumerators, or types."""
+        """The variants whose options are names of the source: enumerators or types."""
         variants = dict(self.variants)
         return {f.name: tuple(map(str, variants[f.name])) for f in self.name_fields}
 
@@ -205,18 +204,18 @@ class Description:
 
     @property
     def unknown_to_torch(self) -> tuple[Field, ...]:
-        """The parameters that an operator of PyTorch's cannot have."""
+        """The parameters that a PyTorch operator cannot have."""
         return tuple(f for f in self.fields if f.is_parallel or (f.value_type is not None and not f.value_type.schema))
 
     def dtypes_of(self, tensor: Field) -> tuple[str, ...]:
-        """The dtypes that a tensor field takes."""
+        """The dtypes that a tensor field accepts."""
         return self.type_variants.get(tensor.dtype, (tensor.dtype,))
 
     def source_for(self, arch: str) -> Source | None:
-        """The most specific source for an architecture (``"90a"``, ``"cpu"``): its own, an older one's, the common."""
+        """The source for an architecture (``"90a"``, ``"cpu"``): its own, an earlier one's, or the common one."""
         by_arch = dict(self.sources)
         if arch == "cpu" and "cpu" not in by_arch and "" not in by_arch and len(by_arch) == 1:
-            return next(iter(by_arch.values()))  # the simulator takes the one source there is
+            return next(iter(by_arch.values()))  # the simulator takes the only source
         arch = arch.removeprefix("sm_")
         fitting = [known for known in by_arch if known == arch or _runs_on(known, arch)]
         if fitting:
@@ -225,13 +224,13 @@ class Description:
 
 
 def _generation(arch: str) -> int:
-    """The number of an architecture, 0 for what is none."""
+    """The number of an architecture, or 0 if ``arch`` is not one."""
     digits = arch.rstrip("af")
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 def _runs_on(known: str, arch: str) -> bool:
-    """Whether code for one GPU architecture runs on another: plain code on later ones, a family's on its members."""
+    """Whether code for ``known`` runs on ``arch``: plain code runs on later ones, a family's on later members."""
     older = 0 < _generation(known) <= _generation(arch)
     if known.endswith("a"):
         return False

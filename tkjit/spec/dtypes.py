@@ -27,7 +27,7 @@ class DType:
     header: str = ""
 
 
-# In the order of the C enumeration TkjitDtype (include/tkjit/arg.h), whose value a dtype's position is.
+# In the order of the C enumeration TkjitDtype (include/tkjit/arg.h): a dtype's position is its enumerator's value.
 DTYPES: tuple[DType, ...] = (
     DType("bool", "bool", 1),
     DType("uint8", "uint8_t", 1),
@@ -45,13 +45,13 @@ DTYPES: tuple[DType, ...] = (
     DType("float8_e4m3fn", "__nv_fp8_e4m3", 1, "cuda_fp8.h"),
     DType("float8_e5m2", "__nv_fp8_e5m2", 1, "cuda_fp8.h"),
     DType("float8_e8m0fnu", "__nv_fp8_e8m0", 1, "cuda_fp8.h"),
-    DType("float4_e2m1fn_x2", "__nv_fp4x2_e2m1", 1, "cuda_fp4.h"),  # extents count pairs, as torch's do
-    DType("complex64", "float2", 8),  # which cuFloatComplex is, as torch has them: the real part first
+    DType("float4_e2m1fn_x2", "__nv_fp4x2_e2m1", 1, "cuda_fp4.h"),  # extents count pairs, as in torch
+    DType("complex64", "float2", 8),  # the type of cuFloatComplex: real part first, as in torch
     DType("complex128", "double2", 16),
 )
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
 
-# What a scalar field may be in C++, with its range where it is an integer.
+# The C++ types of scalar fields, with the ranges of the integers.
 SCALAR_TYPES: dict[str, tuple[int, int] | None] = {
     "bool": None,
     "float": None,
@@ -59,7 +59,7 @@ SCALAR_TYPES: dict[str, tuple[int, int] | None] = {
     "int": (-(2**31), 2**31 - 1),
     **{f"int{bits}_t": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}_t": (0, 2**bits - 1) for bits in (8, 16, 32)},
-    "uint64_t": (0, 2**63 - 1),  # expressions are signed, and no extent is larger
+    "uint64_t": (0, 2**63 - 1),  # as much as expressions, which are signed, can hold; no extent is larger
     "size_t": (0, 2**63 - 1),
 }
 

@@ -1,10 +1,10 @@
-"""The one expression language of a spec: parses expressions and evaluates them. ``render/`` prints them as C++.
+"""The expression language of specs: parses and evaluates expressions. ``render/`` prints them as C++.
 
-Grids, blocks, shared memory, constraints and output dims use it. It has integers of 64 bits, ``+ - * // %``,
+Grids, blocks, shared memory, constraints and output dims use it. It has 64-bit integers, ``+ - * // %``,
 comparisons, ``min``, ``max``, ``cdiv``, the names of dims and integer scalars, a tensor field's padded extents
-(``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``) and a strided one's strides (``x.stride(-1)``). It means
-the same in Python and in C++: division rounds down, and an overflow or a division by zero is an error on both sides
-(``tkjit/include/tkjit/expr.h``).
+(``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``) and a strided one's strides (``x.stride(-1)``).
+Expressions mean the same in Python and in C++ (``tkjit/include/tkjit/expr.h``): division rounds down, and an overflow
+or a division by zero is an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 
 
 def _extreme(pick: Callable[..., int], of_symbols: str, terms: tuple[int, ...]) -> int:
-    """The smallest or largest; of symbols by torch's own function, since to compare them would be a guard."""
+    """The minimum or maximum; torch's function for symbols, because comparing them would add a guard."""
     if all(isinstance(term, int) for term in terms):
         return pick(terms)
     return reduce(getattr(sys.modules["torch"], of_symbols), terms)
@@ -58,7 +58,7 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
 
 @dataclass(frozen=True)
 class Expr:
-    """One integer expression, kept as its text; parsed and checked when it is made.
+    """One integer expression, stored as text; it is parsed and checked on creation.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Expr:
 
     @classmethod
     def parse(cls, text: str | int) -> Expr:
-        """Make an expression.
+        """Create an expression.
 
         Raises
         ------
@@ -78,13 +78,13 @@ class Expr:
             If the text is not in the language.
         """
         expr = cls(str(text).strip())
-        if not expr.is_name:  # which most dims are, and a parser takes 20 us to say so
-            expr._tree  # noqa: B018  the property parses and raises
+        if not expr.is_name:  # most dims are names, and parsing one takes 20 us
+            expr._tree  # noqa: B018  the property parses and may raise
         return expr
 
     @property
     def is_name(self) -> bool:
-        """Whether it is nothing but a name."""
+        """Whether it is only a name."""
         return self.text.isascii() and self.text.isidentifier() and not keyword.iskeyword(self.text)
 
     @cached_property
@@ -93,18 +93,18 @@ class Expr:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Every name that a value is needed for; ``x.rows`` and ``x.stride(0)`` count as one name each."""
+        """Every name that needs a value; ``x.rows`` and ``x.stride(0)`` are one name each."""
         if self.is_name:
             return frozenset([self.text])
         return frozenset(ast.unparse(node) for node in _values(self._tree) if _is_name(node))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
-        """Compute the expression; a comparison gives 0 or 1.
+        """Compute the value; a comparison returns 0 or 1.
 
         Raises
         ------
         ShapeError
-            On division by zero, or where an intermediate value does not fit in 64 bits.
+            On division by zero, or if an intermediate value does not fit in 64 bits.
         """
         return _evaluate(self._tree, values, self.text)
 
@@ -112,7 +112,7 @@ class Expr:
         return self.text
 
     def __reduce__(self) -> tuple[type[Expr], tuple[str]]:
-        return Expr, (self.text,)  # without what was parsed of it
+        return Expr, (self.text,)  # without the parsed tree
 
 
 def parse_list(text: str | int | Sequence[str | int]) -> tuple[Expr, ...]:
@@ -126,9 +126,9 @@ def parse_list(text: str | int | Sequence[str | int]) -> tuple[Expr, ...]:
         tree = _parse(text, allow_tuple=True)
         if isinstance(tree, ast.Tuple):
             parts = tuple(Expr.parse(ast.unparse(element)) for element in tree.elts)
-        else:  # the comma stands in a call
+        else:  # the comma is inside a call
             parts = (Expr(text.strip()),)
-            parts[0].__dict__["_tree"] = tree  # what the property would parse again
+            parts[0].__dict__["_tree"] = tree  # saves the property from parsing it again
     else:
         parts = tuple(Expr.parse(part) for part in text)
     if not 1 <= len(parts) <= 3:
@@ -143,7 +143,7 @@ def _parse(text: str, *, allow_tuple: bool = False) -> ast.expr:
         words = text.split()
         several = len(words) > 1 and all(word.isidentifier() or word == "..." for word in words)
         texts = ", ".join(f'"{word}"' for word in words)
-        advice = f"; each dim is a text of its own: {texts}" if several and not allow_tuple else ""
+        advice = f"; write each dim as a separate string: {texts}" if several and not allow_tuple else ""
         raise SpecError(f"not an expression: {text!r} ({error.args[0]}){advice}") from None
     _check(tree.elts if allow_tuple and isinstance(tree, ast.Tuple) else [tree], text)
     return tree
@@ -162,7 +162,7 @@ def _check(nodes: list[ast.expr], text: str) -> None:
 
 
 def _children(node: ast.expr) -> list[ast.expr] | None:
-    """The operands of a node that the language has; None for any other node."""
+    """The operands of a node; None if the language lacks the node."""
     match node:
         case ast.Constant(value=value) if type(value) is int and value <= INT64_MAX:
             return []
@@ -186,12 +186,12 @@ def _children(node: ast.expr) -> list[ast.expr] | None:
 
 
 def _values(node: ast.expr) -> list[ast.expr]:
-    """A node and all below it, without the names of functions and of an attribute's tensor."""
+    """A node and all nodes below it, except the names of functions and the tensor of an attribute."""
     return [node, *(below for child in _children(node) or [] for below in _values(child))]
 
 
 def _is_name(node: ast.expr) -> bool:
-    """Whether a node stands for a value that is looked up."""
+    """Whether a node is looked up by its name."""
     match node:
         case ast.Name() | ast.Attribute():
             return True
@@ -222,10 +222,10 @@ def _evaluate(node: ast.expr, values: Mapping[str, int], text: str) -> int:
             case ast.Call(func=ast.Name(id=function)):
                 result = _FUNCTIONS[function](*map(go, node.args))
             case _:
-                raise AssertionError(ast.dump(node))  # _check admits nothing else
+                raise AssertionError(ast.dump(node))  # _check rejects all other nodes
     except ZeroDivisionError:
         raise ShapeError(f"{text}: division by zero") from None
-    # a bound on a symbol of torch's would be a guard
+    # comparing one of torch's symbols with a bound would add a guard
     if isinstance(result, int) and not INT64_MIN <= result <= INT64_MAX:
         raise ShapeError(f"{text}: the value does not fit in 64 bits")
     return result

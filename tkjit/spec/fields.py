@@ -1,4 +1,4 @@
-"""Reads a parameter of a function as a field, by its annotation and its default."""
+"""Reads a function parameter as a field, from its annotation and default."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from tkjit.spec.model import MISSING, Field
 from tkjit.spec.structs import flat_default, struct_type
 from tkjit.spec.values import ValueType, value_type_of
 
-_MAX_LENGTH = 16  # of a list in a kernel's struct, where the spec says no other
-_OPTIONAL_TENSORS = list[typing.Optional[Tensor]]  # noqa: UP045 - equal to list[Tensor | None], and not the other way
+_MAX_LENGTH = 16  # of a list in a kernel's struct, unless the spec sets another
+_OPTIONAL_TENSORS = list[typing.Optional[Tensor]]  # noqa: UP045 - equal to list[Tensor | None]
 _SCALARS = {float: "float", int: "int", bool: "bool"}
 
 
 def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
-    """A parameter as a field.
+    """Read a parameter as a field.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
     """
     name, annotation = parameter.name, parameter.annotation
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise SpecError(f"{kernel}: *{name} is not a field; a kernel's parameters are fixed")
+        raise SpecError(f"{kernel}: *{name} is not allowed; a kernel's parameters are fixed")
     if annotation is parameter.empty:
         raise SpecError(f"{kernel}: {name} has no annotation; expected In[Tensor, ...], float, int or bool")
     annotation, optional = _strip_none(annotation)
@@ -67,7 +67,7 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         return _generator_field(kernel, value, marker, common)
     if marker.direction == "constant":
         if python_type is not Tensor or optional or default is not MISSING:
-            raise SpecError(f"{kernel}: {name}: a constant is one tensor that every call gives, without a default")
+            raise SpecError(f"{kernel}: {name}: a constant is one required tensor, without a default")
         marker = replace(marker, direction="in")
         common["is_constant"] = True
     if marker.direction == "scalar":
@@ -76,9 +76,7 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         return _scalar_field(kernel, python_type, marker, common)
     if isinstance(python_type, type) and issubclass(python_type, ParallelLayout):
         if marker.direction in ("out", "scratch") or optional:
-            raise SpecError(
-                f"{kernel}: {name}: a parallel layout is an input that every call gives; InOut writes to it"
-            )
+            raise SpecError(f"{kernel}: {name}: a parallel layout is a required input; use InOut to write to it")
         common["is_parallel"] = True
     elif python_type is Strided:
         common["is_strided"] = True
@@ -88,13 +86,13 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; {kinds} before them{first}")
     elif python_type is not Tensor:
         if marker.direction in ("out", "scratch") or optional:
-            raise SpecError(f"{kernel}: {name}: a list of tensors is an input that every call gives")
+            raise SpecError(f"{kernel}: {name}: a list of tensors is a required input")
         common["max_length"] = _MAX_LENGTH
         common["has_optional_items"] = python_type == _OPTIONAL_TENSORS
     if default is not MISSING and default is not None:
-        raise SpecError(f"{kernel}: a tensor's default can only be None, {name} has {default!r}")
+        raise SpecError(f"{kernel}: a tensor's default can only be None, but {name} has {default!r}")
     if marker.direction == "scratch" and (optional or default is not MISSING):
-        raise SpecError(f"{kernel}: {name}: scratch is there in each call, and has no default")
+        raise SpecError(f"{kernel}: {name}: scratch is allocated for each call, so it cannot be None or have a default")
     if marker.direction == "out":
         common |= {"keyword_only": True, "optional": False, "default": MISSING}
     return _tensor_field(kernel, marker, common)
@@ -120,13 +118,13 @@ def _marker(kernel: str, name: str, annotation: Any) -> tuple[Any, Marker]:
         return annotation, Marker("scalar", ())
     raise SpecError(
         f"{kernel}: {name} is annotated {annotation!r}; expected In[...], InOut[...], Out[...], Scalar[...], float, "
-        "int, bool, str, torch.dtype, torch.device, or a list, tuple, dict or set of such"
+        "int, bool, str, torch.dtype, torch.device, or a list, tuple, dict or set of these"
         f"{advice_on_annotation(name, annotation)}"
     )
 
 
 def _generator_field(kernel: str, value: ValueType, marker: Marker, common: dict[str, Any]) -> Field:
-    """Random numbers; a call that brings no generator takes the device's own."""
+    """Read a generator; a call without one uses the device's default generator."""
     name = common["name"]
     if marker.direction not in ("in", "scalar") or len(marker.items) > 1 or common["default"] not in (MISSING, None):
         raise SpecError(f"{kernel}: {name}: a generator is an input without a default: Generator, or In[Generator, 8]")
@@ -138,7 +136,7 @@ def _generator_field(kernel: str, value: ValueType, marker: Marker, common: dict
 def _struct_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
     name = common["name"]
     if marker.direction != "scalar" or common["optional"]:
-        raise SpecError(f"{kernel}: {name}: a struct is passed by value, and is always there: Scalar[Struct, ...]")
+        raise SpecError(f"{kernel}: {name}: a struct is passed by value and cannot be None: Scalar[Struct, ...]")
     members = [item for item in marker.items if isinstance(item, Member)]
     value = struct_type(kernel, name, [item for item in marker.items if not isinstance(item, Member)])
     common["default"] = flat_default(f"{kernel}: {name}", value, common["default"])
@@ -164,7 +162,7 @@ def _value_field(kernel: str, python_type: Any, marker: Marker, common: dict[str
 
 
 def _items_as(kernel: str, name: str, value: ValueType, cpp: str) -> ValueType:
-    """A list whose numbers have a C++ type that the spec says."""
+    """A list of numbers with the C++ type that the spec gives."""
     if value.item is None:
         raise SpecError(f"{kernel}: {name}: a scalar is float, int or bool, not {value.text}")
     codes = {"int": {"int": "j", "int32_t": "j", "int64_t": "i"}, "float": {"float": "f", "double": "f"}}
@@ -175,7 +173,7 @@ def _items_as(kernel: str, name: str, value: ValueType, cpp: str) -> ValueType:
 
 
 def _value_default(kernel: str, name: str, value: ValueType, default: Any) -> Any:
-    """A default as a value that nobody can change and that C++ can be rendered of."""
+    """A default as an immutable value that can be rendered as C++."""
     if default is MISSING or default is None:
         return default
     numbers = value.item is not None and value.item.code in "ifb"
@@ -189,7 +187,7 @@ def _value_default(kernel: str, name: str, value: ValueType, default: Any) -> An
         return str(default).removeprefix("torch.")
     if value.code == "d" and re.fullmatch(r"cpu|cuda(:\d{1,3})?", str(default)):
         return str(default)
-    raise SpecError(f"{kernel}: {name}: {default!r} cannot be the default of {value.text}; None can")
+    raise SpecError(f"{kernel}: {name}: {default!r} cannot be the default of {value.text}; use None")
 
 
 def _scalar_field(kernel: str, python_type: Any, marker: Marker, common: dict[str, Any]) -> Field:
@@ -207,7 +205,7 @@ def _scalar_field(kernel: str, python_type: Any, marker: Marker, common: dict[st
 
 
 def _check_default(kernel: str, name: str, default: Any, python_type: type, bounds: tuple[int, int] | None) -> None:
-    # bool is a subclass of int, and no number
+    # bool is a subclass of int, but not accepted as a number
     kinds = {float: (int, float), int: (int,), bool: (bool,)}[python_type]
     if not isinstance(default, kinds) or (isinstance(default, bool) and python_type is not bool):
         raise SpecError(f"{kernel}: {name}: the default {default!r} is not {python_type.__name__}")
@@ -232,16 +230,16 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
         else:
             plain.append(item)
     if plain and str(plain[0]).startswith("torch."):
-        raise SpecError(f'{kernel}: {name}: a spec names its dtypes: "{str(plain[0])[6:]}" instead of {plain[0]}')
+        raise SpecError(f'{kernel}: {name}: write dtypes as strings: "{str(plain[0])[6:]}" instead of {plain[0]}')
     if not plain or not isinstance(plain[0], str):
-        raise SpecError(f"{kernel}: {name} says no dtype; expected {marker.name}[Tensor, dtype, dims...]")
+        raise SpecError(f"{kernel}: {name} has no dtype; expected {marker.name}[Tensor, dtype, dims...]")
     dtype, *dims = plain
     texts = [part for dim in dims for part in (["..."] if dim is Ellipsis else _split_dims(dim))]
     leading = bool(texts) and texts[0] == "..."
     if leading and common.get("is_strided"):
-        raise SpecError(f"{kernel}: {name}: a strided layout has as many dims as the spec says, and no '...'")
+        raise SpecError(f"{kernel}: {name}: a strided layout has a fixed number of dims, so it cannot have '...'")
     if "..." in texts[leading:]:
-        raise SpecError(f"{kernel}: {name}: '...' can only stand before the other dims")
+        raise SpecError(f"{kernel}: {name}: '...' can only come before the other dims")
     return Field(
         direction=marker.direction,
         dtype=dtype,
@@ -263,7 +261,7 @@ def _split_dims(dim: str | int) -> list[str]:
 
 
 def parse_at(kernel: str, where: str, text: Any, parse: Callable[[Any], Any]) -> Any:
-    """Parse an expression where there is one and it is ours; an error says where it stands."""
+    """Parse an expression, but pass None and ``CExpr`` through; an error names the place."""
     try:
         return text if text is None or isinstance(text, CExpr) else parse(text)
     except SpecError as error:

@@ -1,4 +1,4 @@
-"""Header libraries of kernels: their names, and the compiler options that their headers need."""
+"""Header libraries for kernels: their names, origins and compiler options."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tkjit.errors import SpecError
 
 
 class Git(NamedTuple):
-    """Where a library comes from: a commit of a repository."""
+    """The origin of a library: a commit of a repository."""
 
     url: str
     commit: str
 
 
 class Wheel(NamedTuple):
-    """Where a library comes from: a package of PyPI, in which it lies below a directory."""
+    """The origin of a library: a directory in a PyPI package."""
 
     package: str
     version: str
@@ -31,32 +31,32 @@ class HeaderLibrary:
     Parameters
     ----------
     name : str
-        In lower case; of a library that tkjit knows by name, ``NAME_ROOT`` in the environment says where it lies.
+        In lower case. For libraries that tkjit knows by name, the environment variable ``NAME_ROOT`` sets the root.
     proof : str
-        A file that it has, relative to its root: ``include/kittens.cuh``.
+        A file that proves that a directory is the library's root, relative to it: ``include/kittens.cuh``.
     include_dirs : tuple of str
         Relative to its root.
     root : Path or None
-        Where it lies; None where it has to be found.
+        The library's directory; None if tkjit has to find it.
     flags : tuple of str
-        nvcc's, for every kernel that is written on it.
+        nvcc flags for every kernel that uses it.
     arch_defines : tuple of (int, str)
-        Macros by the oldest architecture they are for: of ``(90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")``
-        a kernel for ``sm_90a`` gets the first.
+        Macros, each with the earliest architecture that it is for. Of
+        ``(90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")`` a kernel for ``sm_90a`` gets the first.
     uses_driver : bool
         Whether its headers call the CUDA driver, as tensor maps do.
     in_toolkit : bool
-        Whether a whole CUDA toolkit has it, as one that is put together of wheels may not.
+        Whether a complete CUDA toolkit contains it. A toolkit assembled from wheels may lack it.
     runs_on_cpu : bool
-        Whether the simulator can take it.
+        Whether the simulator supports it.
     stand_ins : tuple of str
-        Directories of ``include/stand_ins``: in the place of headers that bind kernels to Python.
+        Directories in ``include/stand_ins`` that replace headers for Python bindings.
     package : str
-        The Python package that it is a part of: its root is where that lies.
+        The Python package that contains it; the package's directory is the root.
     libraries : tuple of str
-        Shared libraries in its ``lib`` that a kernel is linked with; the process has loaded them before the kernel.
+        Shared libraries in its ``lib`` directory to link kernels with. The process loads them before the kernel.
     origin : Git or Wheel or None
-        What ``python -m tkjit headers add`` installs.
+        The version that ``python -m tkjit headers add`` installs.
     """
 
     name: str
@@ -79,17 +79,17 @@ class HeaderLibrary:
 
     @property
     def variable(self) -> str:
-        """The variable of the environment that says where it lies."""
+        """The environment variable that sets its directory."""
         return f"{self.name.upper()}_ROOT"
 
     @property
     def include_paths(self) -> tuple[Path, ...]:
-        """Where its headers are searched; nowhere while it has no root."""
+        """The directories to search for its headers; empty while it has no root."""
         return tuple(self.root / path for path in self.include_dirs) if self.root else ()
 
     @property
     def link_flags(self) -> tuple[str, ...]:
-        """What links a kernel with its shared libraries."""
+        """The flags that link a kernel with its shared libraries."""
         named = tuple(f"-l{name}" for name in self.libraries)
         return (f"-L{self.root / 'lib'}", *named) if self.root and named else ()
 
@@ -113,7 +113,7 @@ LIBRARIES = {
             "thunderkittens",
             proof="include/kittens.cuh",
             include_dirs=("include", "prototype"),
-            # its Makefiles' flags; some of its kernels use std::chrono and do not include it
+            # the flags of its Makefiles; some of its kernels use std::chrono without including it
             flags=("--use_fast_math", "-DNDEBUG", "-include", "chrono", "-Xcompiler=-fno-strict-aliasing,-Wno-psabi"),
             arch_defines=((80, "KITTENS_AMPERE"), (90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")),
             uses_driver=True,

@@ -1,4 +1,4 @@
-"""The frozen values that a spec is made of."""
+"""The frozen values that make up a spec."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Missing:
         return "MISSING"
 
     def __reduce__(self) -> str:
-        return "MISSING"  # there is one
+        return "MISSING"  # unpickles as the one instance
 
 
 MISSING = _Missing()
@@ -29,12 +29,12 @@ MISSING = _Missing()
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel's source: a file, or its text where it was written in a notebook.
+    """A kernel's source: a file, or the text itself.
 
     Parameters
     ----------
     library : str
-        The header library that the file belongs to; ``path`` is then relative to its root, until that is found.
+        The header library that contains the file. Until its root is found, ``path`` is relative to it.
     """
 
     path: Path | None = None
@@ -43,16 +43,16 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What error messages and ``#line`` call it."""
+        """The name in error messages and ``#line`` directives."""
         return self.path.name if self.path else "inline.cu"
 
     @property
     def place(self) -> str:
-        """Where it is, for a person: a path, ``<thunderkittens>/kernels/...``, or ``inline.cu``."""
+        """The place to show to users: a path, ``<thunderkittens>/kernels/...`` or ``inline.cu``."""
         return f"<{self.library}>/{self.path}" if self.library else str(self.path or self.name)
 
     def read(self) -> str:
-        """The text.
+        """Return the text.
 
         Raises
         ------
@@ -77,37 +77,38 @@ class Field:
     Parameters
     ----------
     direction : {"in", "inout", "out", "scratch", "scalar"}
-        ``"scalar"`` is a number; the others are tensors. Scratch is allocated for the call, and never returned.
+        ``"scalar"`` is a number or another value; the others are tensors. Scratch is allocated for the call and never
+        returned.
     dtype : str
-        A tensor's dtype or the variant that stands for it; a scalar's C++ type.
+        A tensor's dtype, or the variant that determines it; a scalar's C++ type.
     dims : tuple of Expr
         The tensor's dims, leftmost first.
     leading : bool
-        Whether any number of further dims may stand before ``dims`` (``"... N"``).
+        Whether any number of further dims may precede ``dims`` (``"... N"``).
     default : object
-        ``MISSING``, or what an absent argument means.
+        The value of an omitted argument; ``MISSING`` if there is none.
     align_bytes : int
-        The alignment that the pointer must have; 0 for the dtype's own.
+        The pointer's required alignment; 0 for the dtype's natural alignment.
     cpp_type : str or None
-        The member's C++ type where it is not ``tkjit::gl``.
+        The member's C++ type if it is not ``tkjit::gl``.
     value_type : ValueType or None
-        The type of a value that is no number: a string, a dtype, a device, a container.
+        The type of a value other than a number: a string, a dtype, a device, a container, a struct.
     is_parallel : bool
         Whether it is a parallel global layout: a tensor on each of several devices.
     is_strided : bool
-        Whether it is a strided layout, which a tensor with any strides fills.
+        Whether it is a strided layout, which accepts a tensor with any strides.
     fill : float or None
-        What each element of an output, or of scratch, is before the kernel runs; None for what nobody has written.
+        The value that fills an output or scratch before the kernel runs; None leaves the memory uninitialised.
     draws : Expr or None
-        How many random numbers a thread takes; None for what is no generator.
+        How many random numbers a thread draws at most; None if it is not a generator.
     member : str
-        The struct's member that it fills, ``x.real``, where that is not of its own name.
+        The struct member that it fills, such as ``x.real``; empty if the member has the field's name.
     max_length : int
-        How many items a list of tensors, or of values in a kernel's struct, has at most; 0 for what is no list.
+        The maximum length of a list of tensors, or of values in a kernel's struct; 0 if it is not a list.
     has_optional_items : bool
-        Whether tensors of a list may be None, all but one.
+        Whether tensors in a list may be None, except one.
     is_constant : bool
-        Whether it is copied into a variable of the source before each launch, and is no argument of the kernel.
+        Whether it is copied into a variable of the source before each launch instead of being passed to the kernel.
     """
 
     name: str
@@ -132,7 +133,7 @@ class Field:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor, or a list of them."""
+        """Whether it is a tensor or a list of tensors."""
         return self.direction != "scalar"
 
     @property
@@ -142,12 +143,12 @@ class Field:
 
     @property
     def is_input(self) -> bool:
-        """Whether it is a tensor that a call brings."""
+        """Whether it is a tensor that a call passes in."""
         return self.direction in ("in", "inout")
 
     @property
     def is_allocated(self) -> bool:
-        """Whether it is a tensor that a call makes, unless it is an output that is given."""
+        """Whether the call allocates the tensor, unless it is an output that the caller passes."""
         return self.direction in ("out", "scratch")
 
     @property
@@ -157,7 +158,7 @@ class Field:
 
     @property
     def is_required(self) -> bool:
-        """Whether a call has to give it, if only as None."""
+        """Whether a call must pass it, even if only as None."""
         return self.default is MISSING and not self.is_allocated
 
     @property
@@ -168,16 +169,16 @@ class Field:
 
 @dataclass(frozen=True)
 class Backward:
-    """What computes a kernel's gradients.
+    """The kernel or function that computes a kernel's gradients.
 
     Parameters
     ----------
     kernel : str
-        The name of a kernel; empty where it is a function.
+        The name of a kernel; empty for a function.
     parameters : tuple of str
-        What a function takes, by name: fields of the forward call, and ``grad_NAME`` for each output's gradient.
+        The parameters of a function: fields of the forward call, and ``grad_NAME`` for each output's gradient.
     function : callable or None
-        It returns the gradients of the differentiable inputs, in their order.
+        Returns the gradients of the differentiable inputs, in order.
     """
 
     kernel: str = ""
@@ -187,33 +188,33 @@ class Backward:
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a kernel takes and returns.
+    """The parameters and results of a kernel.
 
     Parameters
     ----------
     fields : tuple of Field
         In the order of the kernel's parameters.
     order : tuple of str
-        The fields' names in the order of the struct, those that are computed among them. A parameter that is a variant
-        may be missing: it is a template argument and no member.
+        The names of the fields and computed integers, in the order of the struct. A parameter that chooses a variant
+        may be missing, and is then only a template argument.
     returns : tuple of str
         The fields that a call returns.
     result : str
-        The type of the number that a host function returns: ``"float"``, ``"int"``, ``"bool"``; empty for none.
+        The type of the number that a host function returns: ``"float"``, ``"int"`` or ``"bool"``; otherwise empty.
     variants : tuple of (str, tuple)
-        Each template parameter with its dtype names, integers or bools.
+        Each template parameter with its options: dtype names, integers, bools or names of the source.
     derived : tuple of (str, Expr)
         Dims computed from others.
     constraints : tuple of Expr
-        What must hold of a call.
+        Conditions that every call must meet.
     struct : str or None
-        The source's own struct; ``"auto"`` for the type of the entry's first parameter; None where one is rendered.
+        The source's own struct; ``"auto"`` for the type of the entry's first parameter; None if tkjit renders one.
     args : bool
-        Whether the entry takes plain arguments, and no struct.
+        Whether the entry takes plain arguments instead of a struct.
     computed : tuple of (str, Expr)
-        Integer members of the struct that no call gives.
+        Integer members of the struct that tkjit computes instead of taking them from the call.
     behind : tuple of str
-        Fields that the entry takes as arguments of their own, behind the struct.
+        Fields that the entry takes as separate arguments after the struct.
     """
 
     fields: tuple[Field, ...]
@@ -231,28 +232,29 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is launched.
+    """The launch configuration of a kernel.
 
     Parameters
     ----------
     entry : str
-        The ``__global__`` function, with template arguments: ``"axpy<T>"``; a host function where ``host``.
+        The ``__global__`` function with template arguments, ``"axpy<T>"``; a host function if ``host`` is set.
     host : bool
-        Whether the entry is a host function, which launches by itself.
+        Whether the entry is a host function, which does its own launches.
     grid, block : tuple of Expr, or CExpr
-        Up to three extents; empty where the source says them.
+        Up to three extents; empty if the source provides them.
     shared_memory : Expr, CExpr or None
         Dynamic shared memory, in bytes.
     cooperative : bool
-        Whether all blocks run at once, and may wait for each other.
+        Whether all blocks run at once, so that they can wait for each other.
     cluster : tuple of int
-        How many blocks are a cluster, by axis; empty where the source says it.
+        The blocks of a cluster along each axis; empty if the source sets it.
     pdl : bool
-        Whether a launch may begin before the one before it in the stream has ended (programmatic dependent launch).
+        Whether a launch may start before the previous kernel in the stream has finished (programmatic dependent
+        launch).
     config : str or None
         The source's struct of launch constants, for an entry that is a ``__device__`` function.
     num_devices : int
-        On how many devices a kernel with parallel layouts runs, where the source fixes it; 0 where the call says it.
+        The number of devices of a kernel with parallel layouts if the source fixes it; 0 if the call determines it.
     """
 
     entry: str
@@ -268,7 +270,7 @@ class Launch:
 
     @property
     def shape(self) -> tuple[tuple[str, tuple[Expr, ...] | CExpr], ...]:
-        """The grid, the block and the shared memory by their names; one that the spec does not say is empty."""
+        """The grid, block and shared memory with their names; empty for those that the spec does not set."""
         shared = self.shared_memory
         return (
             ("grid", self.grid),
@@ -279,20 +281,18 @@ class Launch:
 
 @dataclass(frozen=True)
 class Compilation:
-    """What a kernel is compiled from, and how.
+    """The sources and compiler options of a kernel.
 
     Parameters
     ----------
     sources : tuple of (str, Source)
-        By architecture (``"90a"``, ``"cpu"``); ``""`` serves every one that has none of its own.
+        The sources by architecture (``"90a"``, ``"cpu"``); the one for ``""`` serves all other architectures.
     headers : tuple of HeaderLibrary
-        What the source is written on.
+        The header libraries that the source uses.
     symbols : tuple of str
-        The ``__constant__`` and ``__device__`` variables that ``Kernel.symbol`` shows.
-    forbid_spills : bool
-        Whether a build for a GPU that spills registers to local memory fails.
+        The ``__constant__`` and ``__device__`` variables that ``Kernel.symbol`` can return.
     compiler : str
-        ``"nvcc"`` or ``"nvrtc"`` for GPUs; empty where the source decides.
+        ``"nvcc"`` or ``"nvrtc"`` for GPUs; if empty, tkjit chooses one.
     """
 
     sources: tuple[tuple[str, Source], ...]
@@ -302,27 +302,26 @@ class Compilation:
     defines: tuple[tuple[str, str], ...] = ()
     include_dirs: tuple[Path, ...] = ()
     libraries: tuple[str, ...] = ()
-    forbid_spills: bool = False
     compiler: str = ""
     symbols: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Verification:
-    """With what ``verify`` and ``check`` call a kernel, where random numbers of any size are not enough.
+    """How ``verify`` and ``check`` call a kernel for which random inputs of made-up sizes are not enough.
 
     Parameters
     ----------
     examples : tuple of mapping
-        Extents of dims, numbers and variants, a call each; empty where the dims and constraints say enough.
+        Extents of dims, numbers and variants, one mapping per call; if empty, dims and constraints suffice.
     zeroed : tuple of str
-        Inputs that begin as zeros: signals between blocks or devices.
+        Inputs that start as zeros: signals between blocks or devices.
     prepare : callable or None
-        It takes a call's arguments by name; it changes them in place, or returns those that have to be others.
+        Takes the arguments of a call by name, and changes them in place or returns those to replace.
     tolerance : float
-        The largest error of a result's row, as a part of the row; 0 for that of the dtypes.
+        The largest allowed error of a result's row, relative to the row; 0 for the default of the dtypes.
     unchecked : tuple of str
-        In-place parameters that are not compared: what a kernel leaves behind for another.
+        In-place parameters that are not compared, such as values that a kernel leaves for the next launch.
     """
 
     examples: tuple[Mapping[str, Any], ...] = ()
@@ -334,7 +333,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Operator:
-    """What Python and PyTorch know of a kernel.
+    """The properties of a kernel that concern Python and PyTorch.
 
     Parameters
     ----------
@@ -343,14 +342,14 @@ class Operator:
     reference : callable or None
         The function's own body.
     backward : Backward or None
-        What computes the gradients.
+        The kernel or function that computes the gradients.
     deprecated : str
-        What to use instead; a call of the overload then warns.
+        The replacement that a call's warning recommends; empty if the overload is not deprecated.
     autocast : str or None
-        What ``torch.autocast`` does to the floating-point inputs: ``"lower"`` casts them to its dtype, ``"float32"`` to
-        that; None leaves them.
+        The effect of ``torch.autocast`` on the floating-point inputs: ``"lower"`` casts them to its dtype,
+        ``"float32"`` casts them to float32, and None leaves them unchanged.
     verification : Verification
-        With what it is verified.
+        The calls of ``verify`` and ``check``.
     """
 
     doc: str = ""

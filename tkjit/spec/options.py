@@ -1,4 +1,4 @@
-"""The options of ``tkjit.kernel`` and ``Kernel.overload``, defined once."""
+"""The options of ``tkjit.kernel`` and ``Kernel.overload``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """What a kernel may be given besides its source; ``tkjit.kernel`` says what each is."""
+    """The options of a kernel in addition to its source; ``tkjit.kernel`` documents them."""
 
     entry: Required[str]
     # the launch
@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     schema: str
     schema_from: str | Path
     num_devices: int
-    # sources and how they are compiled
+    # sources and compilation
     archs: Mapping[str, str | Path]
     cpu: str | Path
     headers: str | HeaderLibrary | Sequence[str | HeaderLibrary]
@@ -51,13 +51,12 @@ class Options(TypedDict, total=False):
     libraries: Sequence[str] | str
     std: str
     symbols: str
-    forbid_spills: bool
     compiler: Literal["nvcc", "nvrtc"]
-    # as an operator of PyTorch
+    # PyTorch
     backward: str | Callable[..., Any]
     autocast: Literal["lower", "float32"]
     deprecated: str
-    # how it is verified
+    # verification
     examples: Sequence[Mapping[str, int | float | str]] | Mapping[str, int | float | str]
     prepare: Callable[[dict[str, Any]], Mapping[str, Any] | None]
     zeroed: str
@@ -66,12 +65,12 @@ class Options(TypedDict, total=False):
 
 
 def check_options(kernel: str, options: Mapping[str, Any], source: object = None) -> None:
-    """Refuse an unknown option, and a spec without an entry.
+    """Reject unknown options, options of the wrong type, and a spec without an entry.
 
     Raises
     ------
     SpecError
-        With the options that there are.
+        If an option is wrong; for an unknown one, the message lists the options that exist.
     """
     known = Options.__annotations__
     for option in options:

@@ -1,31 +1,24 @@
-"""Decides if a spec file is plain. The specs of a plain file depend only on its text."""
+"""Decides whether a spec file is plain: the specs of a plain file depend only on its text."""
 
 from __future__ import annotations
 
 import ast
 
+# what a plain spec file may import from tkjit, besides the decorator
+_CALLED = ("Align", "CExpr", "CType", "Fill", "HeaderLibrary", "MaxLength", "Member")
 _MARKERS = (
-    "In",
-    "InOut",
-    "Out",
-    "Scalar",
-    "Tensor",
-    "Align",
-    "CExpr",
-    "CType",
-    "MaxLength",
-    "Member",
-    "HeaderLibrary",
-    "ParallelTensor",
+    *("In", "InOut", "Out", "Scratch", "Constant", "Scalar", "Struct", "Tensor", "Strided", "ParallelTensor"),
+    *("Generator", "Zero"),
+    *_CALLED,
 )
 _TYPES = dict.fromkeys(("float", "int", "bool", "str", "tuple", "list", "dict", "set"), "data")
 
 
 def is_plain(text: str) -> bool:
-    """Whether a spec file only states kernels.
+    """Whether a spec file only declares kernels.
 
-    It imports nothing but tkjit (and torch, for the references), gives names to literals, and defines functions: those
-    that are decorated with literals, and others for their ``backward=`` and ``prepare=``. What comes of running it does
+    Such a file only imports tkjit (and torch, for the references), assigns literals to names, and defines functions:
+    kernels decorated with literals, and helpers for their ``backward=`` and ``prepare=``. The result of running it does
     not depend on the environment, the machine or the time.
 
     Examples
@@ -39,7 +32,7 @@ def is_plain(text: str) -> bool:
         statements = ast.parse(text).body
     except (SyntaxError, ValueError):
         return False
-    names = dict(_TYPES)  # what each name stands for: data, tkjit, its decorator, a kernel, a module for references
+    names = dict(_TYPES)  # the kind of each name: data, tkjit or torch, decorator, kernel, function
     return all(_is_plain(statement, names) for statement in statements)
 
 
@@ -73,7 +66,7 @@ def _is_plain(statement: ast.stmt, names: dict[str, str]) -> bool:
 
 
 def _decorates(node: ast.expr, names: dict[str, str]) -> bool:
-    """Whether it is ``tkjit.kernel``, ``kernel``, or ``overload`` of a kernel that stands above."""
+    """Whether it is ``tkjit.kernel``, ``kernel``, or ``overload`` of an earlier kernel."""
     match node:
         case ast.Name(id=name):
             return names.get(name) == "decorator"
@@ -87,7 +80,7 @@ def _has_plain_head(function: ast.FunctionDef, names: dict[str, str]) -> bool:
     arguments = function.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     annotations = [*(argument.annotation for argument in every), function.returns]
-    # an annotation that is a string is evaluated, whatever it says
+    # a string annotation is evaluated later, and could contain any code
     if any(isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) for annotation in annotations):
         return False
     given = [node for node in (*annotations, *arguments.defaults, *arguments.kw_defaults) if node is not None]
@@ -100,13 +93,13 @@ def _has_data(call: ast.Call, names: dict[str, str]) -> bool:
 
 
 def _is_function(keyword: ast.keyword, names: dict[str, str]) -> bool:
-    """Whether it is ``backward=`` or ``prepare=`` with a function that stands above."""
+    """Whether it is ``backward=`` or ``prepare=`` with an earlier function."""
     value = keyword.value
     return keyword.arg in ("backward", "prepare") and isinstance(value, ast.Name) and names.get(value.id) == "function"
 
 
 def _is_data(node: ast.expr, names: dict[str, str]) -> bool:
-    """Whether an expression is made of literals, the names of such, and tkjit's markers."""
+    """Whether an expression consists of literals, names of literals, and tkjit's markers."""
     match node:
         case ast.Name(id=name):
             return names.get(name) == "data"
@@ -114,11 +107,7 @@ def _is_data(node: ast.expr, names: dict[str, str]) -> bool:
             return names.get(name) == "tkjit" and attribute in _MARKERS
         case ast.Call(func=function):
             marker = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            return (
-                marker in ("Align", "CExpr", "CType", "MaxLength", "Member", "HeaderLibrary")
-                and _is_data(function, names)
-                and _has_data(node, names)
-            )
+            return marker in _CALLED and _is_data(function, names) and _has_data(node, names)
         case ast.Dict(keys=keys, values=values):
             return all(key is not None and _is_data(key, names) for key in keys) and all(
                 _is_data(value, names) for value in values

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def spec_of_function(function: Callable[..., Any], source: str | Path | None, **options: Unpack[Options]) -> Spec:
-    """Read a spec off a function; the keywords are those of ``tkjit.kernel``.
+    """Read a spec from a function; the options are those of ``tkjit.kernel``.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError as error:
-        raise SpecError(f"{name}: an annotation names something unknown: {error}{name_without_quotes(error)}") from None
+        raise SpecError(f"{name}: an annotation uses an undefined name: {error}{name_without_quotes(error)}") from None
     fields = tuple(field_of(name, parameter) for parameter in signature.parameters.values())
     computed = _parsed_each(name, "computed", options.get("computed"))
     given = _names(options.get("fields") or "")
@@ -98,7 +98,7 @@ def _launch(name: str, options: Options) -> Launch:
 
 
 def compilation_of(function: Callable[..., Any], source: str | Path | None, options: Options) -> Compilation:
-    """The sources of a kernel, beside the file of its function, and how they are compiled.
+    """Read the sources of a kernel and the options that affect their compilation.
 
     Raises
     ------
@@ -111,12 +111,12 @@ def compilation_of(function: Callable[..., Any], source: str | Path | None, opti
     sources = {"": source, **(options.get("archs") or {}), **({"cpu": cpu} if cpu else {})}
     given = {_arch(name, arch): _source(where, directory) for arch, where in sources.items() if where is not None}
     if not given:
-        beside = (
-            f'; {name}.cu lies beside it: @tkjit.kernel("{name}.cu", ...)'
+        hint = (
+            f'; {name}.cu is next to the spec file: @tkjit.kernel("{name}.cu", ...)'
             if (directory / f"{name}.cu").is_file()
             else ""
         )
-        raise SpecError(f"{name}: no source; give a file name, the text itself, or archs={beside}")
+        raise SpecError(f"{name}: no source; give a file name, the text itself, or archs={hint}")
     flags = options.get("flags", ())
     return Compilation(
         sources=tuple(given.items()),
@@ -126,14 +126,13 @@ def compilation_of(function: Callable[..., Any], source: str | Path | None, opti
         defines=tuple((key, str(value)) for key, value in (options.get("defines") or {}).items()),
         include_dirs=tuple((directory / path).absolute() for path in _as_list(options.get("include_dirs", ()))),
         libraries=tuple(_as_list(options.get("libraries", ()))),
-        forbid_spills=options.get("forbid_spills", False),
         compiler=options.get("compiler", ""),
         symbols=_symbols(name, options.get("symbols", "")),
     )
 
 
 def _symbols(kernel: str, symbols: object) -> tuple[str, ...]:
-    """The names of variables, as C++ has them: ``"counter, mine::table"``."""
+    """The C++ names of variables: ``"counter, mine::table"``."""
     names = _names(symbols) if isinstance(symbols, str) else ()
     words = [word for name in names for word in name.removeprefix("::").split("::")]
     if not isinstance(symbols, str) or not all(word.isidentifier() and word not in CPP_KEYWORDS for word in words):
@@ -142,20 +141,20 @@ def _symbols(kernel: str, symbols: object) -> tuple[str, ...]:
 
 
 def directory_of(function: Callable[..., Any]) -> Path:
-    """Where a kernel's files are looked for."""
-    # a notebook's cell has no file, or a temporary one: sources are beside the notebook then
+    """The directory of a kernel's files."""
+    # a notebook cell has no file or a temporary one; its sources are then next to the notebook
     file = Path(function.__code__.co_filename)
     return file.parent if file.is_file() and "ipykernel" not in file.parent.name else Path.cwd()
 
 
 def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backward | None:
-    """What ``backward=`` names: a kernel by its name, or a function."""
+    """Read ``backward=``: the name of a kernel, or a function."""
     if backward is None:
         return None
     if isinstance(backward, str):
         return Backward(kernel=backward)
     if not inspect.isfunction(backward):
-        raise SpecError(f"{kernel}: backward is {backward!r}; expected a function, or a kernel's name")
+        raise SpecError(f"{kernel}: backward is {backward!r}; expected a function or a kernel's name")
     return Backward(parameters=tuple(inspect.signature(backward).parameters), function=backward)
 
 
@@ -163,34 +162,36 @@ def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Ver
     examples, prepare = _as_list(options.get("examples", ())), options.get("prepare")
     for example in examples:
         if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):
-            raise SpecError(f"{kernel}: examples= are dictionaries, as {{'M': 128, 'N': 64}}, one for each call")
+            raise SpecError(f"{kernel}: examples= takes dictionaries such as {{'M': 128, 'N': 64}}, one for each call")
         if not isinstance(example.get("...", ()), (tuple, list)):
             raise SpecError(f"{kernel}: '...' of an example is {example['...']!r}; expected a tuple of leading dims")
     if prepare is not None and not callable(prepare):
         raise SpecError(f"{kernel}: prepare is {prepare!r}; expected a function of a call's arguments by name")
     tolerance = options.get("tolerance", 0.0)
     if not isinstance(tolerance, (int, float)) or tolerance < 0:
-        raise SpecError(f"{kernel}: tolerance is {tolerance!r}; expected a number above 0, a part of a result's row")
+        raise SpecError(
+            f"{kernel}: tolerance is {tolerance!r}; expected a number above 0, an error relative to a result's row"
+        )
     for option in ("unchecked", "zeroed"):
         if not isinstance(options.get(option, ""), str):
-            raise SpecError(f'{kernel}: {option} is {options[option]!r}; expected names in one text: "x y"')
+            raise SpecError(f'{kernel}: {option} is {options[option]!r}; expected names in one string: "x y"')
     unchecked, zeroed = _names(options.get("unchecked", "")), _names(options.get("zeroed", ""))
     if unknown := set(unchecked) - {f.name for f in fields if f.is_written}:
-        raise SpecError(f"{kernel}: unchecked= names {', '.join(sorted(unknown))}, which it does not write to")
+        raise SpecError(f"{kernel}: unchecked= names {', '.join(sorted(unknown))}, which the kernel does not write")
     if unknown := set(zeroed) - {f.name for f in fields if f.is_input}:
         raise SpecError(
-            f"{kernel}: zeroed= names {', '.join(sorted(unknown))}, which is no tensor that a call brings "
-            'and that verify could zero; an output begins as zero with Out[Tensor, "float32", "N", Zero]'
+            f"{kernel}: zeroed= names {', '.join(sorted(unknown))}, which is not an input that verify could zero; "
+            'an output starts as zero with Out[Tensor, "float32", "N", Zero]'
         )
     return Verification(tuple(examples), prepare, float(tolerance), unchecked, zeroed)
 
 
 def _arch(kernel: str, arch: str) -> str:
-    """An architecture of ``archs=`` without its ``sm_``."""
+    """An architecture of ``archs=`` without the prefix ``sm_``."""
     short = arch.removeprefix("sm_")
     digits = short[:-1] if short[-1:] in ("a", "f") else short
     if arch not in ("", "cpu") and not (digits.isascii() and digits.isdigit() and len(digits) in (2, 3)):
-        raise SpecError(f"{kernel}: archs[{arch!r}] is no architecture; expected the like of '80', '90a', 'cpu'")
+        raise SpecError(f"{kernel}: archs[{arch!r}] is not an architecture; expected one such as '80', '90a' or 'cpu'")
     return short
 
 
@@ -205,7 +206,7 @@ def _source(where: str | Path, directory: Path) -> Source:
 def _libraries(
     kernel: str, given: str | HeaderLibrary | Sequence[str | HeaderLibrary], sources: Iterable[Source]
 ) -> tuple[HeaderLibrary, ...]:
-    """The header libraries that a spec names, and those in which its sources lie."""
+    """The header libraries that a spec names, and those that contain its sources."""
     found: dict[str, HeaderLibrary] = {}
     for library in (*_as_list(given), *(source.library for source in sources if source.library)):
         if isinstance(library, HeaderLibrary):
@@ -214,14 +215,14 @@ def _libraries(
             if library not in LIBRARIES:
                 raise SpecError(
                     f"{kernel}: no header library is named {library!r}; known are {', '.join(LIBRARIES)}; "
-                    "for another give a tkjit.HeaderLibrary"
+                    "for another one, pass a tkjit.HeaderLibrary"
                 )
             found[library] = LIBRARIES[library]
     return tuple(found.values())
 
 
 def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[str, ...]:
-    """Which fields a call returns: the outputs, and in-place fields too where the annotation counts them."""
+    """The fields that a call returns: the outputs, plus in-place fields if the annotation counts them."""
     outs = tuple(f.name for f in fields if f.direction == "out")
     written = tuple(f.name for f in fields if f.is_written)
     if annotation in (inspect.Signature.empty, None, types.NoneType) or _result(annotation):
@@ -233,14 +234,14 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
     every = ", ".join(["Tensor"] * len(written))
     remedy = f"write -> {every if len(written) == 1 else f'tuple[{every}]'}"
     if not written:
-        remedy = 'an output is a parameter too: y: Out[Tensor, "float32", "N"]'
+        remedy = 'outputs are also parameters: y: Out[Tensor, "float32", "N"]'
     raise SpecError(
         f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}; {remedy}"
     )
 
 
 def _result(annotation: Any) -> str:
-    """The number that a call returns, by its type's name; empty where it returns tensors, or nothing."""
+    """The type of the number that a call returns; empty if it returns tensors or nothing."""
     return annotation.__name__ if annotation in (float, int, bool) else ""
 
 
@@ -253,17 +254,17 @@ def _parsed_each(kernel: str, option: str, given: Mapping[str, str | int] | None
 
 
 def _as_list(given: Sequence[Any] | Any) -> Sequence[Any]:
-    """One thing as a list of one: a string would be read as its letters."""
+    """Wrap a single value in a list, because a string would be read as its letters."""
     return given if isinstance(given, (list, tuple)) else [given]
 
 
 def _empty() -> None: ...
 def _documented() -> None:
-    """A body of nothing but a docstring."""
+    """A body with only a docstring."""
 
 
 def has_body(function: Callable[..., Any]) -> bool:
-    """Whether a function does anything: a reference, where ``...`` stands for none."""
+    """Whether a function does anything, and so is a reference; ``...`` means that there is none."""
     code = function.__code__
     returns_none = set(code.co_consts) <= {None, ..., function.__doc__}
     return not returns_none or code.co_code not in (_empty.__code__.co_code, _documented.__code__.co_code)

@@ -9,7 +9,7 @@ from typing import Any
 
 @cache
 def result_type(kernel: str, returns: tuple[str, ...]) -> Any:
-    """The named tuple's type; None for one result, or none. Its values are pickled by these names.
+    """The named tuple's type, or None for fewer than two results. Its instances are pickled by these names.
 
     Examples
     --------

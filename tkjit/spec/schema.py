@@ -12,42 +12,42 @@ _NUMBERS = {"bool": "bool", "float": "float", "double": "float"}
 
 
 def operator_name(overload: int, *, out: bool = False) -> str:
-    """The overload's name of an operator: empty, ``out``, ``overload1``, ``overload1_out``."""
+    """The overload name of an operator: empty, ``out``, ``overload1`` or ``overload1_out``."""
     parts = [f"overload{overload}"] * (overload > 0) + ["out"] * out
     return "_".join(parts)
 
 
 def has_operator(spec: Spec) -> bool:
-    """Whether PyTorch has types for all of a spec's arguments, and one is a tensor; it has none for dicts and sets.
+    """Whether PyTorch has types for all of a spec's arguments, and one is a tensor; it has no dicts and sets.
 
-    A number that a host function returns is in no operator either: nobody could trace what is computed with it.
+    A host function that returns a number has no operator either, because computations with the number cannot be traced.
     """
     return bool(spec.inputs) and not spec.unknown_to_torch and not spec.result
 
 
 def check_operator(spec: Spec) -> None:
-    """Refuse a spec that can have no operator.
+    """Reject a spec that cannot have an operator.
 
     Raises
     ------
     SpecError
-        With the argument that PyTorch has no type for.
+        If it cannot; the message names the argument without a PyTorch type, or gives another reason.
     """
     if not spec.inputs:
         raise SpecError(
-            f"{spec.name} has no operator: PyTorch chooses an operator's kernel by a tensor, and it takes none"
+            f"{spec.name} has no operator: PyTorch chooses an operator's kernel by a tensor, and no argument is one"
         )
     if spec.result:
         raise SpecError(
-            f"{spec.name} has no operator: it returns a number, which only a call knows, and which no trace can hold"
+            f"{spec.name} has no operator: it returns a number, which only a call knows and no trace can represent"
         )
     for f in spec.unknown_to_torch:
         kind = f.value_type.text if f.value_type else "ParallelTensor"
-        raise SpecError(f"{spec.name} has no operator: PyTorch has no {kind}, which {f.name} is")
+        raise SpecError(f"{spec.name} has no operator: PyTorch has no type for {f.name}: {kind}")
 
 
 def operator_fields(spec: Spec, *, out: bool = False) -> tuple[Field, ...]:
-    """The arguments of an operator in their order; all can be given by position, which torch's library asks for."""
+    """The arguments of an operator in order; torch.library requires that all can be passed by position."""
     others = [f for f in spec.given if f.direction != "out"]
     return (*sorted(others, key=lambda f: f.keyword_only), *(spec.outputs if out else ()))
 
@@ -55,17 +55,17 @@ def operator_fields(spec: Spec, *, out: bool = False) -> tuple[Field, ...]:
 def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = False) -> str:
     """The schema of a spec's operator.
 
-    An operator returns what it allocates. In-place fields are marked as written to and not returned, since torch
-    allows no operator of ours to return an argument; a call of the kernel returns them all the same.
+    An operator returns the tensors that it allocates. In-place fields are marked as written but not returned, because
+    torch does not let a custom operator return an argument. A call of the kernel returns them nevertheless.
 
     Parameters
     ----------
     overload : int
         The position among the kernel's overloads.
     name : str
-        The operator's, where it is not the kernel's.
+        The operator's name; by default the kernel's.
     out : bool
-        The schema of the operator that writes into given outputs.
+        Whether to describe the operator that writes into passed outputs.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
     written = [f.name for f in fields if f.is_written]
     kinds = [schema_type(f, written_alias(written.index(f.name)) if f.is_written else "") for f in fields]
     defaults = [schema_default(f) for f in fields]
-    # a default before an argument without one could not be used, and torch refuses it
+    # torch rejects a default before an argument without one, because it could not be used
     first = max((i for i, default in enumerate(defaults) if not default), default=-1) + 1
     listed = [
         f"{kind} {f.name}{default if i >= first else ''}"
@@ -96,23 +96,23 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
 
 
 def written_alias(number: int) -> str:
-    """The mark of the written argument with this number: ``(a!)`` to ``(z!)``, then ``(a1!)``."""
+    """The alias annotation of the written argument with this number: ``(a!)`` to ``(z!)``, then ``(a1!)``."""
     return f"({chr(ord('a') + number % 26)}{number // 26 or ''}!)"
 
 
 def schema_default(field: Field) -> str:
-    """A parameter's default as a schema has it, ``=1.0``; empty if it has none, or a schema cannot express it."""
+    """A parameter's default in a schema, ``=1.0``; empty if there is none or a schema cannot express it."""
     default = field.default
     if field.direction == "out" or default is MISSING or (isinstance(default, float) and not math.isfinite(default)):
         return ""
     if field.value_type is not None and field.value_type.code in "td" and default is not None:
-        return ""  # the binding gives it
+        return ""  # the binding fills it in
     if isinstance(default, tuple):
         if any(isinstance(item, float) and not math.isfinite(item) for item in default):
             return ""
         return f"=[{', '.join(map(str, default))}]"
     if isinstance(default, str):
-        # the schema's strings have no escapes to speak of; the binding gives what they cannot
+        # schema strings have hardly any escapes; the binding fills in the defaults that they cannot express
         return f'="{default}"' if default.isprintable() and not {'"', "\\"} & set(default) else ""
     return f"={default!r}"
 

@@ -10,7 +10,7 @@ from tkjit.spec.spec import Spec
 
 
 def python_type(field: Field) -> str:
-    """What a caller passes for a field: ``Tensor``, ``list[Tensor]``, ``int``, ``str``, ``torch.dtype``."""
+    """The type that a caller passes for a field: ``Tensor``, ``list[Tensor]``, ``int``, ``str``, ``torch.dtype``."""
     if field.is_parallel:
         return "ParallelTensor"
     if field.is_tensor:
@@ -22,7 +22,7 @@ def python_type(field: Field) -> str:
 
 
 def signature_of(spec: Spec) -> inspect.Signature:
-    """The signature of a call, with ``out`` where there are outputs, and ``stream``."""
+    """The signature of a call, with ``stream``, and with ``out`` if there are outputs."""
     keyword_only = inspect.Parameter.KEYWORD_ONLY
     listed = []
     for f in sorted(spec.given, key=lambda f: f.keyword_only):
@@ -51,7 +51,7 @@ def signature_text(spec: Spec) -> str:
 
 
 def _short_text(field: Field) -> str:
-    """A parameter as a signature shows it."""
+    """A parameter's text in a signature."""
     if field.direction == "out":
         return f"{field.name}: Tensor = None"
     kind = python_type(field)

@@ -1,4 +1,4 @@
-"""Structs that a kernel takes by value: CUDA's vector types, and structs of the source with their members."""
+"""Structs that a kernel takes by value: CUDA's vector types, and structs of the source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ELEMENTS = {
     "float": "float",
     "double": "double",
 }
-# each of CUDA's vector types, such as float3
+# CUDA's vector types, such as float3
 VECTORS: dict[str, tuple[StructMember, ...]] = {
     f"{name}{size}": tuple(StructMember(axis, element) for axis in "xyzw"[:size])
     for name, element in _ELEMENTS.items()
@@ -34,7 +34,7 @@ VECTORS: dict[str, tuple[StructMember, ...]] = {
 }
 VECTORS["dim3"] = tuple(StructMember(axis, "uint32_t") for axis in "xyz")
 _TYPE = re.compile(r"(?:::)?[A-Za-z_]\w*(?:::\w+)*(?:<[\w:, <>]+>)?")
-_MOST_ELEMENTS = 256
+_MAX_ELEMENTS = 256
 
 
 def struct_type(kernel: str, name: str, items: Sequence[Any]) -> ValueType:
@@ -43,12 +43,12 @@ def struct_type(kernel: str, name: str, items: Sequence[Any]) -> ValueType:
     Parameters
     ----------
     items : sequence
-        What follows ``Struct``: the C++ type, and the members of a struct of the source.
+        The items after ``Struct``: the C++ type, and the members of a struct of the source.
 
     Raises
     ------
     SpecError
-        If it is no struct, or a member has no type.
+        If it is not a struct, or a member has no valid type.
     """
     where = f"{kernel}: {name}"
     if not items or not isinstance(items[0], str) or not _TYPE.fullmatch(items[0]):
@@ -57,19 +57,17 @@ def struct_type(kernel: str, name: str, items: Sequence[Any]) -> ValueType:
     if len(items) == 1:
         if cpp not in VECTORS:
             raise SpecError(
-                f"{where}: {cpp} is no vector type of CUDA; say its members in their order: "
+                f"{where}: {cpp} is not a CUDA vector type; list its members in order: "
                 f'Scalar[Struct, "{cpp}", {{"scale": "float", "weights": ("float", 4)}}]'
             )
         return _type(cpp, VECTORS[cpp])
     if cpp in VECTORS:
-        raise SpecError(
-            f'{where}: {cpp} is a vector type of CUDA, whose members are known; write Scalar[Struct, "{cpp}"]'
-        )
+        raise SpecError(f'{where}: {cpp} is a CUDA vector type, whose members are known; write Scalar[Struct, "{cpp}"]')
     if len(items) > 2 or not isinstance(items[1], Mapping) or not items[1]:
-        raise SpecError(f"{where}: expected the members of {cpp} as a dict: their names, and their types in C++")
+        raise SpecError(f"{where}: expected the members of {cpp} as a dict of names and C++ types")
     members = tuple(_member(where, member, kind) for member, kind in items[1].items())
-    if sum(member.count for member in members) > _MOST_ELEMENTS:
-        raise SpecError(f"{where}: {cpp} has over {_MOST_ELEMENTS} elements; pass a tensor")
+    if sum(member.count for member in members) > _MAX_ELEMENTS:
+        raise SpecError(f"{where}: {cpp} has more than {_MAX_ELEMENTS} elements; pass a tensor")
     return _type(cpp, members)
 
 
@@ -89,12 +87,12 @@ def _type(cpp: str, members: tuple[StructMember, ...]) -> ValueType:
 
 
 def flat_default(where: str, value: ValueType, default: Any) -> Any:
-    """A default as the numbers of all members in their order.
+    """Flatten a default to the numbers of all members, in order.
 
     Raises
     ------
     SpecError
-        If it does not give each member a number that it can hold.
+        If it does not have a number for each member that the member can hold.
     """
     if default is MISSING or default is None:
         return default
@@ -111,7 +109,7 @@ def flat_default(where: str, value: ValueType, default: Any) -> Any:
 
 
 def _fits(number: Any, cpp: str) -> bool:
-    """Whether a type of C++ holds a number."""
+    """Whether a C++ type can hold a number."""
     bounds = SCALAR_TYPES[cpp]
     if bounds is None:
         return isinstance(number, bool) if cpp == "bool" else type(number) in (int, float)

@@ -1,4 +1,4 @@
-"""Value types besides tensors and numbers: strings, dtypes, devices, and containers."""
+"""Types of arguments other than tensors and numbers: strings, dtypes, devices, containers and structs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class StructMember:
     Parameters
     ----------
     cpp : str
-        Its type, or that of an array's elements.
+        The type of the number, or of the array's elements.
     array : int
-        How many elements an array has; 0 for a number.
+        The length of an array; 0 for a number.
     """
 
     name: str
@@ -26,33 +26,33 @@ class StructMember:
 
     @property
     def count(self) -> int:
-        """How many numbers it holds."""
+        """The number of elements."""
         return max(self.array, 1)
 
     @property
     def text(self) -> str:
-        """As the runtime reads it: ``weights:float[4]``."""
+        """The text that the runtime parses: ``weights:float[4]``."""
         return f"{self.name}:{self.cpp}{f'[{self.array}]' if self.array else ''}"
 
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of such a value.
+    """The type of an argument that is neither a tensor nor a plain number.
 
     Parameters
     ----------
     text : str
-        As a signature shows it: ``list[int]``.
+        The type in a signature: ``list[int]``.
     code : str
-        As the runtime reads it (``runtime/values.h``): ``Li``.
+        The code that the runtime parses (``runtime/values.h``): ``Li``.
     cpp : str
         The C++ type that a host function takes: ``std::vector<int64_t>``.
     schema : str
         PyTorch's name for it in a schema; empty if it has none.
     item : ValueType or None
-        What a list holds.
+        The type of a list's items.
     members : tuple of StructMember
-        What a struct holds.
+        The members of a struct.
     """
 
     text: str
@@ -64,12 +64,12 @@ class ValueType:
 
     @property
     def member_names(self) -> str:
-        """``x, y, z``; ``scale, weights[4]``."""
+        """The members in error messages: ``x, y, z``, or ``scale, weights[4]``."""
         return ", ".join(f"{one.name}[{one.array}]" if one.array else one.name for one in self.members)
 
     @property
     def expected(self) -> str:
-        """What a message asks for: ``list[int]``; ``float3: (x, y, z), or a dict, record or structure of these``."""
+        """The expected value in error messages: ``list[int]``, ``float3: (x, y, z), or a dict, record ...``."""
         return (
             f"{self.cpp}: ({self.member_names}), or a dict, record or structure of these" if self.members else self.text
         )
@@ -89,7 +89,7 @@ _TORCHS = {
 
 
 def value_type_of(annotation: Any) -> ValueType | None:
-    """The type that an annotation names, if it is one of these.
+    """The value type that an annotation names, or None if it names another type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A spec's variants: the template types and integers that it can be compiled with."""
+"""A spec's variants: the template arguments that it can be compiled with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Variant:
 
 
 def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
-    """Every variant of a spec; its position is the index that the glue computes.
+    """Every variant of a spec, in the order of the indices that the glue computes.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
 
 
 def with_names(spec: Spec, variant: Variant) -> Spec:
-    """A spec whose entry, struct and launch have a variant's names of the source in the place of its parameters.
+    """Replace the parameters that choose names of the source by a variant's names, in the entry, struct and launch.
 
     Examples
     --------
@@ -91,11 +91,11 @@ def with_names(spec: Spec, variant: Variant) -> Spec:
 
 
 def known_variant(spec: Spec, variant: Variant) -> Variant | None:
-    """The variant of a spec that equals another, with the spec's own values (1 equals True); None if there is none."""
+    """The spec's own variant that equals another one (1 equals True), or None if there is none."""
     return next((known for known in variants_of(spec) if known == variant), None)
 
 
 def first_variants(specs: Sequence[Spec]) -> list[int]:
-    """The number of each overload's first variant, counted through all overloads, and then their total."""
+    """The index of each overload's first variant, counted over all overloads, followed by the total."""
     counts = (prod(len(options) for _, options in spec.variants) for spec in specs)
     return list(accumulate(counts, initial=0))

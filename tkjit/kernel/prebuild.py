@@ -1,4 +1,4 @@
-"""``warm_up`` and ``warming``: what calls will need is built before them, at once and beside the program."""
+"""``warm_up`` and ``warming``: build what calls will need in advance, in parallel and in the background."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _collecting: list[Warming] = []  # of all threads
 
 
 def collecting() -> Warming | None:
-    """The ``warming`` in whose block this thread is, and the threads of autograd that work for it."""
+    """The ``warming`` whose block this thread runs, also in the threads of autograd that work for it."""
     if not _collecting:
         return None
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -30,12 +30,12 @@ def collecting() -> Warming | None:
 
 
 class Warming:
-    """What the calls inside ``tkjit.warming()`` need.
+    """Collects what the calls inside ``tkjit.warming()`` need.
 
     Parameters
     ----------
     target : Target, optional
-        What all of them are built for; the devices of the tensors if it is not given.
+        The target of all builds; by default, the devices of the tensors determine it.
     """
 
     def __init__(self, loader: Loader, target: Target | None) -> None:
@@ -50,16 +50,16 @@ class Warming:
 
     @property
     def names(self) -> list[str]:
-        """What the calls so far need: ``softmax (T=float32) for sm_90a``."""
+        """The builds that the calls so far need: ``softmax (T=float32) for sm_90a``."""
         return [plan.what for plan in self._plans.values()] + [what for what, _ in self._extensions.values()]
 
     def call(self, kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Note what a call needs, and return outputs as fake as its inputs. Nothing is launched.
+        """Record what a call needs, and return fake outputs instead of launching.
 
         Raises
         ------
         ArgumentError, ShapeError
-            As the call does.
+            For the same reasons as the call.
         """
         import torch
 
@@ -67,11 +67,11 @@ class Warming:
         values = [*args, *kwargs.values()]
         if torch.is_grad_enabled() and any(isinstance(one, torch.Tensor) and one.requires_grad for one in values):
             self.add([self._loader.operators_plan])
-            return kernel.call_operator_without_glue(*args, **kwargs)
+            return kernel._call_operator_without_glue(*args, **kwargs)
         return _fake_call(self._loader, kernel.specs, args, kwargs)
 
     def note_host_function(self, kernel: Any, device: Any) -> None:
-        """Note the extension that a host function is in."""
+        """Record the extension that contains a host function."""
         target = self._target or self._loader.target(device.type, device.index or 0)
         what, work = build_of_host_function(self._loader, kernel, target)
         self._extensions.setdefault(what, (what, work))
@@ -81,30 +81,32 @@ class Warming:
             self._plans.setdefault(plan.warm_key, plan)
 
     def start(self) -> Builds:
-        """Begin to build it."""
+        """Start the builds."""
         self.builds = self._loader.background.start(list(self._plans.values()), list(self._extensions.values()))
         return self.builds
 
 
 @contextmanager
 def warming(*, arch: str = "", wait: bool = True) -> Iterator[Warming]:
-    """Collect what the calls of kernels in the block need, and build it all at once when the block ends.
+    """Collect what the kernel calls in the block need, and build all of it in parallel when the block ends.
 
-    In the block nothing is computed: torch's operations give fake tensors, which have a shape, a dtype and a device,
-    and so do kernels. Modules and tensors from outside may be used. So the block can hold the first step of a model,
-    backward included, but not the step of its optimizer. A backward leaves fake gradients: ``model.zero_grad()``.
+    Nothing is computed in the block. torch's operations and kernels return fake tensors, which have only a shape, a
+    dtype and a device; modules and tensors from outside the block can be used. For example, the block can contain the
+    first step of a model with its backward, but not the step of the optimizer. A backward leaves fake gradients behind,
+    so call ``model.zero_grad()`` afterwards.
 
-    What all kernels share is built first, where it is missing: the runtime, and for gradients the module of operators.
+    The parts that all kernels share are built first if they are missing: the runtime, and for gradients the module of
+    operators.
 
     Calls of kernels over several devices, ``prepare`` and calls of bound libraries are not collected.
 
     Parameters
     ----------
     arch : str
-        The GPU architecture to build for, ``"90a"``; that of the tensors' devices if it is not given.
+        The GPU architecture to build for, such as ``"90a"``; by default, that of the tensors' devices.
     wait : bool
-        Whether the end of the block waits for the builds. If not, they go on beside the program: a call waits only
-        for its own, and ``builds`` of what the block is given has ``done`` and ``wait()``.
+        Whether to wait for the builds at the end of the block. Otherwise they continue in the background, and a call
+        waits only for its own; with ``as warm``, ``warm.builds`` has ``done`` and ``wait()``.
 
     Raises
     ------
@@ -120,7 +122,7 @@ def warming(*, arch: str = "", wait: bool = True) -> Iterator[Warming]:
     (torch.Size([8, 64]), 2)
     """
     loader = loader_for(Settings.from_environment())
-    loader.runtime  # noqa: B018 - what all calls need; loading a kernel inside builds it anyway
+    loader.runtime  # noqa: B018 - all calls need it, and loading a kernel in the block would build it anyway
     warm = Warming(loader, gpu_target(arch) if arch else None)
     _collecting.append(warm)
     try:
@@ -136,12 +138,12 @@ def warming(*, arch: str = "", wait: bool = True) -> Iterator[Warming]:
 def plans_of_call(
     loader: Loader, kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], target: Target | None = None
 ) -> list[Plan]:
-    """The glue and the launcher of a call.
+    """Plan the glue and the launcher of a call.
 
     Raises
     ------
     ArgumentError
-        If the arguments do not show the variant.
+        If the arguments do not determine the variant.
     SpecError
         If the kernel runs over several devices.
     """
@@ -150,12 +152,12 @@ def plans_of_call(
     likely = first_variant(kernel.specs, args, kwargs)
     if likely is None:
         raise ArgumentError(
-            f"{kernel.name}: these arguments do not show which variant to build; give those of a call, of tensors on "
-            f"the cpu or on cuda: {kernel.__signature__}"
+            f"{kernel.name}: these arguments do not determine the variant to build; pass those of a call, with tensors "
+            f"on cpu or cuda: {kernel.__signature__}"
         )
     spec, variant, device_type, device = likely
     if device_type == "cuda" and target is None and not _has_gpu():
-        raise ArgumentError(f"{kernel.name}: there is no GPU here; say the architecture: tkjit.warming(arch='90a')")
+        raise ArgumentError(f"{kernel.name}: this machine has no GPU; pass the architecture: tkjit.warming(arch='90a')")
     return [
         loader.glue_plan(kernel.specs),
         loader.launcher_plan(spec, variant, target or loader.target(device_type, device)),
@@ -163,18 +165,18 @@ def plans_of_call(
 
 
 def plans_of_all(loader: Loader, kernel: Any, target: Target) -> list[Plan]:
-    """The glue, and the launchers of all variants."""
+    """Plan the glue, and the launchers of all variants."""
     launchers = [loader.launcher_plan(spec, variant, target) for spec in kernel.specs for variant in variants_of(spec)]
     return [loader.glue_plan(kernel.specs), *launchers]
 
 
 def build_of_host_function(loader: Loader, kernel: Any, target: Target) -> tuple[str, Callable[[], object]]:
-    """The extension that a host function is in: its name for a person, and what builds it."""
+    """The extension that contains a host function: its readable name, and a function that builds it."""
     from tkjit.extensions.load import entries_of
     from tkjit.extensions.record import Loaded
 
-    loaded = Loaded(kernel.extension_for(target))
-    return f"the extension {kernel.extension_name} for {target.name}", lambda: entries_of(loader, loaded)
+    loaded = Loaded(kernel._extension_for(target))
+    return f"the extension {kernel._extension_name} for {target.name}", lambda: entries_of(loader, loaded)
 
 
 def warm_up(kernel: Any, examples: Sequence[Any]) -> Builds:
@@ -188,13 +190,13 @@ def warm_up(kernel: Any, examples: Sequence[Any]) -> Builds:
 
 
 def warm_up_host_function(kernel: Any) -> Builds:
-    """The same of a kernel that is a host function."""
+    """See ``HostKernel.warm_up``."""
     loader = loader_for(Settings.from_environment())
     return loader.background.start([], [build_of_host_function(loader, kernel, _here(loader))])
 
 
 def _here(loader: Loader) -> Target:
-    """This machine's GPU; the CPU if it has none."""
+    """This machine's GPU, or the CPU if it has none."""
     return loader.target("cuda" if _has_gpu() else "cpu")
 
 
@@ -215,16 +217,16 @@ def _as_call(kernel: Any, example: Any) -> tuple[Sequence[Any], Mapping[str, Any
         return (), example
     raise ArgumentError(
         f"{kernel.name}: an example is {type(example).__name__}; expected a tuple of a call's arguments, a dict of "
-        "them by name, or a tensor"
+        "arguments by name, or a tensor"
     )
 
 
 def _fake_call(loader: Loader, specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a call returns, from shapes alone."""
+    """Compute the result of a call from shapes alone."""
     from tkjit.torchlib.calls import OverloadCall, call_overloads
     from tkjit.torchlib.meta import fake_operator
 
-    # what stands for its operators, which nobody has registered
+    # stand-ins for the operators, which may not be registered
     calls = [
         OverloadCall(
             spec, fake_operator(spec, out=False), fake_operator(spec, out=True), loader.runtime.capsule_for_torch

@@ -1,4 +1,4 @@
-"""``warm_up`` and ``warming``: what calls need is built before them, and a call waits only for its own build."""
+"""``warm_up`` and ``warming`` build in advance what calls need, and a call waits only for its own builds."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ AXPY = 'import time, torch, tkjit\nk = tkjit.load("axpy"); x = torch.ones(3); h 
 
 
 def built(root) -> set[str]:
-    """What a cache has of kernels, without the target's name."""
+    """The builds in a cache, without their targets."""
     return {str(read_manifest(one).get("what", one.parents[1].name)).partition(" for ")[0] for one in entries(root)}
 
 
 # ---- warm_up
 
 
-def test_examples_of_two_variants(cache_with_runtime, fresh):
+def test_examples_select_the_variants(cache_with_runtime, fresh):
     code = (
         AXPY + "b = k.warm_up((x, x), dict(x=h, y=h)); b.wait(); print(b.done, len(b.names)); print(k(x, x, 2.0).sum())"
     )
@@ -33,30 +33,30 @@ def test_examples_of_two_variants(cache_with_runtime, fresh):
     assert {"axpy (T=float32)", "axpy (T=float16)"} <= built(cache_with_runtime)
 
 
-@pytest.mark.slow  # a compilation for each
-def test_without_examples_every_variant(cache_with_runtime, fresh):
+@pytest.mark.slow  # one compilation per variant
+def test_every_variant_is_built_without_examples(cache_with_runtime, fresh):
     code = AXPY + "b = k.warm_up(); b.wait(); print(len(b.names))"
     variants = len(tkjit.load("axpy").variants)
-    assert fresh.run(code) == f"{variants + 2}\n"  # with the runtime and the glue
+    assert fresh.run(code) == f"{variants + 2}\n"  # plus the runtime and the glue
     assert len(built(cache_with_runtime) - {"runtime", "glue"}) >= variants
 
 
-def test_a_call_waits_for_its_own_build_alone(cache_with_runtime, fresh, compiler):
+def test_call_waits_only_for_its_own_build(cache_with_runtime, fresh, compiler):
     code = AXPY + "b = k.warm_up((h, h), (x, x)); print(k(x, x, 2.0).sum()); b.wait()"
     assert fresh.run(code) == "tensor(9.)\n"
-    assert compiler.compiled == ["launcher", "launcher", "module"]  # none twice
+    assert compiler.compiled == ["launcher", "launcher", "module"]  # nothing is compiled twice
 
 
-def test_a_program_that_ends_waits_for_no_build(cache_with_runtime, fresh):
+def test_program_exits_without_waiting_for_builds(cache_with_runtime, fresh):
     code = AXPY + "k.warm_up(); time.sleep(0.3)"
     begun = time.monotonic()
     assert fresh.run(code) == ""
     assert time.monotonic() - begun < 6
-    # not rglob, which ends with an error at a directory that goes meanwhile
+    # not rglob, which fails if a directory disappears while it runs
     wait_until(lambda: not any(".staging-" in path for path, _, _ in os.walk(cache_with_runtime)), 20)
 
 
-def test_an_error_comes_to_who_waits(cache_with_runtime, fresh, tmp_path):
+def test_build_error_is_raised_by_wait_and_by_the_call(cache_with_runtime, fresh, tmp_path):
     code = """
 import tkjit, torch
 @tkjit.kernel("__global__ void f(Globals g) { nonsense; }", entry="f", grid=1, block="N")
@@ -75,16 +75,16 @@ for wait in (builds.wait, lambda: broken(torch.empty(1))):
     ("example", "message"),
     [
         (3, "an example is int; expected a tuple of a call's arguments"),
-        ((), "these arguments do not show which variant to build"),
-        ((torch.ones(1, dtype=torch.int64), torch.ones(1)), "these arguments do not show which variant"),
+        ((), "these arguments do not determine the variant to build"),
+        ((torch.ones(1, dtype=torch.int64), torch.ones(1)), "these arguments do not determine the variant"),
     ],
 )
-def test_an_example_that_is_none(session_cache, example, message):
+def test_invalid_example(session_cache, example, message):
     with pytest.raises(tkjit.ArgumentError, match=message):
         tkjit.load("axpy").warm_up(example)
 
 
-def test_a_forked_child_builds_for_itself(cache_with_runtime, fresh):
+def test_forked_child_builds_for_itself(cache_with_runtime, fresh):
     code = (
         AXPY
         + """
@@ -118,7 +118,7 @@ def step(x):
 """
 
 
-def test_a_step_on_fake_tensors(cache_with_runtime, fresh, compiler):
+def test_step_on_fake_tensors(cache_with_runtime, fresh, compiler):
     code = (
         STEP
         + """
@@ -134,25 +134,25 @@ print(type(out).__name__, tuple(out.shape), len(warm.names), warm.builds.done)
     assert compiler.compiled == before
 
 
-def test_another_threads_calls_are_its_own(cache_with_runtime, fresh):
+def test_calls_of_other_threads_run_normally(cache_with_runtime, fresh):
     code = (
         AXPY
         + """
 import threading
-said = []
+results = []
 def call():
-    said.append(float(k(x, torch.ones(3), 2.0).sum()))
+    results.append(float(k(x, torch.ones(3), 2.0).sum()))
 with tkjit.warming() as warm:
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
-print(said, warm.names)
+print(results, warm.names)
 """
     )
     assert fresh.run(code) == "[9.0] []\n"
 
 
-def test_for_another_architecture(cache_with_runtime, fresh):
+def test_warming_for_another_architecture(cache_with_runtime, fresh):
     code = STEP + "with tkjit.warming(arch='90a', wait=False) as warm: step(torch.randn(32, 64).bfloat16())\n"
     code += "print(sorted(name.rpartition(' ')[2] for name in warm.names if 'glue' not in name))"
     assert fresh.run(code) == "['sm_90a', 'sm_90a']\n"
@@ -195,7 +195,7 @@ def step():
 """
 
 
-def test_a_step_with_its_backward(cache_with_runtime, operators, fresh, compiler):
+def test_step_with_its_backward(cache_with_runtime, operators, fresh, compiler):
     operators(cache_with_runtime)
     code = (
         BACKWARD
@@ -208,6 +208,6 @@ step()
 print(layer.bias.grad.tolist())
 """
     )
-    said = fresh.run(code).splitlines()
-    assert "triple" in said[0] and "slope" in said[0] and said[1] == "[3.0, 3.0, 3.0, 3.0]"
+    lines = fresh.run(code).splitlines()
+    assert "triple" in lines[0] and "slope" in lines[0] and lines[1] == "[3.0, 3.0, 3.0, 3.0]"
     assert compiler.compiled == ["launcher"] * 2 + ["module"] * 2
