@@ -1,4 +1,4 @@
-"""clang++ in place of g++: kernels run, and the checker reports equal findings."""
+"""clang++ instead of g++: kernels run, and the checker reports the same findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def racy(x: In[Tensor, "float32", 128], y: Out[Tensor, "float32", 128]) -> Tenso
 
 
 @needs_clang
-def test_the_bundled_kernels_run_and_are_clean(cache: Path, fresh, monkeypatch, capsys):
+def test_bundled_kernels_run_and_pass_the_checker(cache: Path, fresh, monkeypatch, capsys):
     code = (
         "import torch, tkjit\n"
         "a, b = torch.randn(70, 50), torch.randn(50, 90)\n"
@@ -45,7 +45,7 @@ def test_the_bundled_kernels_run_and_are_clean(cache: Path, fresh, monkeypatch, 
 
 
 @needs_clang
-def test_the_checker_finds_what_it_finds_with_gcc(cache_with_runtime: Path, tmp_path, monkeypatch, capsys):
+def test_the_checker_has_the_same_findings_as_with_gcc(cache_with_runtime: Path, tmp_path, monkeypatch, capsys):
     (tmp_path / "racy.cu").write_text(RACY)
     (tmp_path / "racy.py").write_text(SPEC)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
@@ -57,11 +57,11 @@ def test_the_checker_finds_what_it_finds_with_gcc(cache_with_runtime: Path, tmp_
     assert f"at {source}:3" in printed and f"at {source}:4" in printed
     assert "uninitialized (--init): tile + " in printed
     assert "uninitialized (--init): largest + 0 bytes" in printed
-    assert "memory: 4 bytes right behind x, which has 512 bytes" in printed
+    assert "memory: 4 bytes right after x, which has 512 bytes" in printed
 
 
-def test_without_address_sanitizers_runtime(cache_with_runtime: Path, tmp_path, monkeypatch, capsys):
-    """What clang says where libclang-rt is missing."""
+def test_a_missing_address_sanitizer_runtime_is_reported(cache_with_runtime: Path, tmp_path, monkeypatch, capsys):
+    """A script prints the error that clang prints if libclang-rt is missing."""
     script = tmp_path / "clang++"
     script.write_text(
         "#!/bin/sh\n"
@@ -69,7 +69,7 @@ def test_without_address_sanitizers_runtime(cache_with_runtime: Path, tmp_path, 
         '--version) echo "Debian clang version 14.0.6"; exit;;\n'
         '*-fsanitize=address*.s*) echo "ld: cannot find /usr/lib/llvm-14/lib/libclang_rt.asan-x86_64.a" >&2; exit 1;;\n'
         "esac\n"
-        # g++ does the rest; it does not know clang's own flags
+        # g++ does the rest, without the flags that only clang has
         'for word; do shift; case "$word" in -mllvm|-tsan-*) ;; *) set -- "$@" "$word";; esac; done\n'
         f'exec {shutil.which("g++")} "$@"\n'
     )

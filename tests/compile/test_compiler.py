@@ -1,4 +1,4 @@
-"""Compilation: files of a failed build, and dependencies of a successful one."""
+"""Compilation: the dependencies of a successful build, and the files that a failed one keeps."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SOURCE = Path("/home/me/kernels/axpy.cu")
         ("launcher.so: /my\\ kernels/a\\ b.h /c.h\n", ["/c.h", "/my kernels/a b.h"]),
         ("launcher.so: /usr/lib/gcc/../include/a.h /usr/lib/include/a.h\n", ["/usr/lib/include/a.h"]),
         ("launcher.so: {staging}/launcher.cu {staging}/sub/x.h\n", []),
-        # as g++ 12 writes them: make's own characters
+        # characters that g++ 12 escapes for make
         ("launcher.so: /c\\#/a.h /pay$$/b.h /x:y.h\n", ["/c#/a.h", "/pay$/b.h", "/x:y.h"]),
     ],
     ids="gxx nvcc spaces dots own make".split(),
 )
-def test_a_depfile_names_what_the_compiler_read(tmp_path, text, names):
+def test_the_files_in_a_depfile_are_dependencies(tmp_path, text, names):
     depfile = tmp_path / "launcher.d"
     depfile.write_text(text.replace("{staging}", str(tmp_path)))
     assert [str(path) for path in _read_depfile(depfile, tmp_path)] == names
@@ -57,17 +57,17 @@ def test_the_libraries_that_a_linker_read_are_dependencies(tmp_path):
     (tmp_path / "staging").mkdir()
     named = (lib / "libc.so.6", lib / "libfoo.a", lib / "libfoo.so.1", lib / "libfoobar.so", lib / "sub/libbar.so")
     assert _linked_files(log, ("foo", "bar"), tmp_path / "staging") == named
-    # a library that a library needs, or one that was given as a path
+    # also a library that another one needs, and one that was given as a path
     assert _linked_files(log, (), tmp_path / "staging") == named
     assert _linked_files(log, None, tmp_path / "staging") == ()
-    # the system's own are known by the compiler's version, unless one is asked for by name
+    # the compiler's version stands for the system's libraries, unless one is requested by name
     system = "/usr/lib/x86_64-linux-gnu/libc.a\n/lib/x86_64-linux-gnu/libm.so.6\n"
     assert _linked_files(system, (), tmp_path / "staging") == ()
     asked = _linked_files(system, ("m", ":libc.a"), tmp_path / "staging")
     assert set(asked) == {Path(line) for line in system.split() if Path(line).is_file()}
 
 
-# ---- a build with a compiler of shell
+# ---- builds with a shell script as the compiler
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ PTXAS = "echo \"ptxas info    : Compiling entry function 'f' for 'sm_90a'\"; ech
 GOOD = 'cp "$1" "$2"; echo "launcher.so: $1 /usr/include/a.h" > "$3"; ' + PTXAS
 
 
-def test_a_build(unit, staging):
+def test_a_successful_build_returns_its_product(unit, staging):
     checked = []
     product = compile_binary(unit, staging, OUTPUT, shell(GOOD), checked.append)
     assert checked == [staging / "launcher.so"]
@@ -105,7 +105,7 @@ def test_a_build(unit, staging):
     assert not unit.failure_directory.exists()
 
 
-def test_a_build_of_two_commands_ends_with_the_first_that_fails(unit, staging):
+def test_a_build_with_two_commands_stops_at_the_first_that_fails(unit, staging):
     both = lambda *files: [*shell(GOOD)(*files), *shell('echo linked >> "$2"')(*files)]  # noqa: E731
     product = compile_binary(unit, staging, "program", both)
     assert (staging / product.shared_object).read_text() == "int i;\nlinked\n"
@@ -117,7 +117,7 @@ def test_a_build_of_two_commands_ends_with_the_first_that_fails(unit, staging):
     assert not (unit.failure_directory / "program").exists()
 
 
-def test_a_build_depends_on_its_libraries_and_on_where_headers_are_looked_for(unit, staging, tmp_path):
+def test_a_build_depends_on_its_libraries_and_its_search_directories(unit, staging, tmp_path):
     library = tmp_path / "libfoo.so"
     library.write_text("")
     unit = replace(unit, libraries=("foo",), search=(tmp_path / "include",))
@@ -126,37 +126,23 @@ def test_a_build_depends_on_its_libraries_and_on_where_headers_are_looked_for(un
     assert product.search == (tmp_path / "include",)
 
 
-def test_the_memory_of_the_largest_of_a_compilers_processes_is_kept(unit, staging):
+def test_the_peak_memory_of_the_compilers_largest_process_is_recorded(unit, staging):
     allocate = f"{sys.executable} -S -c 'x = b\"x\" * (100 << 20)'"
     product = compile_binary(unit, staging, OUTPUT, shell(f"{allocate}; {GOOD}"), lambda path: None)
     assert 100 << 20 <= product.facts["peak_memory_bytes"] < 150 << 20
 
 
-def test_the_memory_of_the_process_that_asks_for_a_build_is_not_counted(unit, staging):
+def test_the_memory_of_the_building_process_does_not_count(unit, staging):
     ours = b"x" * (200 << 20)
     product = compile_binary(unit, staging, OUTPUT, shell(GOOD), lambda path: None)
     assert product.facts["peak_memory_bytes"] < len(ours) // 2
-
-
-SPILLING = f'{GOOD}; echo "8 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads"'
-
-
-def test_a_build_that_spills_fails_where_its_spec_forbids_it(unit, staging):
-    assert compile_binary(unit, staging, OUTPUT, shell(SPILLING), lambda path: None).facts["spill_load_bytes"] == 12
-    strict = replace(unit, may_spill=False)
-    compile_binary(strict, staging, OUTPUT, shell(GOOD), lambda path: None)
-    with pytest.raises(CompileError) as caught:
-        compile_binary(strict, staging, OUTPUT, shell(SPILLING), lambda path: None)
-    assert caught.value.summary == (
-        "it spills registers, which its spec forbids (forbid_spills): 8 bytes of stores, 12 bytes of loads"
-    )
 
 
 def test_an_interrupt_ends_the_compiler(unit, staging, monkeypatch):
     wait = subprocess.Popen.wait
 
     def interrupt(process):
-        wait_until(lambda: "sleep" in map(name_of, working_in(staging)), what="the compiler is at work")
+        wait_until(lambda: "sleep" in map(name_of, working_in(staging)), what="the compiler is running")
         monkeypatch.setattr(subprocess.Popen, "wait", wait)
         raise KeyboardInterrupt
 
@@ -166,18 +152,18 @@ def test_an_interrupt_ends_the_compiler(unit, staging, monkeypatch):
     assert working_in(staging) == []
 
 
-def test_a_compiler_that_is_killed_is_said_to_be(unit, staging):
-    with pytest.raises(CompileError, match="ended by signal 9; has the memory run out"):
+def test_a_killed_compiler_is_reported(unit, staging):
+    with pytest.raises(CompileError, match="killed by signal 9; did it run out of memory"):
         compile_binary(unit, staging, OUTPUT, shell("kill -9 $$"), lambda path: None)
 
 
-def test_a_compiler_works_in_its_staging_directory(unit, staging):
-    """It is found by it, and what it leaves beside itself goes away with it."""
+def test_a_compiler_runs_in_its_staging_directory(unit, staging):
+    """The watchdog finds compilers by this directory, and leftovers are removed with it."""
     compile_binary(unit, staging, OUTPUT, shell(f"{GOOD}; pwd > where"), lambda path: None)
     assert (staging / "where").read_text().strip() == str(staging)
 
 
-def test_a_failed_build_says_error_log_and_command(unit, staging):
+def test_a_failed_build_reports_error_log_and_command(unit, staging):
     command = shell('echo "axpy.cu:3:1: error: no such thing in $1" >&2; exit 1')
     with pytest.raises(CompileError) as caught:
         compile_binary(unit, staging, OUTPUT, command, lambda path: None)
@@ -196,7 +182,7 @@ def test_a_failed_build_says_error_log_and_command(unit, staging):
     assert kept.read_text() == "int i;\n"
 
 
-def test_a_compile_error_travels_between_processes(unit, staging):
+def test_a_compile_error_can_be_pickled(unit, staging):
     with pytest.raises(CompileError) as caught:
         compile_binary(unit, staging, OUTPUT, shell("echo no >&2; exit 1"), lambda path: None)
     copy = pickle.loads(pickle.dumps(caught.value))
@@ -204,7 +190,7 @@ def test_a_compile_error_travels_between_processes(unit, staging):
     assert (copy.log, copy.log_path, copy.command) == (caught.value.log, caught.value.log_path, caught.value.command)
 
 
-def test_a_second_failure_replaces_what_the_first_left(unit, staging):
+def test_a_second_failure_replaces_the_files_of_the_first(unit, staging):
     for text in ("first", "second"):
         with pytest.raises(CompileError):
             compile_binary(unit, staging, OUTPUT, shell(f"echo {text} >&2; touch {text}; exit 1"), lambda path: None)
@@ -213,7 +199,7 @@ def test_a_second_failure_replaces_what_the_first_left(unit, staging):
     assert "second" in (unit.failure_directory / LOG).read_text()
 
 
-def test_what_a_failed_build_leaves_is_closed_to_others(unit, staging, monkeypatch):
+def test_other_users_cannot_read_the_files_of_a_failed_build(unit, staging, monkeypatch):
     staging.chmod(0o700)
     copy, modes, before = shutil.copytree, [], os.umask(0)
 
@@ -231,7 +217,7 @@ def test_what_a_failed_build_leaves_is_closed_to_others(unit, staging, monkeypat
 
 
 @pytest.mark.parametrize("place, function", [(shutil, "copytree"), (Path, "rename"), (Path, "mkdir")])
-def test_a_failed_build_that_cannot_be_kept_is_still_that_failure(unit, staging, monkeypatch, place, function):
+def test_a_failed_build_whose_files_cannot_be_kept_raises_the_same_error(unit, staging, monkeypatch, place, function):
     def refuse(*arguments, **options):
         raise OSError(28, "No space left on device")
 
@@ -241,7 +227,7 @@ def test_a_failed_build_that_cannot_be_kept_is_still_that_failure(unit, staging,
     assert [path.name for path in unit.failure_directory.parent.iterdir()] == [staging.name]
 
 
-def test_what_compiles_but_cannot_be_loaded_is_a_compile_error(unit, staging):
+def test_a_shared_object_that_cannot_be_loaded_is_a_compile_error(unit, staging):
     def check(path):
         raise ImportError("undefined symbol: helper")
 
@@ -249,12 +235,12 @@ def test_what_compiles_but_cannot_be_loaded_is_a_compile_error(unit, staging):
         compile_binary(unit, staging, OUTPUT, shell(GOOD), check)
 
 
-def test_a_compiler_that_is_gone(unit, staging):
+def test_a_missing_compiler_is_reported(unit, staging):
     with pytest.raises(ToolchainError, match=r"/no/such/nvcc does not run: No such file or directory"):
         compile_binary(unit, staging, OUTPUT, lambda *files: [["/no/such/nvcc"]], lambda path: None)
 
 
-def test_a_full_disk_is_the_caches_fault_and_not_the_sources(unit, staging):
+def test_a_full_disk_is_an_error_of_the_cache(unit, staging):
     command = shell('echo "fatal error: error writing to a.o: No space left on device" >&2; exit 1')
     with pytest.raises(CacheError, match=r"no space left for compiling axpy .*set TKJIT_CACHE to another disk"):
         compile_binary(unit, staging, OUTPUT, command, lambda path: None)

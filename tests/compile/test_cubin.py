@@ -1,4 +1,4 @@
-"""Constants of an ELF file, here of a C compiler's object, which has the same tables."""
+"""Constants are read from ELF files. The tests use a C compiler's object, which has the same tables as a cubin."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ def elf(tmp_path) -> bytes:
     return (tmp_path / "a.o").read_bytes()
 
 
-def test_constants(elf):
+def test_constants_are_read(elf):
     assert constant(elf, "numbers") == b"".join(n.to_bytes(4, "little") for n in (1, 2, 700))
     assert constant(elf, "text") == b"words\0"
 
 
 @pytest.mark.parametrize("name", ["number", "numbers2"])
-def test_another_name(elf, name):
+def test_an_unknown_name_is_an_error(elf, name):
     with pytest.raises(ValueError, match=f"no variable {name}"):
         constant(elf, name)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x7fELF", b"MZ" + bytes(100)])
-def test_no_elf_file(damage):
-    with pytest.raises(ValueError, match="no ELF file of 64 bits"):
+def test_another_kind_of_file_is_an_error(damage):
+    with pytest.raises(ValueError, match="not a 64-bit ELF file"):
         constant(damage, "numbers")
 
 
-def test_a_file_that_is_cut_short(elf):
+def test_a_truncated_file_is_an_error(elf):
     for length in range(64, len(elf) - 64, 97):
         with pytest.raises(ValueError):
             constant(elf[:length], "text")

@@ -1,4 +1,4 @@
-"""A C++ compiler is refused if it is too old, does not run, does not end, or has no shared C++ library to link with."""
+"""A C++ compiler is rejected if it is too old, does not run, hangs, or cannot link with a shared C++ library."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def refusal(cxx: Path) -> str:
 
 
 def wrapper(directory: Path, flags: str = "") -> Path:
-    """The real compiler behind a script that does not tell where its library lies."""
+    """A script that calls the real compiler, but does not find the shared C++ library."""
     return write_tool(directory / "g++", f'{NO_LIBRARY}\nexec {shutil.which("g++")} {flags} "$@"')
 
 
-def test_a_static_library_is_refused(tmp_path):
+def test_a_compiler_with_only_a_static_library_is_rejected(tmp_path):
     static = subprocess.run(["g++", "-print-file-name=libstdc++.a"], capture_output=True, text=True).stdout.strip()
     if not Path(static).is_absolute():
         pytest.skip("needs libstdc++.a; install it: apt-get install libstdc++-12-dev, of the version of g++")
     assert refusal(wrapper(tmp_path, "-static-libstdc++")) == (
-        "finds no libstdc++.so and links libstdc++.a: each kernel would bring its own copy of the C++ library, which "
-        "crashes a process"
+        "finds no libstdc++.so and links libstdc++.a: each kernel would contain its own copy of the C++ library, and "
+        "two copies crash a process"
     )
 
 
-def test_a_script_that_links_the_shared_one_is_taken(tmp_path):
+def test_a_compiler_that_links_the_shared_library_is_accepted(tmp_path):
     real = subprocess.run(["g++", "--version"], capture_output=True, text=True).stdout.splitlines()[0]
     assert checked_version(wrapper(tmp_path)) == real
 
@@ -61,20 +61,20 @@ def test_a_script_that_links_the_shared_one_is_taken(tmp_path):
     ],
     ids=["fails", "crashes", "lacks a library", "old g++", "old clang++", "cannot compile"],
 )
-def test_the_reason_is_said(tmp_path, body, reason):
+def test_the_error_contains_the_reason(tmp_path, body, reason):
     assert reason in refusal(write_tool(tmp_path / "g++", body))
 
 
-def test_a_file_that_is_no_program_of_this_machine(tmp_path):
+def test_a_program_for_another_machine_is_rejected(tmp_path):
     (tmp_path / "g++").write_bytes(b"\x7fELF of another machine")
     (tmp_path / "g++").chmod(0o755)
     assert refusal(tmp_path / "g++") == "does not run: Exec format error"
 
 
-def test_a_compiler_that_does_not_end_is_ended_with_its_children(tmp_path, monkeypatch):
+def test_a_compiler_that_hangs_is_killed_with_its_children(tmp_path, monkeypatch):
     monkeypatch.setattr(cxx_check, "PATIENCE_S", 1.0)
     cxx = write_tool(tmp_path / "g++", f"sleep 60 &\necho $! > {tmp_path}/child\nwait")
-    assert refusal(cxx) == "did not end within 1 s (--version)"
+    assert refusal(cxx) == "did not finish within 1 s (--version)"
     child = int((tmp_path / "child").read_text())
     wait_until(lambda: start_time(child) is None, what="the child of the compiler ends")
 

@@ -1,4 +1,4 @@
-"""Without ``CXX`` the first compiler on ``PATH`` that can be used is taken, and the others are remembered."""
+"""Without ``CXX``, tkjit uses the first usable compiler on ``PATH`` and remembers those that it rejected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_OLD = "is version 9; g++ 11 or newer is needed"
 
 @pytest.fixture
 def places(tmp_path) -> list[Path]:
-    """Three directories, which are ``PATH``."""
+    """Three directories that make up ``PATH``."""
     made = [tmp_path / name for name in ("first", "second", "third")]
     for place in made:
         place.mkdir()
@@ -30,7 +30,7 @@ def places(tmp_path) -> list[Path]:
 
 @pytest.fixture
 def find(tmp_path, places):
-    """A toolchain of another process each time: nothing but the memo is common."""
+    """Makes a toolchain as a new process would: it shares only the memo with the others."""
 
     def make(**settings) -> Toolchain:
         settings = {"search_path": os.pathsep.join(map(str, places)), **settings}
@@ -40,7 +40,7 @@ def find(tmp_path, places):
 
 
 def taken(tools: Toolchain) -> Path:
-    """The compiler, where it does not matter whether a warning comes with it."""
+    """The compiler that is used, ignoring warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TkjitWarning)
         return tools.cxx.path
@@ -54,7 +54,7 @@ def written(path: Path) -> Path:
 # ---- the order
 
 
-def test_names_without_a_version_come_first_and_then_the_newest(places):
+def test_names_without_a_version_come_first_and_then_the_newest_versions(places):
     first, second, third = places
     expected = [
         written(path)
@@ -77,7 +77,7 @@ def test_a_file_with_several_names_is_a_candidate_once(places):
     assert list(candidates(f"{first}:{second}:{first}/../second")) == [first / "g++"]
 
 
-def test_names_of_a_compiler_cache_are_several_compilers(places):
+def test_the_names_of_a_compiler_cache_are_separate_candidates(places):
     first, second, _ = places
     dispatcher = written(second / "ccache")
     for name in ("g++", "clang++"):
@@ -92,13 +92,13 @@ def test_an_empty_entry_of_path_is_the_working_directory(places, monkeypatch, fi
     assert list(candidates("")) == []
 
 
-def test_places_that_cannot_be_read_are_passed_over(places, tmp_path, monkeypatch):
+def test_directories_that_cannot_be_read_are_skipped(places, tmp_path, monkeypatch):
     file, closed = written(tmp_path / "file"), places[0]
     written(closed / "g++-14")
     iterdir = Path.iterdir
 
     def refuse(self: Path):
-        if self == closed:  # for root no directory is closed
+        if self == closed:  # root could read any directory
             raise PermissionError(13, "Permission denied")
         return iterdir(self)
 
@@ -108,17 +108,17 @@ def test_places_that_cannot_be_read_are_passed_over(places, tmp_path, monkeypatc
     assert list(candidates(f"{file}:{closed}:{tmp_path}/none:{places[1]}")) == [good]
 
 
-def test_directories_are_not_listed_if_a_plain_name_can_be_used(places, find, monkeypatch):
+def test_directories_are_not_listed_if_a_name_without_a_version_is_usable(places, find, monkeypatch):
     write_gxx(places[2] / "g++")
     monkeypatch.setattr(Path, "iterdir", lambda self: pytest.fail("a directory is listed"))
     tools = find()
     assert tools.cxx.path == places[2] / "g++" and tools.searched_paths()
 
 
-# ---- those that cannot be used
+# ---- unusable compilers
 
 
-def test_the_first_that_can_be_used_is_taken(places, find):
+def test_the_first_usable_compiler_is_used(places, find):
     write_gxx(places[0] / "g++", OLD)
     write_tool(places[1] / "g++", "exit 1")
     write_tool(places[0] / "clang++", "kill -SEGV $$")
@@ -133,13 +133,13 @@ def test_the_first_that_can_be_used_is_taken(places, find):
     ]
 
 
-def test_files_that_are_no_programs_are_listed_and_not_warned_of(places, find, tmp_path):
+def test_files_that_are_not_programs_are_listed_without_a_warning(places, find, tmp_path):
     (places[0] / "g++").symlink_to(tmp_path / "gone")
     (places[1] / "g++").write_text("#!/bin/sh\n")
     (places[2] / "g++").symlink_to("g++")
     good = write_gxx(places[2] / "c++")
     tools = find()
-    assert tools.cxx.path == good  # pytest makes a warning an error
+    assert tools.cxx.path == good  # pytest turns warnings into errors
     assert list(map(str, tools.rejected_cxx)) == [
         f"{places[0]}/g++ is a link to {tmp_path}/gone, which cannot be found",
         f"{places[1]}/g++ is not executable",
@@ -147,7 +147,7 @@ def test_files_that_are_no_programs_are_listed_and_not_warned_of(places, find, t
     ]
 
 
-def test_if_none_can_be_used_all_are_listed(places, find):
+def test_if_no_compiler_is_usable_all_are_listed(places, find):
     write_gxx(places[0] / "g++", OLD)
     write_tool(places[1] / "clang++-18", "exit 1")
     with pytest.raises(ToolchainError) as raised:
@@ -160,26 +160,26 @@ def test_if_none_can_be_used_all_are_listed(places, find):
     assert find().versions() is None
 
 
-def test_cxx_is_used_or_refused_whatever_is_on_path(places, find):
+def test_cxx_takes_precedence_even_if_it_is_unusable(places, find):
     write_gxx(places[1] / "g++")
     old = write_gxx(places[0] / "g++", OLD)
     with pytest.raises(ToolchainError) as raised:
         find(cxx="g++").cxx  # noqa: B018
-    assert str(raised.value) == f"{old} {TOO_OLD}; name another compiler in CXX, or unset it"
+    assert str(raised.value) == f"{old} {TOO_OLD}; set CXX to another compiler, or unset it"
     assert find(cxx="g++").rejected_cxx == []
 
 
-# ---- what is remembered, and said
+# ---- the memo, and warnings
 
 
-def test_a_rejected_compiler_is_asked_once(places, find):
+def test_a_rejected_compiler_is_checked_once(places, find):
     write_gxx(places[0] / "g++", OLD)
     write_gxx(places[1] / "g++")
     assert {taken(find()) for _ in range(3)} == {places[1] / "g++"}
     assert len(calls(places[0])) == len(calls(places[1])) == 1
 
 
-def test_a_rejected_compiler_that_changes_is_asked_again(places, find):
+def test_a_rejected_compiler_is_checked_again_if_its_file_changes(places, find):
     write_gxx(places[0] / "g++", OLD)
     write_gxx(places[1] / "g++")
     assert taken(find()) == places[1] / "g++"
@@ -187,8 +187,8 @@ def test_a_rejected_compiler_that_changes_is_asked_again(places, find):
     assert find().cxx.path == places[0] / "g++"
 
 
-def test_while_none_can_be_used_each_is_asked_again(places, find):
-    """What a compiler lacks may be installed, and its own file is then as it was."""
+def test_while_no_compiler_is_usable_all_are_checked_again(places, find):
+    """Something that a compiler lacks may be installed, which does not change the compiler's file."""
     write_tool(places[0] / "g++", f"[ -e {places[0]}/library ] || exit 1\necho 'g++ (GCC) 12.2.0'")
     assert find().versions() is None
     (places[0] / "library").touch()
@@ -198,7 +198,7 @@ def test_while_none_can_be_used_each_is_asked_again(places, find):
 @pytest.mark.parametrize(
     "ask", [lambda find: find(cxx="g++").cxx, lambda find: find().rejected_cxx], ids=["CXX", "doctor"]
 )
-def test_a_rejected_compiler_that_was_repaired_is_asked_again_by(ask, places, find):
+def test_a_repaired_compiler_is_checked_again_by(ask, places, find):
     first = write_tool(places[0] / "g++", f"[ -e {places[0]}/library ] || exit 1\necho 'g++ (GCC) 12.2.0'")
     second = write_gxx(places[1] / "g++")
     assert taken(find()) == second
@@ -208,7 +208,7 @@ def test_a_rejected_compiler_that_was_repaired_is_asked_again_by(ask, places, fi
     assert find().cxx.path == first
 
 
-def test_a_compiler_that_is_passed_over_is_warned_of_once(places, find):
+def test_a_skipped_compiler_causes_one_warning(places, find):
     first, second = write_gxx(places[0] / "g++", OLD), write_gxx(places[1] / "g++")
     with pytest.warns(TkjitWarning) as warned:
         assert find().cxx.path == second
@@ -217,23 +217,23 @@ def test_a_compiler_that_is_passed_over_is_warned_of_once(places, find):
         f"{first} {TOO_OLD}; tkjit compiles with {second} instead (set CXX to choose another compiler)"
     )
     for tools in (find(), find()):
-        assert tools.cxx.path == second  # pytest makes a warning an error
+        assert tools.cxx.path == second  # pytest turns warnings into errors
     write_gxx(first, "g++ (GCC) 10.2.0")
     with pytest.warns(TkjitWarning, match="is version 10"):
         assert find().cxx.path == second
 
 
-def test_whoever_has_seen_the_list_is_not_warned(places, find):
+def test_there_is_no_warning_after_the_list_was_shown(places, find):
     write_gxx(places[0] / "g++", OLD)
     write_gxx(places[1] / "g++")
     assert len(find().rejected_cxx) == 1
     assert find().cxx.path == places[1] / "g++"
 
 
-# ---- what a warm start looks at
+# ---- the files that a warm start compares
 
 
-def test_every_file_that_could_come_first_is_looked_at(places, find):
+def test_every_path_that_could_change_the_choice_is_compared(places, find):
     write_gxx(places[0] / "g++", OLD)
     good = write_gxx(places[1] / "g++-13")
     tools = find()

@@ -1,4 +1,4 @@
-"""Files for the assembler: the search for directives, and the search for file names."""
+"""Files that an assembler reads: the search for directives and for file names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def found(text: str, data: Path, *read: Path, words=()) -> list[str]:
         ('asm(".incbin " // by hand\n  /* " */ "\\"a b.bin\\"");', ["a b.bin"]),
         ('asm(R"(\n.incbin "table.bin"\n)");', ["table.bin"]),
         ('asm(R"--(.incbin "table.bin" )")--");', ["table.bin"]),
-        ('asm(".inc\\\nbin \\"table.bin\\"");', []),  # the directive itself in two parts is not seen
+        ('asm(".inc\\\nbin \\"table.bin\\"");', []),  # a directive in two parts is not recognized
         ('asm(".incbin \\"tab\\\nle.bin\\"");', ["table.bin"]),
         ('#define INCBIN(name, file) asm(#name ": .incbin \\"" file "\\"")\nINCBIN(x, "table.bin")', ["table.bin"]),
         (r'asm(".include \"macros.s\"\n");', ["macros.s"]),
@@ -39,16 +39,16 @@ def found(text: str, data: Path, *read: Path, words=()) -> list[str]:
         (r'asm(".incbin \"gone.bin\"");', []),
         (r'asm(".incbin \"sub\"");', []),
         ("""const char q = '"'; asm(".incbin \\"table.bin\\""); int million = 1'000'000;""", ["table.bin"]),
-        ('// .incbin\nconst char* name = "table.bin";', ["table.bin"]),  # one too many
+        ('// .incbin\nconst char* name = "table.bin";', ["table.bin"]),  # an extra file
         ('const char* name = "table.bin";', []),
         ('#include "own.h"\nasm(".incbin \\"\\0\\"");', ["own.h"]),
     ],
 )
-def test_which_files_a_text_embeds(data, text, names):
+def test_embedded_files_are_found(data, text, names):
     assert found(text, data) == names
 
 
-def test_a_header_that_embeds_and_one_that_says_how(data):
+def test_directives_and_macros_in_headers_count(data):
     (data / "table.h").write_text(r'asm(".incbin \"table.bin\"");')
     (data / "incbin.h").write_text('#define INCBIN(name, file) asm(#name ": .incbin \\"" file "\\"")\n')
     assert found('#include "table.h"', data, data / "table.h") == ["table.bin", "table.h"]
@@ -56,11 +56,11 @@ def test_a_header_that_embeds_and_one_that_says_how(data):
 
 
 @pytest.mark.parametrize("define", ['-DTABLE="table.bin"', "-DTABLE=table.bin"])
-def test_a_name_in_a_define(data, define):
+def test_a_file_name_in_a_define_counts(data, define):
     assert found('asm(".incbin \\"" TABLE "\\"");', data, words=["g++", define, "-O2"]) == ["table.bin"]
 
 
-def test_the_first_directory_that_has_it_counts(data):
+def test_the_first_directory_with_the_file_counts(data):
     (data / "none").mkdir()
     (data / "none/table.bin").write_text("first")
     assert found(r'asm(".incbin \"table.bin\"");', data) == ["none/table.bin"]

@@ -1,4 +1,4 @@
-"""Embedded data is a dependency: an edit causes a miss, with every installed compiler."""
+"""Embedded data is a dependency with every installed compiler, so that an edit causes a miss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def data(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++", "nvcc"])
-def test_a_build_depends_on_what_its_assembler_read(data, tmp_path, compiler):
+def test_a_build_depends_on_the_files_that_its_assembler_read(data, tmp_path, compiler):
     path = shutil.which(compiler)
     if path is None:
         pytest.skip(
@@ -57,7 +57,7 @@ __global__ void f(Globals g) { g.x[0] = table_of_own[0]; }
 CALL = 'import torch, tkjit; print(tkjit.load("own")(torch.zeros(1)).item())'
 
 
-def test_an_edit_of_embedded_data_is_a_miss(fresh, cache_with_runtime, compiler, data, monkeypatch):
+def test_editing_embedded_data_causes_a_miss(fresh, cache_with_runtime, compiler, data, monkeypatch):
     (data / "own.py").write_text(SPEC)
     (data / "own.cu").write_text(SOURCE)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(data))

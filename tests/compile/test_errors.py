@@ -42,13 +42,13 @@ def failure(kernel: tkjit.Kernel) -> CompileError:
     return raised.value
 
 
-def test_syntax_error(source, session_cache):
+def test_a_syntax_error_is_reported_with_log_and_command(source, session_cache):
     source.write_text(SYNTAX_ERROR)
     error = failure(kernel_of(source))
     first, *rest = str(error).splitlines()
-    assert first == "broken: a semicolon is missing, at the end of the line before or in this one"
+    assert first == "broken: a semicolon is missing on this line, or at the end of the line before"
     assert re.fullmatch(rf"{re.escape(str(source))}:3:\d+: error: expected .;. before .*", rest[0])
-    assert "launcher.cu" not in error.summary  # what tkjit rendered is not the user's concern
+    assert "launcher.cu" not in error.summary  # users need not see the rendered text
     assert re.fullmatch(r"  compiling: broken for cpu-[\w-]+", rest[-3])
     assert rest[-2] == f"  whole log: {error.log_path}"
     script = error.log_path.with_name(REPRODUCE)
@@ -59,7 +59,7 @@ def test_syntax_error(source, session_cache):
     assert not list(session_cache.glob("**/.staging-*"))
 
 
-def test_the_printed_command_shows_the_error_again(source, tmp_path):
+def test_the_printed_command_reproduces_the_error(source, tmp_path):
     source.write_text(SYNTAX_ERROR)
     error = failure(kernel_of(source))
     done = subprocess.run(error.command, shell=True, cwd=tmp_path, capture_output=True, text=True)
@@ -77,25 +77,25 @@ def test_a_fixed_source_builds_at_once_in_the_same_process(source):
     assert kernel(torch.zeros(1)).item() == 5
 
 
-def test_inline_text_is_named_by_its_own_lines():
+def test_an_error_in_an_inline_source_has_its_line():
     error = failure(kernel_of("// one\n// two\n__global__ void fill(Globals g) { g.y[0] = 1; }\n"))
     assert re.search(r"inline\.cu:3:\d+: error: .*\by\b", error.summary)
 
 
-def test_an_error_in_a_header_of_the_user(source, tmp_path):
+def test_an_error_in_a_users_header_has_its_line(source, tmp_path):
     (tmp_path / "own.h").write_text("#pragma once\nint broken = ;\n")
     source.write_text('#include "own.h"\n' + FIXED)
     error = failure(kernel_of(source))
     assert "own.h:2:" in error.summary
 
 
-def test_missing_header(source):
+def test_a_missing_header_is_reported(source):
     source.write_text('#include "absent.h"\n' + FIXED)
     error = failure(kernel_of(source))
     assert f"{source}:1:" in error.summary and "absent.h: No such file or directory" in error.summary
 
 
-def test_unresolved_symbol(source, session_cache):
+def test_an_unresolved_symbol_is_a_compile_error(source, session_cache):
     source.write_text("int no_such_function(int);\n__global__ void fill(Globals g) { g.x[0] = no_such_function(1); }\n")
     error = failure(kernel_of(source))
     assert "it compiled, but cannot be loaded: " in error.summary
@@ -104,20 +104,20 @@ def test_unresolved_symbol(source, session_cache):
     texts = [
         path.with_name("launcher.cu").read_text() for path in session_cache.glob("v1/*/cpu-*/broken-*/*/manifest.json")
     ]
-    assert not any("no_such_function" in text for text in texts)  # what cannot be loaded is not published
+    assert not any("no_such_function" in text for text in texts)  # a launcher that cannot be loaded is not published
 
 
-def test_entry_that_does_not_exist():
+def test_an_entry_that_does_not_exist_is_reported():
     error = failure(kernel_of(FIXED, entry="no_such_kernel"))
     assert "no_such_kernel" in error.summary
 
 
-def test_entry_that_takes_something_else():
+def test_an_entry_with_other_parameters_is_an_error():
     error = failure(kernel_of("__global__ void fill(int n) {}\n"))
     assert "error:" in error.summary
 
 
-def test_missing_source_file(tmp_path):
+def test_a_missing_source_file_is_reported(tmp_path):
     with pytest.raises(tkjit.SpecError, match=r"cannot read the source .*absent\.cu"):
         kernel_of(tmp_path / "absent.cu")(torch.zeros(1))
 
@@ -125,7 +125,7 @@ def test_missing_source_file(tmp_path):
 # ---- tools
 
 
-def test_no_compiler(cache, tmp_path, monkeypatch):
+def test_without_a_compiler_the_error_contains_the_install_command(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(ToolchainError) as raised:
@@ -133,14 +133,14 @@ def test_no_compiler(cache, tmp_path, monkeypatch):
     assert str(raised.value) == "no C++ compiler; install one: apt-get install g++"
 
 
-def test_compiler_of_the_environment_that_does_not_exist(cache, monkeypatch):
+def test_a_cxx_that_does_not_exist_is_reported(cache, monkeypatch):
     monkeypatch.setenv("CXX", "/no/such/compiler")
     with pytest.raises(ToolchainError) as raised:
         tkjit.load("axpy")
-    assert str(raised.value) == "no C++ compiler '/no/such/compiler' (CXX); name a program, or unset CXX"
+    assert str(raised.value) == "no C++ compiler '/no/such/compiler' (CXX); set CXX to a program, or unset it"
 
 
-def test_compiler_that_does_not_run(cache, tmp_path, monkeypatch):
+def test_a_compiler_that_does_not_run_is_reported(cache, tmp_path, monkeypatch):
     fake = tmp_path / "g++"
     fake.write_text("#!/bin/sh\nexit 3\n")
     fake.chmod(0o755)
@@ -149,20 +149,20 @@ def test_compiler_that_does_not_run(cache, tmp_path, monkeypatch):
         tkjit.load("axpy")
 
 
-def test_compiler_that_is_gone_when_it_is_needed(tmp_path):
+def test_a_compiler_that_vanishes_before_the_build_is_reported(tmp_path):
     unit = Unit("broken", "launcher.cu", FIXED, tmp_path / ".failed")
     with pytest.raises(ToolchainError) as raised:
         compile_binary(unit, tmp_path, "launcher.so", lambda *files: [["/no/such/g++", *map(str, files)]])
     assert str(raised.value) == "/no/such/g++ does not run: No such file or directory"
 
 
-def test_compiler_that_is_too_old(cache, tmp_path, monkeypatch):
+def test_a_compiler_that_is_too_old_is_rejected(cache, tmp_path, monkeypatch):
     old = tmp_path / "g++"
     old.write_text("#!/bin/sh\necho 'g++ (Debian 9.4.0-1) 9.4.0'\n")
     old.chmod(0o755)
     monkeypatch.setenv("CXX", str(old))
     with pytest.raises(
-        ToolchainError, match=r"is version 9; g\+\+ 11 or newer is needed; name another compiler in CXX, or unset it"
+        ToolchainError, match=r"is version 9; g\+\+ 11 or newer is needed; set CXX to another compiler, or unset it"
     ):
         tkjit.load("axpy")
 
@@ -170,7 +170,7 @@ def test_compiler_that_is_too_old(cache, tmp_path, monkeypatch):
 # ---- the cache directory
 
 
-def test_cache_below_a_regular_file(tmp_path, monkeypatch):
+def test_a_cache_below_a_regular_file_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     root = tmp_path / "file" / "cache"
     monkeypatch.setenv("TKJIT_CACHE", str(root))
@@ -191,9 +191,9 @@ except tkjit.CacheError as error:
 """
 
 
-@pytest.mark.slow  # builds the runtime; tests/cache has a full disk in each run
-def test_full_disk(tmp_path):
-    """A private mount namespace with a cache of 256 kB: the runtime does not fit."""
+@pytest.mark.slow  # builds the runtime; a faster test of a full disk is in tests/cache
+def test_a_full_disk_is_reported(tmp_path):
+    """Puts the cache on a disk of 256 kB in a private mount namespace, where the runtime does not fit."""
     unshare, disk = shutil.which("unshare"), tmp_path / "disk"
     disk.mkdir()
     mount = f"mount -t tmpfs -o size=256k tmpfs '{disk}'"
@@ -210,31 +210,31 @@ def test_full_disk(tmp_path):
     assert re.search("no space left", done.stdout, re.IGNORECASE)
 
 
-def test_what_the_simulator_cannot_take_is_named_by_its_line():
+def test_a_feature_that_the_simulator_lacks_is_reported_with_its_line():
     source = "__global__ void fill(float* x) {\n    cudaTextureObject_t texture = 0;\n}\n"
-    said = "broken cannot run on the CPU: inline.cu:2 needs textures and surfaces"
-    with pytest.raises(ToolchainError, match=re.escape(said)):
+    message = "broken cannot run on the CPU: inline.cu:2 needs textures and surfaces"
+    with pytest.raises(ToolchainError, match=re.escape(message)):
         kernel_of(source, args=True)(torch.zeros(1))
 
 
-def test_a_launch_that_is_not_understood_is_named_by_its_line():
-    # what is launched stands where the macro is used
+def test_a_launch_that_cannot_be_parsed_is_reported_with_its_line():
+    # the name of the kernel is not next to <<<...>>>, but where the macro is used
     source = "#define ONE_THREAD <<<1, 1>>>\n__global__ void fill(float* x) {}\n"
     source += "void other(float* x) { fill ONE_THREAD(x); }\n"
-    said = "broken cannot run on the CPU: inline.cu:1 launches with <<<...>>> in a way that is not understood"
-    with pytest.raises(ToolchainError, match=re.escape(said)):
+    message = "broken cannot run on the CPU: inline.cu:1 launches with <<<...>>> in a form that tkjit cannot parse"
+    with pytest.raises(ToolchainError, match=re.escape(message)):
         kernel_of(source, args=True)(torch.zeros(1))
 
 
-def test_a_launch_in_a_comment_is_no_launch():
+def test_a_launch_in_a_comment_is_ignored():
     kernel = kernel_of("/* fill<<<1, 1>>>(x) */\n__global__ void fill(float* x) { x[0] = 5; }\n", args=True)
     assert kernel(torch.zeros(1)).item() == 5
 
 
-def test_a_failure_beside_a_refused_call_is_not_said_of_a_fixed_source(source):
+def test_a_compile_error_during_a_rejected_call_is_not_raised_after_a_fix(source):
     source.write_text(SYNTAX_ERROR)
     kernel = kernel_of(source, constraints="N == 1")
-    # the glue is new, so the launcher is built beside it, and fails; but it is the call that is refused
+    # the launcher fails to build in parallel with the new glue, but then the glue rejects the call
     with pytest.raises(tkjit.ShapeError):
         kernel(torch.zeros(2))
     source.write_text(FIXED)
@@ -274,7 +274,7 @@ __global__ void fits(float* x) {
 """
 
 
-def test_more_static_shared_memory_than_a_gpu_has(session_cache):
+def test_too_much_static_shared_memory_is_an_error(session_cache):
     def kernel(entry: str) -> tkjit.Kernel:
         @tkjit.kernel(SHARED.replace("    fill<1>(x, of_the_host());\n", ""), entry=entry, args=True, grid=1, block=1)
         def shared(x: InOut[Tensor, "float32", "N"], y: InOut[Tensor, "float32", "N"]): ...

@@ -48,7 +48,7 @@ def test_the_flags_for_the_cpu():
     assert found.link == ("-lcublas",)
 
 
-def test_of_a_specs_flags_every_compiler_gets_the_preprocessors_and_the_linkers():
+def test_preprocessor_and_linker_flags_of_a_spec_reach_every_compiler():
     given = ("-include", "chrono", "-lineinfo", "-L/lib", "-Wl,-rpath,/lib", "-isystem", "/x", "-Xptxas=-O1", "-lfoo")
     found = launcher_flags(changed(SPEC, flags=given, libraries=()), CPU, None)
     assert found.compile[-4:] == ("-include", "chrono", "-isystem", "/x")
@@ -56,7 +56,7 @@ def test_of_a_specs_flags_every_compiler_gets_the_preprocessors_and_the_linkers(
 
 
 @pytest.mark.parametrize("target", [GPU, CPU], ids=["gpu", "cpu"])
-def test_the_order_of_flags_is_always_the_same(target):
+def test_the_order_of_flags_is_deterministic(target):
     assert launcher_flags(SPEC, target, None) == launcher_flags(SPEC, target, None)
 
 
@@ -66,7 +66,7 @@ def test_the_order_of_flags_is_always_the_same(target):
     ids=lambda change: next(iter(change)),
 )
 @pytest.mark.parametrize("target", [GPU, CPU], ids=["gpu", "cpu"])
-def test_whatever_a_spec_says_to_the_compiler_is_in_its_flags(target, change):
+def test_every_compiler_option_of_a_spec_changes_the_flags(target, change):
     assert launcher_flags(changed(SPEC, **change), target, None) != launcher_flags(SPEC, target, None)
 
 
@@ -78,11 +78,11 @@ def test_whatever_a_spec_says_to_the_compiler_is_in_its_flags(target, change):
         (Flags(("-O2", "-lineinfo")), ()),
     ],
 )
-def test_the_libraries_that_are_linked(given, names):
+def test_the_names_of_linked_libraries_are_found(given, names):
     assert given.libraries == names
 
 
-def test_every_directory_in_which_something_is_looked_for():
+def test_search_contains_every_directory_for_headers_and_libraries():
     spec = changed(SPEC, flags=("-I/a", "-isystem", "/b", "-L/lib", "-O3"), include_dirs=(Path("/given"),))
     for target in (Target("90a"), Target("cpu", "x86-64-v3")):
         search = launcher_flags(spec, target, Path("/kernels")).search
@@ -90,5 +90,5 @@ def test_every_directory_in_which_something_is_looked_for():
 
 
 @pytest.mark.parametrize("flag", ["-lfoo", "-l:libfoo.a", "/opt/libfoo.a", "/opt/foo.o"])
-def test_what_is_linked_is_noticed(flag):
+def test_linked_files_are_recognized(flag):
     assert Flags(("-O3", flag)).links and not Flags(("-O3", "-lineinfo")).links

@@ -1,4 +1,4 @@
-"""Every header that may be read counts, whatever conditions say."""
+"""Every header that may be included counts, whatever the conditions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tkjit.compile.includes import ComputedInclude, closure, included
     "text, names",
     [
         ('#include "a.h"', [(True, "a.h")]),
-        ("  #  include<a/b.h> // <c.h>", [(False, "a/b.h"), (False, "c.h")]),  # one too many does no harm
+        ("  #  include<a/b.h> // <c.h>", [(False, "a/b.h"), (False, "c.h")]),  # an extra name does no harm
         ("#if 0\n#include <a>\n#endif", [(False, "a")]),
         ('#inc\\\nlude \\\n "a.h"', [(True, "a.h")]),
         ('/* a\n b */ # /* c */ include /* d */ "a.h"', [(True, "a.h")]),
@@ -24,12 +24,12 @@ from tkjit.compile.includes import ComputedInclude, closure, included
         ("#include <a>\n#include <a>", [(False, "a")]),
     ],
 )  # fmt: skip
-def test_included(text, names):
+def test_included_finds_all_names(text, names):
     assert list(included(text)) == names
 
 
 @pytest.mark.parametrize("text", ["#define H <a>\n#include H", "#include /* \n */ <a>", "#include NAME(x)"])
-def test_a_name_that_a_macro_gives(text):
+def test_an_include_given_by_a_macro_raises_an_error(text):
     with pytest.raises(ComputedInclude):
         included(text)
 
@@ -41,13 +41,13 @@ def write(directory: Path, **texts: str) -> None:
         path.write_text(text)
 
 
-def test_closure(tmp_path):
+def test_closure_follows_includes(tmp_path):
     write(
         tmp_path,
         own__a_h='#ifdef NEVER\n#include "b.h"\n#endif\n#include <c.h>\n',
         own__b_h="#include <missing.h>\n",
         first__c_h='#include "d.h"\n',
-        first__d_h='#include "c.h"\n',  # a circle
+        first__d_h='#include "c.h"\n',  # a cycle
         second__c_h="",
     )
     search = [tmp_path / "first", tmp_path / "second"]
@@ -57,7 +57,7 @@ def test_closure(tmp_path):
     assert closure('#include "a.h"\n', search) == ()
 
 
-def test_a_computed_include_is_a_toolkits_own_business(tmp_path):
+def test_computed_includes_of_a_toolkit_are_ignored(tmp_path):
     write(tmp_path, toolkit__t_h="#include MACRO\n#include <u.h>\n", toolkit__u_h="", own__o_h="#include MACRO\n")
     search = [tmp_path / "own", tmp_path / "toolkit"]
     found = closure("#include <t.h>", search, [tmp_path / "toolkit"])
@@ -66,7 +66,7 @@ def test_a_computed_include_is_a_toolkits_own_business(tmp_path):
         closure("#include <o.h>", search, [tmp_path / "toolkit"])
 
 
-def test_an_edit_is_seen(tmp_path):
+def test_an_edited_header_is_read_again(tmp_path):
     write(tmp_path, a_h="", b_h="")
     assert [path.name for path in closure("#include <a.h>", [tmp_path])] == ["a.h"]
     (tmp_path / "a.h").write_text("#include <b.h>")

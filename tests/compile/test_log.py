@@ -1,4 +1,4 @@
-"""What compilers print: which error is shown first."""
+"""The choice of the first error to show from a compiler's log."""
 
 from pathlib import Path
 
@@ -81,29 +81,29 @@ collect2: error: ld returned 1 exit status
         (NVCC_FATAL_LOG, "nvcc fatal   : Unsupported gpu architecture 'compute_20'"),
         (LINKER_LOG, "/usr/bin/ld: cannot find -lnothing: No such file or directory"),
         ("Killed\n", "Killed"),
-        ("", "the compiler failed without a word"),
+        ("", "the compiler failed without printing an error"),
     ],
     ids="gxx nvcc header warning context ptxas ptxas-line ptxas-fatal nvcc-fatal linker killed silent".split(),
 )
-def test_the_first_error_is_on_the_users_file(log, shown):
+def test_the_first_error_in_the_users_file_is_shown(log, shown):
     assert first_error(log, SOURCE).startswith(shown)
 
 
-def test_one_error_is_shown_and_not_the_next():
+def test_only_one_error_is_shown():
     assert "a later one" not in first_error(GXX_LOG, SOURCE)
 
 
-def test_of_an_inline_source_the_first_error_of_all_is_shown():
+def test_without_a_source_file_the_first_error_of_all_is_shown():
     assert first_error(GXX_LOG, None).startswith("/repo/tkjit/include/tkjit/launcher.h:14:10: error: 'Globals'")
     assert first_error("inline.cu:2:1: error: no\n", None) == "inline.cu:2:1: error: no"
 
 
-def test_a_users_path_may_have_spaces():
+def test_the_path_of_a_source_may_contain_spaces():
     log = "my kernels/axpy.cu:2:1: error: no\n"
     assert first_error(log, Path("/a b/my kernels/axpy.cu")) == "/a b/my kernels/axpy.cu:2:1: error: no"
 
 
-def test_where_a_note_is_included_from_is_not_shown():
+def test_the_include_stack_of_a_note_is_not_shown():
     log = """axpy.cu:5:38: error: call of overloaded 'max(float&, int)' is ambiguous
 In file included from /usr/include/c++/12/algorithm:60,
                  from /repo/tkjit/include/tkjit/launcher.h:25,

@@ -1,4 +1,4 @@
-"""A killed or interrupted warm-up ends all processes of nvcc, and NVRTC's."""
+"""A killed or interrupted warm-up ends all processes of nvcc and NVRTC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tkjit import InOut, Tensor
 @tkjit.kernel("slow.cu", entry="slow", args=True, grid=1, block=32, compiler="COMPILER")
 def slow(x: InOut[Tensor, "float32", "N"]) -> None: ...
 """
-# keeps the optimiser busy for far longer than the test takes: NVRTC needs 4 s for one addend, and over 90 for all
+# keeps the optimiser busy for much longer than the test: NVRTC takes 4 s for one addend and over 90 s for all
 SOURCE = """
 template <int N, int K> __device__ float step(float x) {
     return step<N - 1, K>(x * x + N) * (x - N * K) + step<N - 1, K>(x - N);
@@ -37,7 +37,7 @@ __global__ void slow(float* x) {
 
 @pytest.mark.parametrize(("compiler", "child"), [("nvcc", "cicc"), ("nvrtc", "python")])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_nothing_of_a_compiler_is_left(number, compiler, child, loader, tmp_path, monkeypatch):
+def test_no_compiler_survives(number, compiler, child, loader, tmp_path, monkeypatch):
     assert loader.runtime
     (tmp_path / "slow.py").write_text(SPEC.replace("COMPILER", compiler))
     (tmp_path / "slow.cu").write_text(SOURCE)
@@ -52,4 +52,4 @@ def test_nothing_of_a_compiler_is_left(number, compiler, child, loader, tmp_path
             process.kill()
     wait_until(lambda: not working_in(root), 30)
     wait_until(lambda: not list(root.glob("v1/*/*/*/.staging-*")), 30)
-    assert not list(root.glob("v1/*/sm_90a/slow-*/[!.]*")), "it was not too late"
+    assert not list(root.glob("v1/*/sm_90a/slow-*/[!.]*")), "the build finished before the signal"

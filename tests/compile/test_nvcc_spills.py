@@ -1,4 +1,4 @@
-"""nvcc's report: stored figures, `forbid_spills`, and dependencies."""
+"""Figures from nvcc's report, and dependencies of builds with nvcc."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from support.static_library import write_static_library
 
 import tkjit
-from tkjit import CompileError, InOut, Tensor
+from tkjit import InOut, Tensor
 from tkjit.cli import main
 from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant
 
 pytestmark = pytest.mark.nvcc
 HOPPER = gpu_target("90a")
-# 64 values that are alive at once
+# 64 values are live at the same time
 SOURCE = """
 __global__ void crowded(float* x) {
     __shared__ float shared[256];
@@ -50,7 +50,7 @@ def crowded(**options) -> tkjit.Kernel:
     return crowded
 
 
-def test_spills_are_kept_and_shown(loader, tmp_path, monkeypatch, capsys):
+def test_spills_are_recorded_and_shown(loader, tmp_path, monkeypatch, capsys):
     (tmp_path / "crowded.py").write_text(FILE)
     (tmp_path / "crowded.cu").write_text(SOURCE)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
@@ -64,24 +64,6 @@ def test_spills_are_kept_and_shown(loader, tmp_path, monkeypatch, capsys):
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("crowded for sm_90a ")]
     shown = rf".* \d+\.\d s  32 registers, {spilled} B spilled, 1024 B shared memory, compiler \d+\.\d MiB"
     assert re.fullmatch(shown, line), line
-
-
-def test_a_build_that_spills_fails_where_that_is_forbidden(loader):
-    flags = ["-maxrregcount=32"]
-    allowed = loader.launcher(crowded(flags=flags).specs[0], Variant(), HOPPER).manifest
-    with pytest.raises(CompileError) as raised:  # what is allowed lies in the cache, and is not for this one
-        loader.launcher(crowded(flags=flags, forbid_spills=True).specs[0], Variant(), HOPPER)
-    assert raised.value.summary == (
-        "it spills registers, which its spec forbids (forbid_spills): "
-        f"{allowed['spill_store_bytes']} bytes of stores, {allowed['spill_load_bytes']} bytes of loads"
-    )
-    assert "bytes spill stores" in raised.value.log and raised.value.log_path.is_file()
-
-
-def test_a_build_that_does_not_spill_passes(loader):
-    manifest = loader.launcher(crowded(forbid_spills=True).specs[0], Variant(), HOPPER).manifest
-    assert manifest["registers"] > 64
-    assert manifest["spill_store_bytes"] == manifest["spill_load_bytes"] == 0
 
 
 NEIGHBOURS = """
@@ -98,13 +80,13 @@ import tkjit
 from tkjit import InOut, Tensor
 
 @tkjit.kernel(
-    "quiet.cu", entry="quiet<1>", args=True, grid=1, block=32, flags=["-maxrregcount=32"], forbid_spills=True
+    "quiet.cu", entry="quiet<1>", args=True, grid=1, block=32, flags=["-maxrregcount=32"]
 )
 def quiet(x: InOut[Tensor, "float32", "N"]) -> None: ...
 """
 
 
-def test_the_other_kernels_of_a_file_are_told_apart(loader, tmp_path, monkeypatch, capsys):
+def test_the_figures_of_other_kernels_in_a_file_are_separate(loader, tmp_path, monkeypatch, capsys):
     (tmp_path / "quiet.py").write_text(QUIET)
     (tmp_path / "quiet.cu").write_text(SOURCE + NEIGHBOURS)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
@@ -121,17 +103,7 @@ def test_the_other_kernels_of_a_file_are_told_apart(loader, tmp_path, monkeypatc
     assert "\n    also in the file: crowded(float*): 32 registers, " in shown
 
 
-def test_a_host_function_may_launch_each_kernel_of_its_file(loader):
-    flags = ["-maxrregcount=32"]
-
-    @tkjit.kernel(SOURCE + NEIGHBOURS, entry="launch_each", args=True, host=True, flags=flags, forbid_spills=True)
-    def launches_each(x: InOut[Tensor, "float32", "N"]) -> None: ...
-
-    with pytest.raises(CompileError, match=r"forbid_spills\): \d+ bytes of stores in crowded\(float\*\), "):
-        loader.launcher(launches_each.specs[0], Variant(), HOPPER)
-
-
-def test_a_header_three_includes_deep_is_compared_by_its_content(loader, tmp_path):
+def test_an_indirectly_included_header_is_compared_by_content(loader, tmp_path):
     for name, text in (("one.h", '#include "two.h"\n'), ("two.h", '#include "three.h"\n')):
         (tmp_path / name).write_text(text)
     header = tmp_path / "three.h"
@@ -160,7 +132,7 @@ def test_a_header_three_includes_deep_is_compared_by_its_content(loader, tmp_pat
     assert built() == first
 
 
-def test_a_static_library_that_is_replaced_under_its_name_is_seen(loader, tmp_path):
+def test_a_replaced_static_library_causes_a_rebuild(loader, tmp_path):
     @tkjit.kernel(
         "int value();\n__global__ void f(float* x, int n) { x[0] = n; }\n"
         "void linking(float* x) { f<<<1, 1>>>(x, value()); }\n",

@@ -1,4 +1,4 @@
-"""What is declared by hand for host code without a toolkit, against the toolkit's headers, which nvcc reads."""
+"""Hand-written declarations for host code without a toolkit agree with the toolkit's headers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tkjit.compile.flags import INCLUDE, STAND_INS
 pytestmark = pytest.mark.nvcc
 
 
-def test_the_drivers_types(loader, tmp_path):
-    """A launch's types and numbers, and the signatures of the functions that are looked up by name."""
+def test_the_drivers_types_agree(loader, tmp_path):
+    """The types and constants of a launch, and the signatures of the functions that are looked up by name."""
     api = (INCLUDE / "tkjit/driver_launch.h").read_text()
-    begin, end = api.index("using Result = int;"), api.index("// What one launcher knows of the driver")
+    begin, end = api.index("using Result = int;"), api.index("struct State {")
     names = re.findall(r"\(\*(cu\w+)\)\(", api)
     assert len(names) == 18
     alike = ""
     for name in names:
-        toolkits = name.removesuffix("_v2")  # which cuda.h renames
+        toolkits = name.removesuffix("_v2")  # in cuda.h, the name without the suffix is a macro for this function
         alike += f'static_assert(alike<decltype(Api::{name}), decltype(&::{toolkits})>(), "{name}");\n'
     text = f"""
 #include <cuda.h>
@@ -61,8 +61,8 @@ static_assert(int(capture_none) == CU_STREAM_CAPTURE_STATUS_NONE);
     compile_text(loader, tmp_path, text)
 
 
-def test_the_runtimes_types(loader, tmp_path):
-    """Elements, shapes and errors: each stand-in's size, alignment and value."""
+def test_the_cuda_runtimes_types_agree(loader, tmp_path):
+    """Compares the size and alignment of element types and shapes, and the values of errors."""
     names = ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "cuda_fp4.h"]
     ours = "".join((STAND_INS / "driver" / name).read_text().replace("#pragma once", "") for name in names)
     elements = "__half __nv_bfloat16 __nv_fp8_e4m3 __nv_fp8_e5m2 __nv_fp8_e8m0 __nv_fp4x2_e2m1".split()

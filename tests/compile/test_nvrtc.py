@@ -1,4 +1,4 @@
-"""Finding NVRTC and the headers of its version; nvcc's flags as its options."""
+"""The search for NVRTC and for the headers of its version, and the translation of nvcc's flags."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from tkjit.compile.nvrtc import Nvrtc, options_of
         (["--fmad=false", "-diag-suppress", "177"], ["-fmad=false", "-diag-suppress=177"]),
     ],
 )
-def test_flags(flags, options):
+def test_nvccs_flags_are_translated(flags, options):
     assert options_of(flags) == options
 
 
 @pytest.mark.parametrize(
     "flag", ["-rdc=true", "-isystem", "-include", "--compress-mode=size", "-std=c++17", "-lcublas"]
 )
-def test_a_flag_of_nvccs_own(flag):
+def test_a_flag_without_an_option_of_nvrtc_raises_an_error(flag):
     with pytest.raises(ValueError, match=f"^{re.escape(flag)}$"):
         options_of(["-DA", flag, "x"])
 
 
 def install(root: Path, version: int | None) -> Path:
-    """A library, and headers of a version beside it."""
+    """Write a library, and the headers of a version next to it."""
     (root / "lib").mkdir(parents=True)
     library = root / "lib/libnvrtc.so.13"
     library.write_bytes(b"no library")
@@ -46,26 +46,28 @@ def install(root: Path, version: int | None) -> Path:
     return library
 
 
-def test_headers_beside_it(tmp_path):
+def test_headers_next_to_the_library_are_found(tmp_path):
     library = install(tmp_path / "own", 13000)
     assert nvrtc.include_dirs(library, "13.0.88", []) == (library.parents[1] / "include",)
     (tmp_path / "own/include/cccl").mkdir()
     assert nvrtc.include_dirs(library, "13.0.88", [])[1].name == "cccl"
 
 
-def test_headers_of_another_toolkit(tmp_path):
+def test_headers_of_another_toolkit_must_have_the_same_version(tmp_path):
     library, other = install(tmp_path / "own", None), install(tmp_path / "other", 13020).parents[1] / "include"
     assert nvrtc.include_dirs(library, "13.2.51", [other]) == (other,)
     with pytest.raises(
-        ToolchainError, match=r"is NVRTC 13\.0, and there are no headers of CUDA 13\.0; .* those of 13\.2"
+        ToolchainError, match=r"is NVRTC 13\.0, but there are no headers of CUDA 13\.0; .* those of 13\.2"
     ):
         nvrtc.include_dirs(library, "13.0.88", [other])
-    with pytest.raises(ToolchainError, match=r'no headers of CUDA 13\.0: .* -m pip install "tkjit\[gpu\]"'):
+    with pytest.raises(
+        ToolchainError, match=r'no headers of CUDA 13\.0; install them: .* -m pip install "tkjit\[gpu\]"'
+    ):
         nvrtc.include_dirs(library, "13.0.88", [])
 
 
 @pytest.mark.compiles
-def test_a_library_that_cannot_be_opened(tmp_path):
+def test_a_library_that_cannot_be_opened_is_reported(tmp_path):
     library = install(tmp_path / "own", 13000)
     with pytest.raises(
         ToolchainError,
@@ -74,13 +76,13 @@ def test_a_library_that_cannot_be_opened(tmp_path):
         nvrtc.described(library)
 
 
-def test_where_it_is_looked_for(tmp_path):
+def test_cuda_home_is_searched_before_the_toolkit(tmp_path):
     places = list(nvrtc.candidates(nvrtc.directories(tmp_path / "home", tmp_path / "toolkit")))
     assert places[0] == tmp_path / "home/lib64/libnvrtc.so.14" and places[0] != places[1]
     assert tmp_path / "toolkit/lib/libnvrtc.so.13" in places
 
 
-def test_what_it_knows():
+def test_architectures_with_suffixes_are_known():
     found = Nvrtc(Path("/lib/libnvrtc.so.13"), "13.2.51", ("80", "90", "100"), ())
     assert found.cuda == 13020
     assert found.knows("90a") and found.knows("100f") and found.knows("80") and not found.knows("75")

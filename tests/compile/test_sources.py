@@ -1,4 +1,4 @@
-"""Sources by architecture, and the headers, defines, flags and libraries that they are compiled with."""
+"""Sources for each architecture, and the headers, defines, flags and libraries with which they are compiled."""
 
 import subprocess
 
@@ -12,7 +12,7 @@ from tkjit import InOut, Tensor
 pytestmark = pytest.mark.compiles
 
 
-def test_sources_by_architecture_and_for_the_cpu():
+def test_the_simulator_compiles_the_right_source():
     def source(value: int) -> str:
         return f"__global__ void fill(Globals g) {{ g.x[0] = {value}; }}"
 
@@ -33,7 +33,7 @@ def test_sources_by_architecture_and_for_the_cpu():
         newer(torch.zeros(1))
 
 
-def test_headers_and_defines():
+def test_relative_include_dirs_and_defines_reach_the_compiler():
     @tkjit.kernel(
         "../support/kernels/shifted.cu",
         entry="shifted",
@@ -64,7 +64,7 @@ def test_flags_defines_and_standard_reach_the_compiler():
 # ---- libraries
 
 
-def test_a_static_library_is_linked_behind_the_source(tmp_path):
+def test_a_static_library_is_linked_after_the_source(tmp_path):
     (tmp_path / "seven.cpp").write_text('extern "C" int seven() { return 7; }\n')
     build = "g++ -fPIC -c seven.cpp -o seven.o && ar rc libseven.a seven.o"
     subprocess.run(build, shell=True, check=True, cwd=tmp_path)
@@ -80,7 +80,7 @@ def test_a_static_library_is_linked_behind_the_source(tmp_path):
     assert kernel(floats(0)).item() == 7
 
 
-def test_a_directory_in_a_define_is_a_value(tmp_path):
+def test_a_directory_in_a_define_is_part_of_the_key(tmp_path):
     results = []
     for name in ("one", "another"):
         directory = tmp_path / name

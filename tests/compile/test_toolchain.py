@@ -22,7 +22,7 @@ from tkjit.config import Settings
 
 @pytest.fixture
 def bin_directory(tmp_path, monkeypatch):
-    """The only directory in which compilers are found: this machine's own are out of sight."""
+    """The only directory in which compilers are found; the machine's own are hidden."""
     access = toolchain.os.access
     monkeypatch.setattr(
         toolchain.os, "access", lambda path, mode: tmp_path in Path(path).parents and access(path, mode)
@@ -59,13 +59,13 @@ def test_gxx_is_found_on_path(find, bin_directory):
 @pytest.mark.parametrize(
     "present, chosen", [(["c++", "g++"], "g++"), (["clang++", "c++"], "c++"), (["clang++"], "clang++")]
 )
-def test_which_compiler_is_taken(find, bin_directory, present, chosen):
+def test_compilers_are_tried_in_order(find, bin_directory, present, chosen):
     for name in present:
         write_gxx(bin_directory / name)
     assert find().cxx.path.name == chosen
 
 
-def test_cxx_is_taken_before_gxx(find, bin_directory):
+def test_cxx_takes_precedence_over_gxx(find, bin_directory):
     write_gxx(bin_directory / "g++")
     mine = write_gxx(bin_directory / "my-g++", "my-g++ (GCC) 14.1.0")
     tool = find(cxx="my-g++").cxx
@@ -73,16 +73,16 @@ def test_cxx_is_taken_before_gxx(find, bin_directory):
     assert find(cxx=str(mine)).cxx.path == mine
 
 
-def test_no_compiler_says_what_to_install(find):
+def test_without_a_compiler_the_error_contains_the_install_command(find):
     assert refusal(lambda: find().cxx) == "no C++ compiler; install one: apt-get install g++"
 
 
-def test_a_cxx_that_is_not_there_is_named(find, bin_directory):
+def test_a_missing_cxx_is_reported(find, bin_directory):
     write_gxx(bin_directory / "g++")
-    assert refusal(lambda: find(cxx="icpx").cxx) == "no C++ compiler 'icpx' (CXX); name a program, or unset CXX"
+    assert refusal(lambda: find(cxx="icpx").cxx) == "no C++ compiler 'icpx' (CXX); set CXX to a program, or unset it"
 
 
-def test_a_compiler_that_does_not_run(find, bin_directory):
+def test_a_compiler_that_does_not_run_is_reported(find, bin_directory):
     write_tool(bin_directory / "g++", "exit 3")
     assert f"{bin_directory / 'g++'} does not run" in refusal(lambda: find().cxx)
     (bin_directory / "g++").write_text("#!/there/is/no/such/shell\n")
@@ -106,28 +106,26 @@ def test_a_compiler_that_does_not_run(find, bin_directory):
         ("clang++", "clang version 13.0.1", None),
     ],
 )
-def test_an_old_gxx_is_refused(find, bin_directory, name, version, old):
+def test_an_old_gxx_is_rejected(find, bin_directory, name, version, old):
     path = write_gxx(bin_directory / name, version)
     if old is None:
         assert said(find(cxx=name).cxx.version) == version
     else:
         text = refusal(lambda: find(cxx=name).cxx)
-        assert text == (
-            f"{path} is version {old}; g++ 11 or newer is needed; name another compiler in CXX, or unset it"
-        )
+        assert text == f"{path} is version {old}; g++ 11 or newer is needed; set CXX to another compiler, or unset it"
 
 
-# ---- what is remembered of a tool
+# ---- the memo
 
 
-def test_a_version_is_asked_once_across_processes(find, bin_directory):
+def test_a_version_is_queried_once_across_processes(find, bin_directory):
     write_gxx(bin_directory / "g++")
     first, second = find(), find()
     assert first.cxx == first.cxx == second.cxx
     assert len(calls(bin_directory)) == 1
 
 
-def test_an_upgraded_compiler_is_asked_again(find, bin_directory):
+def test_an_upgraded_compiler_is_queried_again(find, bin_directory):
     write_gxx(bin_directory / "g++")
     assert said(find().cxx.version) == GXX_12
     write_gxx(bin_directory / "g++", "g++ (GCC) 14.1.0")
@@ -136,7 +134,7 @@ def test_an_upgraded_compiler_is_asked_again(find, bin_directory):
 
 
 def test_two_names_of_one_dispatcher_are_two_compilers(find, bin_directory, tmp_path):
-    # as ccache does it: symbolic links to one program, which looks at the name it is called by
+    # like ccache: symbolic links to one program, which checks under which name it was called
     dispatcher = write_tool(tmp_path / "lib/ccache", 'printf \'%s (GCC) 12.2.0\\n\' "$(basename "$0")"')
     for name in ("g++", "g++-12"):
         (bin_directory / name).symlink_to(dispatcher)
@@ -145,7 +143,7 @@ def test_two_names_of_one_dispatcher_are_two_compilers(find, bin_directory, tmp_
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}'])
-def test_a_damaged_memo_is_written_anew(find, bin_directory, tmp_path, content):
+def test_a_damaged_memo_is_rewritten(find, bin_directory, tmp_path, content):
     write_gxx(bin_directory / "g++")
     (tmp_path / "v1").mkdir()
     (tmp_path / "v1/tools.json").write_text(content)
@@ -154,8 +152,8 @@ def test_a_damaged_memo_is_written_anew(find, bin_directory, tmp_path, content):
 
 
 @pytest.mark.parametrize("shared, modes", [(False, {0o755, 0o644}), (True, {0o777, 0o666})])
-def test_a_memo_is_as_open_as_the_cache(find, bin_directory, tmp_path, shared, modes):
-    """It is the first to be written there, and whoever can write to the cache says what is loaded."""
+def test_a_memo_has_the_permissions_of_the_cache(find, bin_directory, tmp_path, shared, modes):
+    """The memo is the first file in the cache, and whoever can write to the cache decides which code is loaded."""
     write_gxx(bin_directory / "g++")
     before = os.umask(0)
     try:
@@ -202,18 +200,18 @@ def test_nvcc_from_pypi_comes_last(find, bin_directory, tmp_path, monkeypatch):
     assert find().nvcc.origin == "PATH"
 
 
-def test_no_nvcc_says_what_to_install(find):
+def test_without_nvcc_the_error_contains_the_install_command(find):
     text = refusal(lambda: find().nvcc)
     assert text.startswith("no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI")
     assert text.endswith('pip install "tkjit[nvcc]"')
 
 
-def test_the_toolkit_lies_above_nvcc(find, bin_directory, tmp_path):
+def test_the_toolkit_is_above_nvcc(find, bin_directory, tmp_path):
     write_nvcc(tmp_path / "cuda/bin/nvcc")
     assert find(cuda_home=tmp_path / "cuda").cuda_root == tmp_path / "cuda"
 
 
-def test_the_toolkit_of_an_nvcc_behind_a_wrapper(find, bin_directory, tmp_path):
+def test_the_toolkit_of_a_wrapped_nvcc_is_found(find, bin_directory, tmp_path):
     real = write_nvcc(tmp_path / "opt/cuda-13/bin/nvcc", root=str(tmp_path / "opt/cuda-13/bin/.."))
     write_tool(bin_directory / "nvcc", f'exec {real} "$@"')
     assert find().nvcc.path == bin_directory / "nvcc"
@@ -222,43 +220,43 @@ def test_the_toolkit_of_an_nvcc_behind_a_wrapper(find, bin_directory, tmp_path):
     assert len([call for call in calls(bin_directory) if "--dryrun" in call]) == 1
 
 
-def test_the_toolkit_of_an_nvcc_that_says_nothing(find, bin_directory, tmp_path):
+def test_the_toolkit_of_an_nvcc_that_does_not_print_it_is_guessed(find, bin_directory, tmp_path):
     write_tool(tmp_path / "cuda/bin/nvcc", f"printf '{NVCC_13}\\n'")
     assert find(cuda_home=tmp_path / "cuda").cuda_root == tmp_path / "cuda"
 
 
-def test_architectures_with_those_of_own_features(find, bin_directory):
+def test_architectures_with_suffixes_are_added(find, bin_directory):
     write_nvcc(bin_directory / "nvcc", codes="sm_75 sm_90 sm_100")
     assert find().gpu_archs == {"75", "90", "90a", "100", "100a", "100f"}
 
 
 @pytest.mark.parametrize("arch", ["80", "90a", "103a", "100f"])
-def test_a_known_architecture(find, bin_directory, arch):
+def test_a_supported_architecture_is_accepted(find, bin_directory, arch):
     write_nvcc(bin_directory / "nvcc")
     assert find().check_arch(Target(arch)) is None
 
 
 @pytest.mark.parametrize("arch", ["50", "80a", "120", "90f"])
-def test_an_unknown_architecture_is_refused_with_those_known(find, bin_directory, arch):
+def test_the_error_of_an_unsupported_architecture_lists_the_others(find, bin_directory, arch):
     path = write_nvcc(bin_directory / "nvcc", codes="sm_100 sm_90 sm_80")
     text = refusal(lambda: find().check_arch(Target(arch)))
-    assert text == f"{path} cannot compile for sm_{arch}; it knows 80, 90, 90a, 100, 100a, 100f"
+    assert text == f"{path} cannot compile for sm_{arch}; it supports 80, 90, 90a, 100, 100a, 100f"
 
 
 # ---- targets
 
 
 @pytest.mark.parametrize("given, arch", [("90a", "90a"), ("sm_90a", "90a"), ("80", "80"), ("sm_100f", "100f")])
-def test_gpu_target(given, arch):
+def test_a_gpu_target_may_have_a_prefix(given, arch):
     target = gpu_target(given)
     assert target == Target(arch)
     assert target.name == f"sm_{arch}" and not target.is_cpu
 
 
 @pytest.mark.parametrize("given", ["", "9", "hopper", "90b", "90A", "1000", "compute_90", "sm_", "90a ", "cpu", "٩٠"])
-def test_what_is_no_gpu_architecture(given):
+def test_other_texts_are_not_gpu_architectures(given):
     text = refusal(lambda: gpu_target(given))
-    assert text == f"{given!r} is not a GPU architecture; expected the like of 80, 90a, sm_100a"
+    assert text == f"{given!r} is not a GPU architecture; expected for example 80, 90a or sm_100a"
 
 
 @pytest.mark.parametrize(
@@ -277,7 +275,7 @@ def test_the_cpu_is_a_target():
 # ---- headers, commands
 
 
-def test_missing_python_headers_say_what_to_install(find, tmp_path, monkeypatch):
+def test_the_error_of_missing_python_headers_explains_how_to_install_them(find, tmp_path, monkeypatch):
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     text = refusal(find().check_python_headers)
     assert text == f"no Python.h in {tmp_path}; install the headers of Python: reinstall {sys.executable} with them"
@@ -288,18 +286,18 @@ def test_missing_python_headers_say_what_to_install(find, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     "cxx, name", [("ccache g++", "g++"), ("/usr/bin/ccache /opt/bin/g++", "/opt/bin/g++"), ("g++", "g++")]
 )
-def test_a_compiler_cache_is_left_out(cxx, name):
+def test_a_compiler_cache_in_cxx_is_ignored(cxx, name):
     assert toolchain._compiler_alone(cxx) == name
 
 
-def test_a_compiler_with_arguments_is_refused():
+def test_a_compiler_with_arguments_is_rejected():
     assert "has arguments" in refusal(lambda: toolchain._compiler_alone("g++ -m64"))
 
 
 FILES = Path("a b.cu"), Path("a.so"), Path("a.d")
 
 
-def test_commands(find, bin_directory, tmp_path):
+def test_command_lines_have_their_parts_in_order(find, bin_directory, tmp_path):
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
     tools = [f"-ccbin={bin_directory / 'g++'}", f"-L{tmp_path / 'lib'}"]
@@ -314,8 +312,8 @@ def test_commands(find, bin_directory, tmp_path):
     assert on_the_cpu == [str(bin_directory / "g++"), "-O2", "-I/x", "-MD", "-MF", "a.d", "-x", "c++", *tail]
 
 
-def test_libraries_stand_behind_the_source(find, bin_directory):
-    """Which a static library has to."""
+def test_libraries_come_after_the_source(find, bin_directory):
+    """A static library is only searched for symbols that are already needed."""
     write_gxx(bin_directory / "g++")
     command = find().command(Target("cpu"), Flags(("-O2",), link=("-lfoo",)), *FILES)
     assert command[-3:] == ["-x", "none", "-lfoo"]
@@ -325,17 +323,17 @@ def test_libraries_stand_behind_the_source(find, bin_directory):
 @pytest.mark.parametrize(
     "target, trace", [(Target("80"), "-Xlinker=-t"), (Target("cpu"), "-Wl,-t")], ids=["gpu", "cpu"]
 )
-def test_a_linker_says_which_libraries_it_reads(find, bin_directory, flags, target, trace):
+def test_the_linker_lists_its_files_if_libraries_are_linked(find, bin_directory, flags, target, trace):
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
     assert trace in find().command(target, flags, *FILES)
     assert trace not in find().command(target, Flags(("-lineinfo",), link=("-L/lib",)), *FILES)
 
 
-# ---- what keys hold of tools
+# ---- the tools' part of keys
 
 
-def test_versions_are_those_of_the_compilers_that_are_used(find, bin_directory):
+def test_versions_are_those_of_the_compilers_in_use(find, bin_directory):
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
     nvcc = "Cuda compilation tools, release 13.0, V13.0.88"
@@ -349,14 +347,14 @@ def test_versions_are_those_of_the_compilers_that_are_used(find, bin_directory):
 
 
 @pytest.mark.parametrize("name", ["g++", "nvcc"])
-def test_a_compiler_whose_text_changes_and_whose_version_does_not_is_another(find, bin_directory, name):
-    """A wrapper that adds a flag. nvcc's host compiler is one too."""
+def test_a_script_with_the_same_version_but_another_text_is_another_compiler(find, bin_directory, name):
+    """For example a wrapper that adds a flag, also if it is the host compiler of nvcc."""
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
     path, before = bin_directory / name, find().versions(Target("90a"))
     status, text = path.stat(), path.read_text()
     assert find().versions(Target("90a")) == before
-    path.write_text(text.replace("/calls", "/other"))  # as long as it was, and as old
+    path.write_text(text.replace("/calls", "/other"))  # with the same length and the same time
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     after = find().versions(Target("90a"))
     changed = [part for (part, was), (_, now) in zip(before, after, strict=True) if was != now]
@@ -371,7 +369,7 @@ def test_only_a_scripts_text_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("digest", ["0123456789abcdef", "c1a0b8f3d2e45f60"])
-def test_a_scripts_digest_is_not_taken_for_a_number(digest):
+def test_a_scripts_digest_is_not_mistaken_for_a_version(digest):
     for version, package in (
         ("g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "libgcc-12-dev"),
         ("g++-11 (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", "libgcc-11-dev"),
@@ -390,28 +388,28 @@ def test_a_scripts_digest_is_not_taken_for_a_number(digest):
         "clang version 18.1.8 (Fedora 18.1.8-1.fc40)",
     ],
 )
-def test_the_sanitizer_of_other_compilers_has_no_package_that_is_known(version):
-    assert "by your system's package manager" in toolchain.install_address_sanitizer(version)
+def test_the_sanitizers_package_is_unknown_for_other_compilers(version):
+    assert "with your system's package manager" in toolchain.install_address_sanitizer(version)
 
 
-def test_where_a_compiler_is_missing_there_are_no_versions(find, bin_directory):
+def test_there_are_no_versions_if_a_compiler_is_missing(find, bin_directory):
     assert find().versions() is None and find().versions(Target("cpu")) is None
     write_gxx(bin_directory / "g++")
     assert find().versions(Target("90a")) is None and find().versions(Target("cpu")) is not None
     assert find(cxx="icpx").versions() is None
 
 
-def test_an_old_compiler_is_as_good_as_none(find, bin_directory):
+def test_there_are_no_versions_if_the_compiler_is_too_old(find, bin_directory):
     write_gxx(bin_directory / "g++", "g++ (GCC) 8.5.0")
     assert find().versions() is None
 
 
-def test_anchors_name_the_toolkit_where_it_is_used(find, bin_directory, tmp_path):
+def test_anchors_contain_the_toolkit_only_for_gpus(find, bin_directory, tmp_path):
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
     tools = find()
     assert tools.anchors(Target("90a")) == {"tkjit": toolchain.PACKAGE, "toolkit": tmp_path}
-    # a key does not depend on what was asked before
+    # earlier queries do not affect a key
     assert tools.anchors() == tools.anchors(Target("cpu")) == {"tkjit": toolchain.PACKAGE}
 
 
@@ -419,8 +417,8 @@ def state(paths: list[str]) -> list[bytes]:
     return [fingerprints.state_of(path) for path in paths]
 
 
-def test_what_could_make_another_compiler_the_one_that_is_found(tmp_path, bin_directory, monkeypatch):
-    """Each such file is noted, there or not: a compiler that appears before the one that was found is seen."""
+def test_searched_paths_reveal_a_compiler_that_takes_precedence(tmp_path, bin_directory, monkeypatch):
+    """They include files that do not exist, so that a compiler that appears in an earlier directory is noticed."""
     places = [tmp_path / name for name in ("first", "second", "third")]
     for place in places:
         place.mkdir()
@@ -439,13 +437,13 @@ def test_what_could_make_another_compiler_the_one_that_is_found(tmp_path, bin_di
         write_gxx(places[0] / name)
         assert (state(tools.searched_paths(target)) != before) == counts
         after = state(tools.searched_paths(target))
-        (places[2] / name).write_text("it stands behind the one that is found")
+        (places[2] / name).write_text("it comes after the one that is found")
         assert state(tools.searched_paths(target)) == after
         for place in (places[0], places[2]):
             (place / name).unlink()
 
 
-def test_a_compiler_that_is_replaced_while_a_process_runs_is_seen(find, bin_directory):
+def test_a_compiler_that_is_replaced_while_a_process_runs_is_noticed(find, bin_directory):
     write_gxx(bin_directory / "g++")
     tools = find()
     assert "12.2.0" in dict(tools.versions())["cxx"]
@@ -454,7 +452,7 @@ def test_a_compiler_that_is_replaced_while_a_process_runs_is_seen(find, bin_dire
     assert "13.1.0" in dict(tools.versions())["cxx"]
 
 
-def test_a_memo_in_a_directory_that_cannot_be_searched_costs_a_process(find, bin_directory, monkeypatch):
+def test_a_memo_in_an_inaccessible_directory_is_no_error(find, bin_directory, monkeypatch):
     write_gxx(bin_directory / "g++")
 
     def refuse(self, *arguments, **options):

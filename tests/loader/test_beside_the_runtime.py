@@ -1,4 +1,4 @@
-"""While the runtime is compiled, what else is built once an environment is, too."""
+"""The parts that launchers share are built while the runtime compiles."""
 
 from __future__ import annotations
 
@@ -20,26 +20,22 @@ pytestmark = pytest.mark.compiles
 
 @pytest.fixture
 def compiled(runtime) -> dict[str, object]:
-    """The manifest of a runtime that was compiled, and where it lies."""
+    """The manifest of a compiled runtime, and the path of its shared object."""
     loader = loader_for(Settings.from_environment())
     assert loader.runtime
     entry = loader.find(loader.runtime_plan)
     return {**entry.manifest, "path": entry.shared_object}
 
 
-def there(root: Path, what: str, count: int = 1) -> bool:
+def has_entries(root: Path, what: str, count: int = 1) -> bool:
     return len(list(root.glob(f"v1/*/{what}/*/[!.]*/manifest.json"))) == count
 
 
-def test_the_headers_and_the_simulator(compiled, cache, monkeypatch):
+def test_the_simulator_and_the_launchers_header_are_built_at_the_same_time(compiled, cache, monkeypatch):
     seen = []
 
     def make(plan, staging):
-        # as load_inline does: first the flags, then the compilation
-        (staging / "build.ninja").write_text(
-            f"cxx = g++\n\ncflags = {compiled['cflags']}\nldflags = {compiled['ldflags']}\n"
-        )
-        wait_until(lambda: there(cache, "common_headers", 2) and there(cache, "simulator"), 60)
+        wait_until(lambda: has_entries(cache, "common_headers") and has_entries(cache, "simulator"), 60)
         seen.append(staging)
         shutil.copy(compiled["path"], staging / Path(compiled["path"]).name)
         return Product(compiled["shared_object"], (), {key: compiled[key] for key in ("module", "cflags", "ldflags")})
@@ -47,17 +43,16 @@ def test_the_headers_and_the_simulator(compiled, cache, monkeypatch):
     monkeypatch.setattr(RuntimePlan, "make", make)
     loader = loader_for(Settings.from_environment())
     assert loader.runtime and len(seen) == 1
-    loader.build_shared()
-    # the same, by the flags that the finished runtime names
-    assert there(cache, "common_headers", 2) and there(cache, "simulator")
+    loader.build_shared()  # adds the header of glue, whose flags are known only once the runtime is built
+    assert has_entries(cache, "common_headers", 2) and has_entries(cache, "simulator")
 
 
-def test_an_error_waits_for_nothing(cache, monkeypatch):
+def test_an_error_is_raised_without_delay(cache, monkeypatch):
     def make(plan, staging):
         raise CompileError("no", what="the runtime", log="", log_path=staging, command="g++")
 
     monkeypatch.setattr(RuntimePlan, "make", make)
-    monkeypatch.setattr("tkjit.loader.loader._GPU", Path("/"))  # no simulator
+    monkeypatch.setattr("tkjit.loader.loader._GPU", Path("/"))  # as with a GPU, the simulator is not built
     begun = time.monotonic()
     with pytest.raises(CompileError):
         loader_for(Settings.from_environment()).runtime  # noqa: B018

@@ -1,4 +1,4 @@
-"""Precompiled headers: what is compiled with them, and that they only save time."""
+"""Precompiled headers: which builds use them, and that they only save time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def directory_of(loader, name: str) -> Path:
 
 
 def built(name: str, **options) -> Entry:
-    """The entry of a new kernel's glue, or of its launcher, after a call that is right."""
+    """The entry of a new kernel's glue or launcher, after a correct call."""
     given = {"args": True, "grid": 1, "block": 32, **options}
     kernel = define(given.pop("source", SOURCE), PARAMETERS, entry="f", **given)
     x = torch.zeros(3)
@@ -61,14 +61,14 @@ def built(name: str, **options) -> Entry:
 
 
 @pytest.mark.parametrize("name", [GLUE, LAUNCHER])
-def test_it_is_compiled_with(loader, name):
+def test_builds_include_the_precompiled_header(loader, name):
     directory = directory_of(loader, name)
     assert (directory / f"tkjit_{name}.h.gch").is_file()
     assert f"-include {directory}/tkjit_{name}.h " in built(name).manifest["command"]
 
 
 def refusal(command: str, directory: Path) -> str:
-    """What the compiler of a build says of its precompiled header, if that does not fit."""
+    """The warning of a build's compiler if its precompiled header does not match."""
     words = shlex.split(command.split(" && ")[-1])
     (directory / "a.cpp").write_text("")
     words = words[: next(at for at, word in enumerate(words) if word.startswith("-M"))]
@@ -79,14 +79,14 @@ def refusal(command: str, directory: Path) -> str:
 
 
 @pytest.mark.parametrize("name", [GLUE, LAUNCHER])
-def test_the_compiler_takes_it(loader, tmp_path, name):
+def test_the_compiler_accepts_the_header(loader, tmp_path, name):
     command = built(name).manifest["command"]
     assert f"tkjit_{name}.h" in command and refusal(command, tmp_path) == ""
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "empty"])
 @pytest.mark.parametrize("name", [GLUE, LAUNCHER])
-def test_a_file_that_is_not_whole_costs_time_alone(loader, name, damage):
+def test_a_damaged_header_only_costs_time(loader, name, damage):
     directory = directory_of(loader, name)
     file = directory / f"tkjit_{name}.h.gch"
     if damage == "gone":
@@ -104,14 +104,14 @@ def cut_the_header(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:1000])
 
 
-def flip_what_it_depends_on(file: Path) -> None:
+def corrupt_the_dependencies(file: Path) -> None:
     dependencies = file.parent / "dependencies.json"
     dependencies.write_bytes(dependencies.read_bytes().replace(b"<tkjit>", b"<TKJIT>"))
 
 
-@pytest.mark.parametrize("damage", [remove, cut_the_header, flip_what_it_depends_on])
+@pytest.mark.parametrize("damage", [remove, cut_the_header, corrupt_the_dependencies])
 @pytest.mark.parametrize("name", [GLUE, LAUNCHER])
-def test_one_that_is_damaged_once_it_was_found_costs_time_alone(loader, name, damage, monkeypatch):
+def test_a_header_that_is_damaged_after_it_was_found_only_costs_time(loader, name, damage, monkeypatch):
     given, damaged = loader.common_header, []
 
     def common_header(plan):
@@ -126,8 +126,8 @@ def test_one_that_is_damaged_once_it_was_found_costs_time_alone(loader, name, da
     assert not list(loader.cache.root.rglob(".failed"))
 
 
-def test_an_edit_while_it_is_used_is_seen(loader, monkeypatch, tmp_path):
-    """What it reads is then as young as the build, which is made again."""
+def test_an_edit_during_a_build_with_the_header_is_noticed(loader, monkeypatch, tmp_path):
+    """A file that the header includes is then newer than the build, so the build is repeated."""
     own, made = tmp_path / "own.h", []
     own.write_text("#define ADDED 1\n")
     given = CommonHeaderPlan.compile_with
@@ -159,7 +159,7 @@ def test_an_edit_while_it_is_used_is_seen(loader, monkeypatch, tmp_path):
         (LAUNCHER, {"<tkjit>/include/tkjit/launcher.h", "<tkjit>/sim/cuda_runtime.h", "/usr/include/stdio.h"}),
     ],
 )
-def test_what_it_read_is_depended_on(loader, name, read):
+def test_builds_depend_on_the_files_in_the_header(loader, name, read):
     entry = built(name)
     names = read_dependencies(entry.directory, entry.manifest)["files"]
     assert read <= set(names)
@@ -167,7 +167,7 @@ def test_what_it_read_is_depended_on(loader, name, read):
 
 
 @pytest.mark.parametrize("name", [GLUE, LAUNCHER])
-def test_one_that_cannot_be_made_is_tried_once(loader, name, monkeypatch):
+def test_a_header_that_cannot_be_built_is_tried_once(loader, name, monkeypatch):
     tried = []
 
     def make(plan, staging):
@@ -181,8 +181,8 @@ def test_one_that_cannot_be_made_is_tried_once(loader, name, monkeypatch):
     assert tried == [f"tkjit_{name}.h"]
 
 
-def test_none_comes_from_a_layer(cache_with_runtime, tmp_path, monkeypatch):
-    """Its compiler was another, or its system's headers: in a layer nobody asks for these."""
+def test_headers_do_not_come_from_a_layer(cache_with_runtime, tmp_path, monkeypatch):
+    """A layer may have been built with another compiler or other system headers, which lookups in it do not check."""
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "own"))
     monkeypatch.setenv("TKJIT_CACHE_READONLY", str(cache_with_runtime))
     loader = loader_for(Settings.from_environment())
@@ -193,12 +193,11 @@ def test_none_comes_from_a_layer(cache_with_runtime, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"std": "c++23"}, {"flags": "-include cmath"}], ids=["standard", "include"])
-def test_a_launcher_that_is_compiled_otherwise_reads_the_header(loader, options):
+def test_a_launcher_with_other_flags_does_not_use_the_header(loader, options):
     assert "tkjit_launcher.h" not in built(LAUNCHER, **options).manifest["command"]
 
 
-def test_a_macro_whose_name_is_in_the_header(loader, tmp_path):
-    """The compiler refuses the precompiled file by itself; of another it has no reason to."""
+def test_the_compiler_rejects_the_header_only_if_a_macro_occurs_in_it(loader, tmp_path):
     entry = built(LAUNCHER, source=f"{SOURCE}\n#if LENGTH_OF_MINE != 3\n#error\n#endif", flags="-DLENGTH_OF_MINE=3")
     assert refusal(entry.manifest["command"], tmp_path) == ""
     with pytest.raises(CompileError, match="rank") as error:
@@ -207,7 +206,7 @@ def test_a_macro_whose_name_is_in_the_header(loader, tmp_path):
 
 
 @pytest.mark.parametrize("way", ["", "flags", "include_dirs", "CPATH"])
-def test_a_launcher_depends_on_the_same_without_it(cache_with_runtime, tmp_path, monkeypatch, way):
+def test_a_launcher_has_the_same_dependencies_without_the_header(cache_with_runtime, tmp_path, monkeypatch, way):
     own = tmp_path / "own"
     own.mkdir()
     (own / "own.h").write_text("#include <vector>\n")
@@ -230,7 +229,7 @@ def test_a_launcher_depends_on_the_same_without_it(cache_with_runtime, tmp_path,
     assert bool(way) == any(name.endswith("own.h") for name in with_it["files"])
 
 
-def test_a_file_of_the_source_that_hides_one_of_the_header(loader, tmp_path):
+def test_a_users_file_that_shadows_one_in_the_header_is_read(loader, tmp_path):
     (tmp_path / "tkjit").mkdir()
     own = "#define HIDDEN 1\n#include_next <stdio.h>\n"
     (tmp_path / "stdio.h").write_text(own)
@@ -239,7 +238,7 @@ def test_a_file_of_the_source_that_hides_one_of_the_header(loader, tmp_path):
     assert "tkjit_launcher.h" not in entry.manifest["command"]
 
 
-def test_a_debugger_sees_the_headers(fresh, cache_with_runtime, tmp_path):
+def test_the_header_is_not_used_for_a_debugger(fresh, cache_with_runtime, tmp_path):
     code = """
 import torch, tkjit
 from tkjit.config import Settings
@@ -254,7 +253,7 @@ assert "tkjit_launcher.h" not in entry.manifest["command"]
     fresh.run(code, TKJIT_CACHE=str(cache_with_runtime), TKJIT_SIM_DEBUG="1")
 
 
-def test_a_host_half_is_compiled_with_its_own(loader, tmp_path):
+def test_a_host_half_uses_its_own_header(loader, tmp_path):
     try:
         loader.toolchain.nvrtc  # noqa: B018
     except ToolchainError as error:
@@ -273,7 +272,7 @@ def test_a_host_half_is_compiled_with_its_own(loader, tmp_path):
 
 
 @pytest.mark.parametrize("lost", ["flags", "path"])
-def test_without_known_flags_load_inline_makes_it(loader, monkeypatch, lost):
+def test_load_inline_builds_glue_if_the_flags_are_unknown(loader, monkeypatch, lost):
     runtime = loader._runtime.entry
     manifest = dict(runtime.manifest)
     manifest["cflags"] = "" if lost == "flags" else manifest["cflags"].replace("-isystem /", "-isystem /gone/")
@@ -286,7 +285,7 @@ def test_without_known_flags_load_inline_makes_it(loader, monkeypatch, lost):
     assert "cflags" in product.manifest
 
 
-def test_a_glue_does_not_import_cpp_extension(fresh, cache_with_runtime, loader):
+def test_building_glue_does_not_import_cpp_extension(fresh, cache_with_runtime, loader):
     assert directory_of(loader, GLUE)
     code = """
 import sys, torch, tkjit
@@ -299,7 +298,7 @@ assert "torch.utils.cpp_extension" not in sys.modules
     fresh.run(code, TKJIT_CACHE=str(cache_with_runtime))
 
 
-def test_the_words():
+def test_glue_flags_are_derived_from_the_runtimes():
     own = ("-O1", "-g0")
     ldflags = "-shared -Wl,--no-as-needed /usr/lib/libtorch_python.so -Wl,--as-needed -L. -L/usr -lc10"
     given = f"-DTORCH_EXTENSION_NAME=tkjit_1 -DX -I{RUNTIME} -isystem /usr -fPIC -std=c++20 -O1 -g0"

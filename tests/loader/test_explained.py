@@ -1,4 +1,4 @@
-"""Common mistakes in a spec: the error says in the spec's words what to change, and then what the compiler said."""
+"""Common mistakes in a spec: the error explains what to change in the spec, followed by the compiler's error."""
 
 import pytest
 import torch
@@ -25,30 +25,30 @@ def error_of(source: str, entry: str, **options) -> tkjit.TkjitError:
     ("source", "entry", "options", "expected"),
     [
         (TEMPLATE, "rellu<float>", {}, "kernel: the source has no __global__ function rellu; it has relu<typename T>("),
-        (TEMPLATE, "relu", {}, 'kernel: relu is a template, <typename T>: entry="relu<T>"'),
-        (PLAIN, "add", {}, "kernel: add(const float* x, float* y, int n) takes plain arguments, and no struct of them"),
-        (PLAIN, "add", {"args": True}, "kernel: add(const float* x, float* y, int n) has 3 parameters, and the spec"),
+        (TEMPLATE, "relu", {}, 'kernel: relu is a template, <typename T>; write entry="relu<T>"'),
+        (PLAIN, "add", {}, "kernel: add(const float* x, float* y, int n) takes plain arguments instead of a struct"),
+        (PLAIN, "add", {"args": True}, "kernel: add(const float* x, float* y, int n) has 3 parameters, but the spec"),
         (
             TEMPLATE,
             "relu<T>",
             {},
-            'kernel: T in entry="relu<T>" is no variant: variants={"T": ("float32", "bfloat16")}',
+            'kernel: T in entry="relu<T>" is not a variant; declare it, as in variants={"T": ("float32", "bfloat16")}',
         ),
     ],
 )
-def test_an_entry(session_cache, source, entry, options, expected):
+def test_a_wrong_entry_is_explained(session_cache, source, entry, options, expected):
     error = error_of(source, entry, **options)
     assert isinstance(error, tkjit.CompileError)
     assert error.summary.startswith(expected) and "error: " in error.summary and error.summary in str(error)
 
 
-def test_a_header_that_can_be_installed(session_cache, monkeypatch):
+def test_a_missing_header_that_can_be_installed_is_explained(session_cache, monkeypatch):
     monkeypatch.delenv("CURAND_ROOT", raising=False)
     text = str(error_of(RANDOM, "draw"))
-    assert 'headers="curand" in the spec, and python -m tkjit headers add curand installs them' in text
+    assert 'add headers="curand" to the spec and install them: python -m tkjit headers add curand' in text
 
 
-def test_the_module_for_tests_needs_no_import_of_its_own(fresh):
+def test_the_module_testing_needs_no_separate_import(fresh):
     assert fresh.run("import tkjit; print(tkjit.testing.verify.__name__)") == "verify\n"
     with pytest.raises(AttributeError, match="module 'tkjit' has no attribute 'testing_'"):
         tkjit.testing_  # noqa: B018
@@ -56,7 +56,7 @@ def test_the_module_for_tests_needs_no_import_of_its_own(fresh):
 
 @pytest.mark.nvcc
 @pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
-def test_an_entry_for_a_gpu(session_cache, fresh, compiler):
+def test_a_wrong_entry_is_explained_for_a_gpu(session_cache, fresh, compiler):
     code = f"""
 import tkjit
 from tkjit.compile.targets import gpu_target
@@ -84,21 +84,21 @@ def kernel_of(body: str, head: str = "__global__ void", **options):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "said"),
+    ("kernel", "message"),
     [
         (kernel_of("g.y[0, 1] = 1;"), r"f: inline\.cu:1: \.y\[0, 1\] has one index, the last, .*; \.y\(0, 1\) has two"),
         (
             kernel_of("", "__device__ void"),
-            r"f: inline\.cu:1: f\(.*Globals g\) is no kernel: write __global__ before it",
+            r"f: inline\.cu:1: f\(.*Globals g\) is not a kernel; write __global__ before it",
         ),
     ],
 )
-def test_what_compilers_take_without_a_word(session_cache, kernel, said):
-    with pytest.raises(tkjit.SpecError, match=said):
+def test_a_mistake_that_compiles_is_rejected(session_cache, kernel, message):
+    with pytest.raises(tkjit.SpecError, match=message):
         kernel(torch.ones(2, 3))
 
 
-def test_a_grid_that_is_rounded_down_to_nothing(session_cache):
+def test_a_grid_that_is_rounded_down_to_zero_is_rejected(session_cache):
     kernel = kernel_of("g.y[threadIdx.x] = 1;", grid="N // 32")
     with pytest.raises(tkjit.LaunchError, match="f: grid is 0 blocks, N // 32; // rounds down, and cdiv rounds up"):
         kernel(torch.ones(2, 31))
@@ -107,6 +107,6 @@ def test_a_grid_that_is_rounded_down_to_nothing(session_cache):
 
 
 def test_an_error_is_raised_once(session_cache):
-    """Without the compiler's own as its cause: it says all that this one did."""
+    """The compiler's error is not its cause, because the text already contains it."""
     error = error_of(PLAIN, "addd", args=True)
     assert error.__cause__ is None and error.__suppress_context__

@@ -1,4 +1,4 @@
-"""The mistakes of docs/trials.md: the first line of each error names it in the words of a spec, with a remedy."""
+"""The mistakes of docs/trials.md: the first line of each error explains it in the terms of the spec, with a remedy."""
 
 import re
 
@@ -60,11 +60,11 @@ ONE = torch.ones(100)
 PLAIN = (torch.ones(4), torch.ones(4), 2.0, 4)
 MISTAKES = {
     "wrong entry": (lambda: scale(entry="scal")(ONE), "has no __global__ function scal; it has scale"),
-    "entry a word of C++": (lambda: scale(entry="class"), r"class is a word of C\+\+, .*; rename the kernel"),
+    "entry a word of C++": (lambda: scale(entry="class"), r"class is a C\+\+ keyword, .*; rename the kernel"),
     "no <T>": (lambda: scale("template <typename T> " + RIGHT)(ONE), 'entry="scale<T>"'),
     "no variants": (lambda: scale(dtype="T"), 'a template parameter is a variant: variants={"T":'),
     "<T> without variants": (lambda: scale("template <typename T> " + RIGHT, entry="scale<T>")(ONE), 'variants={"T": '),
-    "plain pointers": (lambda: saxpy(args=False)(*PLAIN), "takes plain arguments, and no struct of them: args=True"),
+    "plain pointers": (lambda: saxpy(args=False)(*PLAIN), "takes plain arguments instead of a struct; set args=True"),
     "args=True and Globals": (lambda: scale(args=True)(ONE), "leave args=True out"),
     "another order": (lambda: saxpy()(*PLAIN), 'fields="n a x y" is the kernel\'s order'),
     "unknown dim": (lambda: scale(grid="cdiv(M, 256)"), "undefined dim M .*; defined are N"),
@@ -87,11 +87,11 @@ MISTAKES = {
     ),
     "another size": (
         lambda: saxpy()(torch.ones(5), torch.ones(4), 2.0, 4),
-        r"y is \(5,\) float32 on cpu; expected \(n=4,\) float32; dim 0 is 5, and n=4",
+        r"y is \(5,\) float32 on cpu; expected \(n=4,\) float32; dim 0 is 5, but n=4",
     ),
     "out= of another shape": (
         lambda: scale()(ONE, out=torch.ones(3)),
-        r"expected \(N=100,\) float32; dim 0 is 3, and N=100 by x; leave y out to have it made",
+        r"expected \(N=100,\) float32; dim 0 is 3, but N=100 from x; leave y out to have it made",
     ),
     "a list for a tensor": (
         lambda: scale()([1.0, 2.0]),
@@ -103,7 +103,7 @@ MISTAKES = {
     "g.xx": (lambda: scale(SCALE.format("g.y[0] = g.xx[0];"))(ONE), "no field xx; it has x, a, y; did you mean g.x"),
     "n": (
         lambda: scale(SCALE.format("if (threadIdx.x < n) g.y[0] = 1;"))(ONE),
-        r"n is not declared; the spec's N is an extent of its tensor; a kernel has g\.x, .* extents by g\.x\.numel",
+        r"n is not declared; .* is an extent of its tensor; a kernel can use g\.x, .* extents such as g\.x\.numel",
     ),
     "g.x.size(0)": (
         lambda: scale(SCALE.format("g.y[0] = g.x.size(0);"))(ONE),
@@ -111,9 +111,12 @@ MISTAKES = {
     ),
     "no bytes of shared memory": (
         lambda: scale(SCALE.format("extern __shared__ float tile[]; g.y[0] = tile[0];"))(ONE),
-        'tile is dynamic shared memory, of which the launch has 0 bytes: shared_memory="..."',
+        "tile is dynamic shared memory, of which the launch has 0 bytes; set its size in bytes",
     ),
-    "an In is written": (lambda: scale(SCALE.format("g.x[0] = 1;"))(ONE), "writes to .x, and x is In: InOut is what"),
+    "an In is written": (
+        lambda: scale(SCALE.format("g.x[0] = 1;"))(ONE),
+        "writes to .x, but x is In; declare it InOut",
+    ),
     "no comparison with the size": (
         lambda: scale(SCALE.format("g.y[threadIdx.x] = 1;"))(ONE),
         r"y\[100\] is out of bounds: y has 100 elements; compare the index with numel\(\) first, .*inline.cu:1",
@@ -137,7 +140,7 @@ MISTAKES = {
     ),
     "an array of run-time size": (
         lambda: scale(SCALE.format("float buf[g.x.numel()]; buf[0] = 1; g.y[0] = buf[0];"))(ONE),
-        r"inline.cu:1: buf\[g.x.numel\(\)\]: CUDA has arrays of constant size: .* a Scratch tensor has any size",
+        r"inline.cu:1: buf\[g.x.numel\(\)\]: the size of an array must be constant in CUDA: .* a Scratch tensor",
     ),
     "blockIdx without .x": (
         lambda: scale(SCALE.format("g.y[blockIdx * blockDim.x] = 1;"))(ONE),
@@ -147,40 +150,43 @@ MISTAKES = {
         lambda: scale(SCALE.format("return g.x[0];"))(ONE),
         "a kernel writes to the elements of an output",
     ),
-    "g.x->data": (lambda: scale(SCALE.format("g.y[0] = g.x->data[0];"))(ONE), "a layout is no pointer: .* g.x.raw_ptr"),
+    "g.x->data": (
+        lambda: scale(SCALE.format("g.y[0] = g.x->data[0];"))(ONE),
+        "a layout is not a pointer; .* g.x.raw_ptr",
+    ),
     "alpha for g.a": (
         lambda: scale(SCALE.format("g.y[0] = alpha * g.x[0];"))(ONE),
-        r"alpha is not declared; a kernel has g\.x, g\.a, g\.y",
+        r"alpha is not declared; a kernel can use g\.x, g\.a, g\.y",
     ),
     "a launch in a host function": (
         lambda: scale(RIGHT + "\nvoid run() { float* d = nullptr; scale<<<4, 256>>>(d, 1000); }")(ONE),
-        "the source launches the kernel itself, in a function of the host: leave that out",
+        "the source launches the kernel itself, in a host function; remove that",
     ),
-    "grid= in a call": (lambda: scale()(ONE, grid=4), "scale: grid is not for a call: the spec says it"),
+    "grid= in a call": (lambda: scale()(ONE, grid=4), "scale: grid is not an argument of a call: the spec sets it"),
     "computed= in the grid": (
         lambda: scale(computed={"count": "x.numel"}, grid="cdiv(count, 256)"),
-        "count is computed for the kernel: write x.numel here too",
+        "count is computed for the kernel: write x.numel here as well",
     ),
-    "scale[grid](x)": (lambda: scale()[4, 256](ONE), r"it has its grid and its block: call scale\(...\)"),
-    "T without a tensor": (lambda: scale(variants={"T": ("float32",)}), 'write it as one: x: In\\[Tensor, "T", "N"\\]'),
+    "scale[grid](x)": (lambda: scale()[4, 256](ONE), r"the spec sets the grid and block; call scale\(...\)"),
+    "T without a tensor": (lambda: scale(variants={"T": ("float32",)}), 'add one: x: In\\[Tensor, "T", "N"\\]'),
     "a vector for a matrix": (
         lambda: add(torch.ones(10, 4), torch.ones(4)),
         r"b is .*; expected \(10, 4\) float32; the dims of .*; pass b\.expand\(10, 4\)\.contiguous\(\)",
     ),
-    "no dims": (lambda: scale_of_one()(ONE), 'its spec names no dims, which is one number: "..." is any shape'),
+    "no dims": (lambda: scale_of_one()(ONE), 'its spec lists no dims, which means one number; "..." is any shape'),
     "an output without dims": (
         lambda: scale_of_one("1")(ONE[:1]),
-        "element 1 of y, which has 1: its spec names no dims, which is one number",
+        "element 1 of y, which has 1: its spec lists no dims, which means one number",
     ),
-    "g.N": (lambda: scale(SCALE.format("g.y[0] = g.N;"))(ONE), r"N is a dim and no field: .* g\.x\.cols\(\)"),
+    "g.N": (lambda: scale(SCALE.format("g.y[0] = g.N;"))(ONE), r"N is a dim, not a field; .* g\.x\.cols\(\)"),
     "x[i]": (lambda: scale(SCALE.format("g.y[0] = x[0];"))(ONE), "x is a field of the struct: g.x"),
     "g.x[i, j]": (lambda: scale(SCALE.format("g.y[0, 1] = 1;"))(ONE), r"\.y\(0, 1\) has two"),
     "g.x[i][j]": (lambda: scale(SCALE.format("g.y[0][1] = 1;"))(ONE), r"\.y\(0, 1\) has two"),
     "Globals&": (lambda: scale("__global__ void scale(const Globals& g) {}")(ONE), "takes it by value: const __grid_"),
-    "no __global__": (lambda: scale("void scale(Globals g) {}")(ONE), "is no kernel: write __global__ before it"),
+    "no __global__": (lambda: scale("void scale(Globals g) {}")(ONE), "is not a kernel; write __global__ before it"),
     "two kernels": (
         lambda: scale(RIGHT + "\n__global__ void other(const Globals g) { g.w[0] = 1; }")(ONE),
-        "Each kernel has Globals of its own, and the source has other too: give each a file",
+        "Each kernel has its own Globals, but the source also has other; put each kernel in its own file",
     ),
     "block of 2048": (
         lambda: scale(block=2048)(ONE),
@@ -195,15 +201,15 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_the_first_line_names_it(session_cache, mistake):
-    make, said = MISTAKES[mistake]
+def test_the_first_line_explains_the_mistake(session_cache, mistake):
+    make, expected = MISTAKES[mistake]
     with pytest.raises(tkjit.TkjitError) as caught:
         make()
     first = str(caught.value).split("\n")[0]
-    assert re.search(said, first), first
+    assert re.search(expected, first), first
 
 
-def test_the_traceback_begins_at_the_callers_line(session_cache):
+def test_the_traceback_starts_at_the_callers_line(session_cache):
     for make in (lambda: scale(entry="scal")(ONE), lambda: scale(dtype="fp32")):
         with pytest.raises(tkjit.TkjitError) as caught:
             make()
@@ -213,11 +219,11 @@ def test_the_traceback_begins_at_the_callers_line(session_cache):
         assert 0 < len(inner) <= 2
 
 
-def test_the_kernels_are_right_without_a_mistake(session_cache):
+def test_the_kernel_without_a_mistake_works(session_cache):
     assert torch.equal(scale()(ONE), 2 * ONE)
 
 
-def test_a_number_that_is_compiled_in_is_an_extent_too(session_cache):
+def test_an_integer_variant_can_be_an_extent(session_cache):
     source = "template <int K> __global__ void first(Globals g) { if (threadIdx.x < K) g.y[threadIdx.x] = g.x[K]; }"
 
     @tkjit.kernel(source, entry="first<K>", grid=1, block=64, variants={"K": (8, 16)})

@@ -1,4 +1,4 @@
-"""All modules are C++20, whatever the installed torch gives its extensions: 2.11 says C++17."""
+"""All modules are compiled as C++20, whatever standard the installed torch uses for extensions (2.11 uses C++17)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.compiles
 
 
 @pytest.mark.parametrize("plan", [RuntimePlan, OperatorsPlan, GluePlan])
-def test_the_last_standard_is_taken(plan):
+def test_the_last_standard_flag_wins(plan):
     cxx = str(loader_for(Settings.from_environment()).toolchain.cxx.path)
     command = [cxx, "-std=c++17", *plan.cflags, "-fsyntax-only", "-x", "c++", "-"]
     subprocess.run(command, input="static_assert(__cplusplus >= 202002L);", text=True, check=True)
 
 
-def test_load_inline_puts_it_last(runtime):
+def test_load_inline_puts_tkjits_standard_last(runtime):
     (manifest,) = runtime.glob("v1/*/runtime/*/*/manifest.json")
     flags = json.loads(manifest.read_text())["cflags"]
     assert flags.endswith(" ".join(RuntimePlan.cflags)) and re.findall(r"-std=\S+", flags)[-1] == "-std=c++20"

@@ -1,4 +1,4 @@
-"""Loading: compilations of cold calls, skipped work of warm calls, and the search for kernels."""
+"""Loading: what cold calls compile, what warm calls skip, and the search for kernels."""
 
 import ctypes
 import gc
@@ -50,15 +50,15 @@ def test_after_a_warmup_a_fresh_process_compiles_nothing(cache_with_runtime, pyt
     assert entries(cache_with_runtime) == built
 
 
-def test_the_watch_over_processes_sees_a_build(cache_with_runtime):
-    """The test above would fail if a fresh process compiled."""
+def test_the_audit_hook_detects_a_build(cache_with_runtime):
+    """So the test above would fail if a fresh process compiled something."""
     done = subprocess.run([sys.executable, "-c", CALL_WITHOUT_A_PROCESS], capture_output=True, text=True)
     assert done.returncode != 0
     assert "subprocess.Popen" in done.stderr or "os.posix_spawn" in done.stderr
 
 
 @pytest.mark.slow
-def test_the_code_that_parses_a_call_comes_from_load_inline(cache, monkeypatch):
+def test_load_inline_builds_the_code_that_parses_a_call(cache, monkeypatch):
     from torch.utils import cpp_extension
 
     made: list[tuple[str, Path, ModuleType]] = []
@@ -88,7 +88,7 @@ def test_the_code_that_parses_a_call_comes_from_load_inline(cache, monkeypatch):
     (path,) = [path for (start, end), path in spans.items() if start <= function < end]
     assert Path(path).name == f"{name}.so"
     assert Path(path).is_relative_to(cache)
-    # stock load_inline's names and directories are left alone
+    # load_inline built in staging directories, which are gone
     assert not any(directory.exists() for _, directory, _ in made)
 
 
@@ -111,13 +111,13 @@ def test_an_edited_header_rebuilds_and_a_touched_one_does_not(tmp_path, session_
     os.utime(header, (1, 1))
     assert call() == (1, 0)
     header.unlink()
-    assert call(1) == (1, 0)  # another file of the same content
+    assert call(1) == (1, 0)  # a new file with the same content
     assert call(2) == (2, 1)
     assert call(1) == (1, 0)  # the first entry is still there
 
 
 @pytest.mark.slow
-def test_a_checkout_that_moves_keeps_its_builds(cache_with_runtime, tmp_path, monkeypatch, python):
+def test_a_moved_checkout_keeps_its_builds(cache_with_runtime, tmp_path, monkeypatch, python):
     for name in ("first", "second"):
         for part in ("tkjit", "kernel_sources"):
             shutil.copytree(CHECKOUT / part, tmp_path / name / part, ignore=shutil.ignore_patterns("__pycache__"))
@@ -126,14 +126,14 @@ def test_a_checkout_that_moves_keeps_its_builds(cache_with_runtime, tmp_path, mo
     call = 'import torch, tkjit; print(tkjit.load("axpy")(torch.ones(1), torch.ones(1)).item(), tkjit.__file__)'
     assert python(call).split() == ["2.0", str(tmp_path / "first/tkjit/__init__.py")]
     built = entries(cache_with_runtime)
-    assert len(built) == 3  # and the runtime of this checkout serves it too
+    assert len(built) == 3  # one of them is the runtime, which another checkout built
     shutil.rmtree(tmp_path / "first")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "second"))
     assert python(CALL_WITHOUT_A_PROCESS).split("\n")[2] == str(tmp_path / "second/tkjit/__init__.py")
     assert entries(cache_with_runtime) == built
 
 
-def test_a_wheel_brings_its_kernels(tmp_path, monkeypatch, python):
+def test_a_wheel_contains_the_bundled_kernels(tmp_path, monkeypatch, python):
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
     done = subprocess.run(build, cwd=CHECKOUT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -186,18 +186,18 @@ def test_memory_does_not_grow_over_many_calls():
                 raise AssertionError(arguments)
 
     calls(500)
-    gc.collect()  # what other tests left
+    gc.collect()  # objects of other tests
     before = resident_bytes()
     references = [sys.getrefcount(one) for one in (x, None, *out)]
-    calls(10_000)  # 100,000 calls, of which 60,000 are refused
+    calls(10_000)  # 100,000 calls, of which 60,000 are rejected
     gc.collect()
     assert resident_bytes() - before < 1 << 20
     after = [sys.getrefcount(one) for one in (x, None, *out)]
-    # None comes and goes with much else in the process; one reference lost in each round would be 10,000
+    # other code also changes the count of None; one reference lost in each round would be 10,000
     assert max(abs(a - b) for a, b in zip(after, references, strict=True)) < 1000
 
 
-def test_a_load_after_an_edit_sees_it(tmp_path, monkeypatch):
+def test_load_notices_an_edited_source(tmp_path, monkeypatch):
     source = "__global__ void mine(float* x) {{ x[0] = {}; }}\n"
     (tmp_path / "mine.cu").write_text(source.format(1))
     (tmp_path / "mine.py").write_text(
@@ -211,10 +211,10 @@ def test_a_load_after_an_edit_sees_it(tmp_path, monkeypatch):
     assert tkjit.load("mine") is first
     (tmp_path / "mine.cu").write_text(source.format(22))
     assert tkjit.load("mine")(torch.zeros(1)).item() == 22
-    assert first(torch.zeros(1)).item() == 1, "an object stays what it was"
+    assert first(torch.zeros(1)).item() == 1, "a loaded kernel does not change"
 
 
-def test_a_source_beside_a_notebook_is_found(tmp_path, monkeypatch):
+def test_a_source_next_to_a_notebook_is_found(tmp_path, monkeypatch):
     (tmp_path / "beside.cu").write_text("__global__ void beside(float* x) { x[0] = 3; }\n")
     monkeypatch.chdir(tmp_path)
     scope = dict(vars(tkjit))
@@ -242,7 +242,7 @@ def test_a_kernel_that_does_not_compile_is_compiled_once(monkeypatch):
 
 
 def test_tkjit_sync_reaches_every_launcher(fresh, filled, cache):
-    """On the CPU a launch waits anyway; the launcher is told all the same."""
+    """The launcher gets the setting even on the CPU, where a launch waits anyway."""
     code = (
         "import ctypes, torch, tkjit\n"
         "axpy = tkjit.load('axpy')\n"

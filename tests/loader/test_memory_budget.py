@@ -1,4 +1,4 @@
-"""The number of parallel builds of a warm-up, by cores and previous memory use."""
+"""The number of parallel builds, which depends on the cores and on the memory of previous builds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
 
 
 def greatest_at_once(total: int, sizes: list[int]) -> tuple[int, int]:
-    """The most memory, and the most builds, that a budget let run together."""
+    """The most memory and the most builds that a budget allowed at the same time."""
     limit, now, greatest, lock = MemoryBudget(total), [0, 0], [0, 0], threading.Lock()
 
     def work(size: int) -> None:
@@ -36,7 +36,7 @@ def greatest_at_once(total: int, sizes: list[int]) -> tuple[int, int]:
     return greatest[0], greatest[1]
 
 
-def test_what_runs_together_fits():
+def test_concurrent_builds_fit_into_the_budget():
     memory, builds = greatest_at_once(100, [30] * 9)
     assert memory <= 100 and 1 < builds <= 3
 
@@ -45,17 +45,17 @@ def test_one_build_may_always_run_alone():
     assert greatest_at_once(10, [50, 60, 70]) == (70, 1)
 
 
-def test_a_build_that_fails_gives_back_what_it_took():
+def test_a_build_that_fails_releases_its_memory():
     limit = MemoryBudget(10)
     with pytest.raises(ValueError), limit.taking(10):
         raise ValueError
-    with limit.taking(10):  # else it would wait for ever
+    with limit.taking(10):  # would otherwise wait forever
         pass
 
 
 @dataclass(frozen=True)
 class Built:
-    """An entry, as ``estimated_bytes`` looks at it."""
+    """The part of an entry that ``estimated_bytes`` reads."""
 
     name: str
     arch: str
@@ -64,7 +64,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A plan, as ``estimated_bytes`` looks at it."""
+    """The part of a plan that ``estimated_bytes`` reads."""
 
     recipe: Recipe
     what: str
@@ -74,7 +74,7 @@ def wanted(arch: str, what: str = "gemm (T=float32)") -> Wanted:
     return Wanted(Recipe(arch, "gemm", ()), what)
 
 
-def test_an_estimate_is_what_the_variant_took_last_or_its_kernel_at_most():
+def test_the_estimate_is_the_variants_last_peak_or_else_its_kernels_highest():
     def took(peak: int, what: str, built: float, arch: str = "sm_90a", name: str = "gemm") -> Built:
         return Built(name, arch, {"what": what, "built": built, "peak_memory_bytes": peak})
 
@@ -84,7 +84,7 @@ def test_an_estimate_is_what_the_variant_took_last_or_its_kernel_at_most():
         took(500, "gemm (T=int8)", 3.0),
         took(900, "gemm (T=float32)", 4.0, arch="sm_80"),
         took(950, "gemm (T=float32)", 5.0, name="axpy"),
-        Built("gemm", "sm_90a", {}),  # a damaged one
+        Built("gemm", "sm_90a", {}),  # a damaged entry
     ]
     assert estimated_bytes(wanted("sm_90a"), known) == 200
     assert estimated_bytes(wanted("sm_90a", "gemm (T=bfloat16)"), known) == 500
@@ -97,7 +97,7 @@ def test_an_estimate_is_what_the_variant_took_last_or_its_kernel_at_most():
     [((), (7, 1000)), (("--jobs", "2"), (2, 1000)), (("--memory", "2K"), (7, 2048))],
     ids=["none", "jobs", "memory"],
 )
-def test_a_warm_up_takes_all_cores_and_all_free_memory_unless_told(options, expected, monkeypatch):
+def test_warmup_uses_all_cores_and_all_free_memory_by_default(options, expected, monkeypatch):
     given = []
     monkeypatch.setattr(warmup, "usable_cores", lambda: 7)
     monkeypatch.setattr(warmup, "available_memory_bytes", lambda: 1000)

@@ -1,4 +1,4 @@
-"""Which GPU architecture the simulator is: the source that it takes, and ``__CUDA_ARCH__``."""
+"""The GPU architecture that the simulator models: the source that it compiles, and ``__CUDA_ARCH__``."""
 
 from __future__ import annotations
 
@@ -47,26 +47,26 @@ def value_of(**sources: str) -> int:
         ("", {"sm_90": FEATURE}, 0),
     ],
 )
-def test_the_source_and_the_macro(session_cache, monkeypatch, asked, sources, value):
+def test_the_model_selects_the_source_and_the_macro(session_cache, monkeypatch, asked, sources, value):
     monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)
     assert value_of(**sources) == value
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"), [("100a", "the simulator does not model sm_100a"), ("x", "'x' is not a GPU arch")]
+    ("asked", "message"), [("100a", "the simulator does not model sm_100a"), ("x", "'x' is not a GPU arch")]
 )
-def test_an_architecture_that_is_not_modelled(session_cache, monkeypatch, asked, said):
+def test_an_architecture_that_cannot_be_modelled_is_rejected(session_cache, monkeypatch, asked, message):
     monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)
-    with pytest.raises(tkjit.ToolchainError, match=said):
+    with pytest.raises(tkjit.ToolchainError, match=message):
         value_of(common="1")
 
 
-def test_a_program(session_cache, tmp_path, capfd, monkeypatch):
+def test_the_option_sets_the_model_of_a_program(session_cache, tmp_path, capfd, monkeypatch):
     source = tmp_path / "main.cu"
     source.write_text("""#include <cstdio>
 __global__ void arch(int* x) { *x = __CUDA_ARCH__; }
 int main() { int* x; cudaMalloc(&x, 4); arch<<<1, 1>>>(x); cudaDeviceSynchronize(); printf("%d\\n", *x); }
 """)
-    monkeypatch.setenv("TKJIT_MODEL_ARCH", "")  # which the option sets, for processes that are started
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", "")  # restored after the test: the option sets it for child processes
     assert main(["run", str(source), "--model-arch", "75"]) == 0
     assert capfd.readouterr().out == "750\n"

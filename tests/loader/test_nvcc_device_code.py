@@ -1,4 +1,4 @@
-"""Device code through NVRTC: which sources, what else is nvcc's, what a key and an entry know of it."""
+"""Device code through NVRTC: which sources it compiles, which ones need nvcc, and what keys and entries contain."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def f(body: str, before: str = "") -> str:
     return f"{before}\n__global__ void f(float* x) {{ {body} }}\n"
 
 
-# what a device does, each through NVRTC
-TAKEN = {
+# features of device code, all of which NVRTC compiles
+ACCEPTED = {
     "the standard library": f(
         "static_assert(std::is_same_v<std::decay_t<const int&>, int>); assert(x != nullptr);"
         "x[0] = std::max(std::sqrt(x[1]), std::numeric_limits<float>::lowest()) + float(uint64_t(M_PI)) + INT_MAX;",
@@ -55,7 +55,7 @@ TAKEN = {
     "printf": f('printf("%f\\n", x[0]);'),
     "assert": f("assert(x[0] > 0);", "#include <cassert>"),
     "macros in pragmas": f("\n#pragma unroll COUNT\nfor (int i = 0; i < COUNT; ++i) x[i] = i;", "#define COUNT 4"),
-    "helpers that say nothing of where they run": f(
+    "helpers without annotations": f(
         "x[0] = twice(x[1]) + Pair{1, 2}.sum() + [](float y) { return y; }(3);",
         "inline float twice(float y) { return 2 * y; }\n"
         "struct Pair { float a, b; constexpr float sum() const { return a + b; } };",
@@ -67,21 +67,21 @@ TAKEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("source", TAKEN.values(), ids=TAKEN)
-def test_what_nvrtc_takes(loader, source):
+@pytest.mark.parametrize("source", ACCEPTED.values(), ids=ACCEPTED)
+def test_nvrtc_compiles_device_code(loader, source):
     manifest = build(loader, source, compiler="nvrtc", shared_memory=1024).manifest
     assert re.fullmatch(r"\d+\.\d+\.\d+", manifest["nvrtc"]) and manifest["registers"] > 0
     assert "why_nvcc" not in manifest
 
 
-# what is nvcc's, and why: seen in the source, or said by NVRTC
-NVCCS = {
+# sources that need nvcc, by the reason, which is found in the source or in NVRTC's log
+NEEDS_NVCC = {
     "it has host code: <<<": (f("x[0] = 1;") + "inline void go(float* x) { f<<<1, 32>>>(x); }", {}),
     "it has host code: main": (f("x[0] = 1;") + "int main() { return 0; }", {}),
     "it includes <vector>": (f("x[0] = 1;", "#include <vector>"), {}),
-    "its flag --compress-mode=size is nvcc's": (f("x[0] = 1;"), {"flags": ["--compress-mode=size"]}),
-    "it uses std::tuple, which is not in NVRTC's": (f("x[0] = 1; (void)sizeof(std::tuple<int>);"), {}),
-    "it calls cudaGetLastError, which host code does": (
+    "its flag --compress-mode=size is only for nvcc": (f("x[0] = 1;"), {"flags": ["--compress-mode=size"]}),
+    "it uses std::tuple, which tkjit does not provide": (f("x[0] = 1; (void)sizeof(std::tuple<int>);"), {}),
+    "it uses cudaGetLastError, which is only for host code": (
         f("x[0] = 1;") + "inline void go() { cudaGetLastError(); }",
         {},
     ),
@@ -90,25 +90,25 @@ NVCCS = {
 }
 
 
-@pytest.mark.parametrize("reason", NVCCS)
-def test_what_nvcc_takes_instead(loader, reason):
-    source, options = NVCCS[reason]
+@pytest.mark.parametrize("reason", NEEDS_NVCC)
+def test_nvcc_compiles_sources_that_nvrtc_cannot(loader, reason):
+    source, options = NEEDS_NVCC[reason]
     manifest = build(loader, source, **options).manifest
     assert manifest["why_nvcc"].startswith(reason) and "nvrtc" not in manifest
 
 
-def test_a_header_of_the_hosts_behind_another(loader, tmp_path):
+def test_nvcc_compiles_a_source_whose_header_includes_a_host_header(loader, tmp_path):
     (tmp_path / "own.h").write_text("#include <vector>\n")
     entry = loader.launcher(
         define(f("x[0] = 1;", '#include "own.h"'), TENSOR, entry="f", include_dirs=tmp_path, **SHAPE).specs[0],
         Variant(),
         HOPPER,
     )
-    assert entry.manifest["why_nvcc"] == "it includes vector, which is no header of device code"
+    assert entry.manifest["why_nvcc"] == "it includes vector, which NVRTC does not find"
     assert not {"kernel.cubin", "kernel.names", "device_code.inc"} & {path.name for path in entry.directory.iterdir()}
 
 
-def test_show_says_which(loader, tmp_path, monkeypatch, capsys):
+def test_show_prints_the_compiler(loader, tmp_path, monkeypatch, capsys):
     (tmp_path / "alone.cu").write_text(f("x[0] = 1;"))
     (tmp_path / "hosted.cu").write_text(f("x[0] = 1;", "#include <vector>"))
     for name in ("alone", "hosted"):
@@ -122,15 +122,15 @@ def test_show_says_which(loader, tmp_path, monkeypatch, capsys):
     assert main(["show", "hosted"]) == 0 and "; by nvcc, since it includes <vector>" in capsys.readouterr().out
 
 
-def test_asked_for_and_not_possible(loader):
-    with pytest.raises(ToolchainError, match="is to be compiled by NVRTC, and cannot be: it includes <vector>"):
+def test_requesting_nvrtc_for_a_source_that_needs_nvcc_is_an_error(loader):
+    with pytest.raises(ToolchainError, match=r"cannot be compiled with NVRTC, which .* asks for: it includes <vector>"):
         build(loader, f("x[0] = 1;", "#include <vector>"), compiler="nvrtc")
     source = f("x[0] = 1;") + "inline void go() { cudaGetLastError(); }"
     with pytest.raises(CompileError, match='identifier "cudaGetLastError" is undefined'):
         build(loader, source, compiler="nvrtc")
 
 
-def test_the_user_chooses(loader, monkeypatch):
+def test_the_user_can_choose_the_compiler(loader, monkeypatch):
     source = f("x[0] = 5;")
     assert "nvrtc" not in build(loader, source, compiler="nvcc").manifest
     monkeypatch.setenv("TKJIT_COMPILER", "nvcc")
@@ -143,34 +143,23 @@ def test_the_user_chooses(loader, monkeypatch):
         define(source, TENSOR, entry="f", **SHAPE, compiler="gcc")
 
 
-def test_an_error_is_on_the_users_line(loader, tmp_path):
+def test_an_error_is_reported_on_the_users_line(loader, tmp_path):
     (tmp_path / "wrong.cu").write_text("// first\n__global__ void f(float* x) {\n    x[0] = undefined_name;\n}\n")
     with pytest.raises(CompileError) as error:
         build(loader, tmp_path / "wrong.cu")
-    said = f'{tmp_path}/wrong.cu(3): error: identifier "undefined_name" is undefined'
-    assert str(error.value).startswith(said)
-    assert "nvrtc_child.py" in error.value.command  # and no other compiler was asked
+    expected = f'{tmp_path}/wrong.cu(3): error: identifier "undefined_name" is undefined'
+    assert str(error.value).startswith(expected)
+    assert "nvrtc_child.py" in error.value.command  # no other compiler was tried
 
 
-def test_the_parameters_have_to_be_the_specs(loader):
+def test_the_parameters_must_match_the_spec(loader):
     with pytest.raises(CompileError, match=r"the parameters of f; the spec of feature_\d+ says otherwise"):
         build(loader, "__global__ void f(int* x) {}")
     with pytest.raises(CompileError, match="the parameters of f"):
         build(loader, "__global__ void f(float* x, int n) {}")
 
 
-def test_spills_are_refused(loader):
-    each = "\n#pragma unroll\nfor (int i = 0; i < 64; ++i)"
-    rounds = f"for (int round = 0; round < 9; ++round) {each} v[i] = v[i] * v[(i + 7) % 64] + 1;"
-    source = f(f"float v[64];{each} v[i] = x[i]; {rounds}{each} x[i] = v[i];")
-    options = {"flags": "-maxrregcount=32", "compiler": "nvrtc"}
-    manifest = build(loader, source, **options).manifest
-    assert manifest["registers"] == 32 and manifest["spill_store_bytes"] > 0
-    with pytest.raises(CompileError, match=r"it spills registers, which its spec forbids .*: \d+ bytes of"):
-        build(loader, source, forbid_spills=True, **options)
-
-
-def test_the_entrys_own_resources(loader):
+def test_the_entrys_resources_are_separate_from_other_kernels(loader):
     other = """
 __global__ void other(float* x) {
     __shared__ float s[99];
@@ -183,8 +172,8 @@ __global__ void other(float* x) {
     assert manifest["other_kernels"]["other(float*)"]["shared_memory_bytes"] == 396
 
 
-def test_every_header_counts(loader, tmp_path):
-    """Headers under any condition, and one that appears before another."""
+def test_every_header_is_a_dependency(loader, tmp_path):
+    """Headers inside any ``#if`` count, and so does a header that appears in an earlier directory."""
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
     (tmp_path / "second/value.h").write_text("#define VALUE 1\n")
@@ -218,7 +207,7 @@ def test_every_header_counts(loader, tmp_path):
 
 
 def test_a_struct_of_every_kind_of_field(loader):
-    """Both compilers lay it out alike: an assertion of the host code compares."""
+    """Both compilers use the same layout, which an assertion in the host code checks."""
     source = """
 #include <cuda_bf16.h>
 __global__ void f(const __grid_constant__ Globals g, double factor, int64_t n) {
@@ -239,12 +228,12 @@ __global__ void f(const __grid_constant__ Globals g, double factor, int64_t n) {
     )"""
     kernel = define(source, signature, entry="f", grid=1, block=32, behind="factor, n", compiler="nvrtc")
     entry = loader.launcher(kernel.specs[0], Variant(), HOPPER)
-    told = (entry.shared_object.parent / "device_code.inc").read_text()
-    assert "using EntryKernel = DeviceKernel<Globals, double, int64_t>;" in told and "device_layout[] = {" in told
+    text = (entry.shared_object.parent / "device_code.inc").read_text()
+    assert "using EntryKernel = DeviceKernel<Globals, double, int64_t>;" in text and "device_layout[] = {" in text
 
 
-def test_a_struct_of_its_own_among_the_parameters_is_nvccs(loader):
-    """Which the host code cannot fill; nvcc, which is asked then, says what is wrong with it."""
+def test_a_parameter_with_a_struct_of_the_source_is_an_error(loader):
+    """The host code cannot fill the struct, and the parameters do not match the spec."""
     with pytest.raises(CompileError, match="the parameters of f") as error:
         build(loader, "struct Own { int a; };\n__global__ void f(Own own) {}")
     assert "nvrtc_child.py" in error.value.command
@@ -253,11 +242,11 @@ def test_a_struct_of_its_own_among_the_parameters_is_nvccs(loader):
 @pytest.mark.parametrize(
     "name", ["axpy", "softmax", "all_gather", "all_reduce", "all_reduce_one_shot", "reduce_scatter"]
 )
-def test_the_bundled_kernels_are_nvccs_bit_for_bit(sass, name):
-    """At one version of both compilers the machine code is the same.
+def test_nvrtc_and_nvcc_produce_the_same_machine_code_for_bundled_kernels(sass, name):
+    """If both compilers have the same version, the machine code is the same.
 
-    Except for an index into shared memory: nvcc computes such addresses with 32 bits and NVRTC with 64, for which it
-    has no option. Then ptxas arrives at as many instructions and registers in another order.
+    softmax is the exception, because it indexes shared memory: nvcc computes such addresses with 32 bits, and NVRTC
+    with 64, which no option changes. Then the numbers of instructions and registers are equal, but the order differs.
     """
     spec = tkjit.find(name).specs[0]
     settings = Settings.from_environment()
@@ -279,7 +268,7 @@ def test_the_bundled_kernels_are_nvccs_bit_for_bit(sass, name):
 
 
 def _instructions(listing: str) -> dict[str, list[str]]:
-    """The instructions of each kernel, without their places in the file."""
+    """The instructions of each kernel, without their addresses."""
     _, *functions = re.split(r"Function : (\S+)", listing)
     return {
         name: re.findall(r"/\*[0-9a-f]{4,}\*/\s+([^;]+);", text)

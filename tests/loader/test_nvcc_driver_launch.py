@@ -1,4 +1,4 @@
-"""The host code of a launcher in halves, against a driver of the tests that writes down what it is asked."""
+"""The host code of a launcher whose device code NVRTC compiles, with a fake driver that prints its calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DRIVER = Path(__file__).parents[1] / "support/driver/libcuda.c"
 
 SCALE = "__global__ void scale(float* x, float factor, int n) { if (threadIdx.x < n) x[threadIdx.x] *= factor; }"
 
-# in a process of its own, since a driver is found once
+# runs in its own process, because a process looks for the driver once
 PROGRAM = """
 import ctypes, os, sys
 from ctypes import c_double, c_int32, c_int64, c_void_p
@@ -76,7 +76,7 @@ def launcher(loader) -> Path:
 
 
 def run(driver: Path | None, launcher: Path, *, extent: int = 300, device: int = 0, **environment: str) -> list[str]:
-    """What the driver was asked, and what the launch returned, a line each."""
+    """Launch, and return the lines of the driver's calls and of the launch's results."""
     path = {"LD_LIBRARY_PATH": str(driver)} if driver else {}
     child = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(launcher), str(extent), str(device), str(0x5000)],
@@ -88,7 +88,7 @@ def run(driver: Path | None, launcher: Path, *, extent: int = 300, device: int =
     return child.stdout.splitlines()
 
 
-def test_a_launch(driver, launcher):
+def test_a_launch_makes_these_driver_calls(driver, launcher):
     assert run(driver, launcher) == [
         "cuInit 0",
         "cuThreadExchangeStreamCaptureMode 2",
@@ -104,54 +104,54 @@ def test_a_launch(driver, launcher):
     ]
 
 
-def test_it_is_loaded_once(driver, launcher):
+def test_the_cubin_is_loaded_once(driver, launcher):
     said = run(driver, launcher, LAUNCHES="3")
     assert said.count("cuLibraryLoadData a cubin 0 0") == said.count("cuDevicePrimaryCtxRetain 100") == 1
     assert said.count("cuLaunchKernelEx 3,1,1 128,1,1 0 0x5000 0x22 (nil)") == said.count("error None") == 3
 
 
-def test_a_context_of_the_device_stays(driver, launcher):
+def test_a_current_context_of_the_device_is_used(driver, launcher):
     said = run(driver, launcher, device=1, DRIVER_CONTEXT="1", LAUNCHES="2")
     about_contexts = [line for line in said if line.startswith(("cuCtx", "cuDevicePrimary"))]
     assert about_contexts == 2 * ["cuCtxGetDevice 101"] and said[-1] == "error None"
 
 
-def test_the_primary_context_is_known_from_the_second_launch_on(driver, launcher):
+def test_the_primary_context_is_recognized_from_the_second_launch_on(driver, launcher):
     said = run(driver, launcher, device=1, DRIVER_PRIMARY="1", LAUNCHES="3")
     about_contexts = [line for line in said if line.startswith(("cuCtx", "cuDevicePrimary"))]
     assert about_contexts == ["cuCtxGetDevice 101", "cuDevicePrimaryCtxRetain 101"]
     assert said.count("error None") == 3
 
 
-def test_another_context_than_the_primary_one_is_asked_for_its_device_each_time(driver, launcher):
+def test_the_device_of_a_context_that_is_not_primary_is_queried_each_time(driver, launcher):
     said = run(driver, launcher, device=1, DRIVER_CONTEXT="1", DRIVER_PRIMARY="1", LAUNCHES="3")
     assert said.count("cuCtxGetDevice 101") == said.count("error None") == 3
     assert said.count("cuDevicePrimaryCtxRetain 101") == 1 and not any("Push" in line for line in said)
 
 
-def test_a_primary_context_that_cannot_be_known_costs_no_launch(driver, launcher):
+def test_a_launch_succeeds_if_the_primary_context_cannot_be_retained(driver, launcher):
     refused = {"DRIVER_PRIMARY": "1", "DRIVER_FAILS": "cuDevicePrimaryCtxRetain=2"}
     said = run(driver, launcher, device=1, LAUNCHES="2", **refused)
     assert said.count("cuCtxGetDevice 101") == said.count("error None") == 2
     assert said.count("cuThreadExchangeStreamCaptureMode 2") == said.count("cuThreadExchangeStreamCaptureMode 0")
 
 
-def test_the_primary_context_of_another_device_is_not_taken_for_it(driver, launcher):
+def test_the_primary_context_of_another_device_is_not_used(driver, launcher):
     said = run(driver, launcher, device=2, DRIVER_PRIMARY="1", LAUNCHES="2")
     assert said.count("cuCtxPushCurrent 0x1066") == said.count("cuCtxPopCurrent 1") == 2
     assert said.count("cuDevicePrimaryCtxRetain 102") == 1
 
 
-def test_a_context_of_another_device_is_covered(driver, launcher):
+def test_a_current_context_of_another_device_is_replaced_during_the_launch(driver, launcher):
     said = run(driver, launcher, device=2, DRIVER_CONTEXT="1")
     assert "cuCtxPushCurrent 0x1066" in said and "cuCtxPopCurrent 1" in said
 
 
-def test_an_empty_grid_asks_for_no_driver(launcher):
+def test_an_empty_grid_needs_no_driver(launcher):
     assert run(None, launcher, extent=0) == ["error None"]
 
 
-def test_no_driver(launcher):
+def test_a_missing_driver_is_reported(launcher):
     (error,) = run(None, launcher)
     assert error.startswith("error there is no CUDA driver: libcuda.so.1: cannot open shared object file")
     assert error.endswith("; grid (3, 1, 1), block (128, 1, 1), 0 bytes of dynamic shared memory")
@@ -168,35 +168,35 @@ def test_no_driver(launcher):
         "cuDevicePrimaryCtxRetain=2": "cuDevicePrimaryCtxRetain: as the test says",
         "cuCtxPushCurrent=1": "cuCtxPushCurrent: as the test says",
         "cuLaunchKernelEx=1": "launch: as the test says (CUDA_ERROR_OF_THE_TEST); grid",
-        "cuLaunchKernelEx=700": "the device is lost to this process, which has to be started again; this launch",
+        "cuLaunchKernelEx=700": "the device is lost to this process, which must be restarted; this launch",
     }.items(),
 )  # fmt: skip
-def test_what_the_driver_refuses(driver, launcher, fails, text):
+def test_an_error_of_the_driver_is_reported(driver, launcher, fails, text):
     said = run(driver, launcher, DRIVER_FAILS=fails)
     assert text in said[-1]
     pushed = [line for line in said if line.startswith("cuCtxPushCurrent")]
     assert len([line for line in said if line.startswith("cuCtxPopCurrent")]) == (0 if "Push" in fails else len(pushed))
 
 
-def test_a_failed_load_is_tried_again_and_the_capture_mode_put_back(driver, launcher):
+def test_a_failed_load_is_tried_again_and_the_capture_mode_is_restored(driver, launcher):
     said = run(driver, launcher, DRIVER_FAILS="cuLibraryLoadData=2", LAUNCHES="2")
     assert said.count("cuLibraryLoadData a cubin 0 0") == 2
     assert said.count("cuThreadExchangeStreamCaptureMode 2") == said.count("cuThreadExchangeStreamCaptureMode 0") == 2
 
 
-def test_a_driver_of_an_older_cuda(driver, launcher):
+def test_a_driver_that_is_too_old_is_reported(driver, launcher):
     error = run(driver, launcher, DRIVER_VERSION="12080")[-1]
-    assert "compiled for CUDA 13.0, and the driver knows CUDA 12.8: update the driver" in error
+    assert "compiled for CUDA 13.0, but the driver supports CUDA 12.8: update the driver" in error
     assert run(driver, launcher, DRIVER_VERSION="13020")[-1] == "error None"
 
 
-def test_a_forked_child(driver, launcher):
+def test_a_launch_in_a_forked_child_is_an_error(driver, launcher):
     said = run(driver, launcher, FORK="1")
     assert said.count("error None") == 1
     assert said[-1].startswith("error CUDA was used before this process was forked") and "spawn" in said[-1]
 
 
-def test_a_launch_that_is_waited_for(driver, launcher):
+def test_a_synchronous_launch_waits_unless_the_stream_is_captured(driver, launcher):
     assert "cuStreamSynchronize 0x5000" in run(driver, launcher, SYNC="1")
     assert "cuStreamSynchronize 0x5000" not in run(driver, launcher, SYNC="1", DRIVER_CAPTURES="1")
     said = run(driver, launcher, SYNC="1", DRIVER_FAILS="cuStreamSynchronize=700")
@@ -210,15 +210,15 @@ def test_a_launch_that_is_waited_for(driver, launcher):
         ({"cooperative": True}, ["attribute 2 1 0 0"]),
     ],
 )
-def test_what_a_launch_can_be_besides(driver, loader, options, attributes):
+def test_launch_attributes_are_passed(driver, loader, options, attributes):
     kernel = scale(shared_memory=100000, grid=32, **options)
     said = run(driver, loader.launcher(kernel.specs[0], Variant(), HOPPER).shared_object, LAUNCHES="2")
-    assert said.count("cuKernelSetAttribute 8 100000 0x22 100") == 1  # dynamic shared memory, once a device
+    assert said.count("cuKernelSetAttribute 8 100000 0x22 100") == 1  # dynamic shared memory, once per device
     assert ("cuKernelSetAttribute 14 1 0x22 100" in said) == ("cluster" in options)  # more than 8 blocks
     assert [line for line in said if line.startswith("attribute")] == 2 * attributes
     assert said.count("cuLaunchKernelEx 32,1,1 128,1,1 100000 0x5000 0x22 (nil)") == said.count("error None") == 2
 
 
-def test_an_integer_that_its_parameter_does_not_hold(driver, launcher):
+def test_a_grid_that_is_too_large_is_reported(driver, launcher):
     said = run(driver, launcher, extent=2**40)
     assert said[-1].startswith("error grid x is 8589934592; the limit is 2147483647")

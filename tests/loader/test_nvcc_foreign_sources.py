@@ -28,7 +28,7 @@ PROGRAMS = [
 
 @pytest.fixture(scope="session")
 def foreign() -> dict[str, Any]:
-    """The specs of the source that nobody wrote for tkjit."""
+    """The specs of a source that was not written for tkjit."""
     return runpy.run_path(str(SUPPORT / "kernels/foreign.py"))
 
 
@@ -37,7 +37,7 @@ def test_a_program_with_main_and_launch_syntax_compiles(loader, foreign, way):
     spec = foreign[way].specs[0]
     entry = loader.launcher(spec, Variant(), HOPPER)
     source = spec.sources[0][1].path
-    assert source.read_text().rstrip() in (entry.directory / "launcher.cu").read_text(), "the source is not changed"
+    assert source.read_text().rstrip() in (entry.directory / "launcher.cu").read_text(), "the source is unchanged"
 
 
 @pytest.mark.parametrize("way", ["kernel", "host"])
@@ -50,7 +50,7 @@ def test_the_same_program_runs_on_the_cpu(foreign, way):
 @pytest.mark.parametrize(
     "path", sample([*PROGRAMS, SIMULATOR / "groups.cu"], "launch_forms", "groups", name=lambda path: path.stem)
 )
-def test_what_runs_in_the_simulator_compiles_for_a_gpu(loader, path, tmp_path):
+def test_the_simulators_test_programs_compile_for_a_gpu(loader, path, tmp_path):
     toolchain = loader.toolchain
     options = "-std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr --expt-extended-lambda"
     command = [toolchain.nvcc.path, f"-ccbin={toolchain.cxx.path}", *options.split(), "-c", path, "-o", tmp_path / "o"]
@@ -58,7 +58,7 @@ def test_what_runs_in_the_simulator_compiles_for_a_gpu(loader, path, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_nested_struct_with_launch_members_is_described(loader):
+def test_a_nested_struct_with_launch_members_compiles(loader):
     source = """
     #include <tkjit/gl.h>
     template <int D> struct layout {
@@ -98,7 +98,7 @@ def test_a_struct_that_the_spec_describes_wrongly_does_not_compile(loader):
 
 
 @pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
-def test_a_syntax_error_is_said_on_the_users_line(loader, tmp_path, compiler):
+def test_a_syntax_error_is_reported_on_the_users_line(loader, tmp_path, compiler):
     (tmp_path / "broken.cu").write_text("// fine\n__global__ void broken(float* x) {\n    x[0] = ;\n}\n")
 
     @tkjit.kernel(tmp_path / "broken.cu", entry="broken", args=True, grid=1, block=1, compiler=compiler)
@@ -113,7 +113,7 @@ def test_a_syntax_error_is_said_on_the_users_line(loader, tmp_path, compiler):
 
 @pytest.fixture
 def marked(tmp_path) -> tkjit.Kernel:
-    """A kernel whose file begins with a byte-order mark, as some editors write it."""
+    """A kernel whose file begins with a byte-order mark, which some editors write."""
     source = (
         "template <class T>\n__global__ void twice(const T* x, T* y, int n) {\n"
         "    if (threadIdx.x < n) y[threadIdx.x] = 2 * x[threadIdx.x];\n}\n"
@@ -136,9 +136,9 @@ def marked(tmp_path) -> tkjit.Kernel:
     return twice
 
 
-def test_a_byte_order_mark_for_the_cpu(marked):
+def test_a_byte_order_mark_is_ignored_on_the_cpu(marked):
     assert marked(torch.ones(3)).tolist() == [2, 2, 2]
 
 
-def test_a_byte_order_mark_for_a_gpu(loader, marked):
+def test_a_byte_order_mark_is_ignored_on_a_gpu(loader, marked):
     assert loader.launcher(marked.specs[0], Variant((("T", "float32"),)), HOPPER)

@@ -13,7 +13,7 @@ from tkjit.spec import Variant
 pytestmark = pytest.mark.nvcc
 HOPPER = gpu_target("90a")
 SIGNATURE = '(x: InOut[Tensor, "float32", "N"])'
-# the second kernel is main's alone; `benchmark` is between them
+# only main launches `fill`, and it does so through `benchmark`
 KERNELS = """
 #include <cstdio>
 #include <vector>
@@ -37,7 +37,7 @@ MAINS = {
     "for the host": f"__host__ int main() {BODY}",
     "over lines": f"auto\nmain\n(\n) -> int\n{BODY}",
 }
-# what a template cannot hold, and where a parameter cannot be added
+# a kernel that a template cannot launch, and a call to which no argument can be added: here main stays a function
 WHOLE = {
     "a kernel in a lambda": (
         "template <class F> __global__ void run(F f) { f(); }\n"
@@ -56,18 +56,18 @@ def build(loader, source, target=HOPPER):
 
 
 @pytest.mark.parametrize("main", MAINS)
-def test_what_only_main_launches_is_not_compiled(loader, main):
+def test_kernels_that_only_main_launches_are_not_compiled(loader, main):
     _, entry = build(loader, KERNELS + MAINS[main])
     assert "registers" in entry.manifest and "other_kernels" not in entry.manifest
 
 
 @pytest.mark.parametrize("main", ["with arguments", "of C"])
-def test_a_main_in_a_header(loader, tmp_path, main):
+def test_main_in_a_header_is_not_compiled_unless_its_parameters_are_void(loader, tmp_path, main):
     (tmp_path / "harness.impl").write_text(MAINS[main])
     path = tmp_path / "add.cu"
     path.write_text(KERNELS + '#include "harness.impl"\n')
     _, entry = build(loader, path)
-    assert ("other_kernels" in entry.manifest) == (main == "of C"), "it may have no parameter beside void"
+    assert ("other_kernels" in entry.manifest) == (main == "of C"), "no parameter can be added to void"
 
 
 @pytest.mark.parametrize("target", ["90a", "cpu"])
@@ -78,7 +78,7 @@ def test_a_main_that_cannot_be_a_template_is_compiled(loader, what, target):
     assert ("-DTKJIT_COMPILE_MAIN" in entry.manifest["command"]) == (not takes_it)
 
 
-def test_nvrtc_takes_a_main_in_a_header(loader, tmp_path):
+def test_nvrtc_accepts_a_main_in_a_header(loader, tmp_path):
     (tmp_path / "harness.h").write_text("int main() { float* x; cudaMalloc(&x, 4); run<<<1, 1>>>(x); }\n")
     path = tmp_path / "run.cu"
     path.write_text('__global__ void run(float* x) { x[0] = 1; }\n#include "harness.h"\n')
@@ -87,13 +87,13 @@ def test_nvrtc_takes_a_main_in_a_header(loader, tmp_path):
     assert "registers" in manifest and "nvrtc" in manifest
 
 
-def test_one_of_void_in_a_comment_changes_nothing(loader):
+def test_main_of_void_in_a_comment_is_ignored(loader):
     _, entry = build(loader, KERNELS + "// int main(void)\n" + MAINS["with arguments"], loader.target("cpu"))
     assert b"a text of main alone" not in entry.shared_object.read_bytes()
 
 
 @pytest.mark.parametrize("main", MAINS)
-def test_on_the_cpu(loader, main):
+def test_main_is_not_compiled_for_the_cpu(loader, main):
     kernel, entry = build(loader, KERNELS + MAINS[main], loader.target("cpu"))
     assert b"a text of main alone" not in entry.shared_object.read_bytes()
     x = torch.zeros(8)
@@ -102,7 +102,7 @@ def test_on_the_cpu(loader, main):
 
 
 @pytest.mark.parametrize("target", ["90a", "cpu"])
-def test_an_error_in_main_is_on_its_line(loader, target):
+def test_an_error_in_main_is_reported_on_its_line(loader, target):
     with pytest.raises(CompileError, match=r'source.cu:1[0-9].*"?nothing|1[0-9].*nothing'):
         build(
             loader, KERNELS + "int main() {\n    nothing();\n}\n", loader.target("cpu") if target == "cpu" else HOPPER

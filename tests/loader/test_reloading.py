@@ -22,7 +22,7 @@ FILL = '#include "value.h"\n__global__ void fill(float* x) { x[0] = VALUE; }\n'
 
 @pytest.fixture
 def fill(tmp_path):
-    """A kernel that writes what a header says, and the header."""
+    """A kernel that writes a value from a header, and the header."""
     (tmp_path / "fill.cu").write_text(FILL)
     (tmp_path / "value.h").write_text("#define VALUE 1\n")
 
@@ -32,7 +32,7 @@ def fill(tmp_path):
     return fill, tmp_path / "value.h"
 
 
-def test_a_load_after_an_edit_of_a_header_sees_it(fill):
+def test_load_notices_an_edited_header(fill):
     kernel, header = fill
     first = tkjit.load(kernel)
     assert first(torch.zeros(1)).item() == 1
@@ -42,7 +42,7 @@ def test_a_load_after_an_edit_of_a_header_sees_it(fill):
     assert second is not first
     assert second(torch.zeros(1)).item() == 22
     assert tkjit.load(kernel) is second
-    assert first(torch.zeros(1)).item() == 1, "an object stays what it was"
+    assert first(torch.zeros(1)).item() == 1, "a loaded kernel does not change"
 
 
 FORK_DURING_A_BUILD = """
@@ -81,7 +81,7 @@ thread.join()
 """
 
 
-def test_a_child_forked_during_a_build_builds_and_calls(session_cache):
+def test_a_child_that_is_forked_during_a_build_can_build_and_call(session_cache):
     assert loader_for(Settings.from_environment()).runtime
     done = subprocess.run([sys.executable, "-c", FORK_DURING_A_BUILD], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["2.0", "0", "1.0"], done.stderr
@@ -92,7 +92,7 @@ def compiled():
     return loader_for(Settings.from_environment()).runtime
 
 
-def test_the_runtime_reads_a_note_as_the_cache_does(compiled, tmp_path):
+def test_the_runtime_compares_fingerprints_as_the_cache_does(compiled, tmp_path):
     names = ("plain", "with space", "n\N{LATIN SMALL LETTER O WITH DIAERESIS}")
     for name in names:
         (tmp_path / name).write_text(name)
@@ -107,7 +107,7 @@ def test_the_runtime_reads_a_note_as_the_cache_does(compiled, tmp_path):
     assert not any(check(lines) for check in checks)
 
 
-def test_the_runtime_sees_what_has_come(compiled, tmp_path):
+def test_the_runtime_notices_new_files(compiled, tmp_path):
     checks = (fingerprints.unchanged, compiled.unchanged)
     lines = fingerprints.of([str(tmp_path / "gone")])
     assert all(check(lines) and check(b"") for check in checks)
@@ -116,7 +116,7 @@ def test_the_runtime_sees_what_has_come(compiled, tmp_path):
     assert not any(check(b"1 2 3\n") or check(b"\n") for check in checks)
 
 
-def test_a_warm_up_goes_on_after_specs_and_sources_that_cannot_be_read(capsys, tmp_path, monkeypatch):
+def test_warmup_continues_after_unreadable_specs_and_sources(capsys, tmp_path, monkeypatch):
     (tmp_path / "good.py").write_text(
         "import tkjit\nfrom tkjit import InOut, Tensor\n"
         '@tkjit.kernel("__global__ void f(float* x) { x[0] = 1; }", entry="f", args=True, grid=1, block=1)\n'
@@ -140,13 +140,13 @@ def test_a_warm_up_goes_on_after_specs_and_sources_that_cannot_be_read(capsys, t
     assert "hit   good for cpu" in printed and "SyntaxError" in printed
 
 
-def test_a_warm_up_compiles_where_programs_may_not(capsys, monkeypatch):
+def test_warmup_compiles_although_jit_is_disabled(capsys, monkeypatch):
     monkeypatch.setenv("TKJIT_JIT", "0")
     assert main(["warmup", "axpy", "--device", "cpu", "--types", "float16"]) == 0
     assert tkjit.load("axpy")(torch.ones(1).half(), torch.ones(1).half()).item() == 2
 
 
-def test_a_miss_names_a_way_that_works_for_a_kernel_without_a_file(monkeypatch):
+def test_the_error_of_a_miss_suggests_a_command_for_a_kernel_without_a_file(monkeypatch):
     monkeypatch.setenv("TKJIT_JIT", "0")
     source = f"__global__ void f(float* x) {{ x[0] = {time.time_ns()}; }}"
 
@@ -157,12 +157,12 @@ def test_a_miss_names_a_way_that_works_for_a_kernel_without_a_file(monkeypatch):
         nameless(torch.zeros(1))
 
 
-def test_verify_and_bundle_refuse_directories_that_are_none_of_theirs(capsys, tmp_path, monkeypatch):
+def test_verify_and_bundle_reject_other_directories(capsys, tmp_path, monkeypatch):
     assert main(["cache", "verify", str(tmp_path)]) == 1
     assert "is neither a cache nor a bundle" in capsys.readouterr().err
     (tmp_path / "mine.txt").write_text("")
     assert main(["bundle", "axpy", "--device", "cpu", "--types", "float32", "-o", str(tmp_path)]) == 1
-    assert "is there and is no bundle" in capsys.readouterr().err
+    assert "exists and is not a bundle" in capsys.readouterr().err
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").unlink()
     assert main(["bundle", "axpy", "--device", "cpu", "--types", "float32", "-o", "."]) == 0
@@ -187,7 +187,7 @@ def test_threads_that_load_after_an_edit_get_one_result(fill):
 # ---- notebooks
 
 
-def test_a_cell_that_is_run_again_with_another_source():
+def test_a_cell_can_be_run_again_with_another_source():
     cell = """
 import tkjit
 from tkjit import InOut, Tensor
@@ -215,6 +215,6 @@ def in_a_cell(x: InOut[Tensor, "int32", "N"]) -> Tensor:
     assert first(zeros()).tolist() == [1, 1]
     assert second.__doc__.endswith("Adds 2.")
     assert "in_a_cell(x: Tensor" in repr(second)
-    third = run(1)  # the text of the first one again: nothing is compiled
+    third = run(1)  # the text of the first run again, so nothing is compiled
     assert third is not first
     assert third(zeros()).tolist() == [1, 1]

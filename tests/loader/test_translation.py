@@ -1,4 +1,4 @@
-"""Which sources are preprocessed before they are adapted, and what is in their keys."""
+"""The choice of sources that are preprocessed before they are adapted, and the translator's part of their keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tkjit.compile.flags import Flags
 from tkjit.loader import translation
 
 
-def test_a_source_or_a_header_with_asm_is(tmp_path: Path):
+def test_a_source_or_header_with_asm_is_preprocessed(tmp_path: Path):
     (tmp_path / "outer.h").write_text('#include "inner.h"\n')
     inner = tmp_path / "inner.h"
     inner.write_text("inline int f() { return 1; }\n")
@@ -37,12 +37,12 @@ def test_a_source_or_a_header_with_asm_is(tmp_path: Path):
         ("extern __align__(16) __shared__ int x[];", False),
     ],
 )
-def test_a_source_whose_tiles_have_to_lie_in_the_window_is(shared, expected):
+def test_a_source_whose_static_tiles_must_be_in_the_window_is_preprocessed(shared, expected):
     source = f"#include <tkjit/tensor_map.cuh>\n__global__ void f() {{ {shared} }}\n"
     assert translation.is_needed(source, Flags(())) is expected
 
 
-def test_a_header_of_torchs_is_not_looked_at(tmp_path: Path):
+def test_torchs_headers_are_ignored(tmp_path: Path):
     (tmp_path / "c10").mkdir()
     (tmp_path / "c10" / "Half.h").write_text("#ifdef __CUDA_ARCH__\n#endif\n")
     assert not translation.is_needed("#include <c10/Half.h>\n", Flags((), (f"-I{tmp_path}",)))
@@ -56,11 +56,11 @@ def test_a_header_of_torchs_is_not_looked_at(tmp_path: Path):
         ("#include <cutlass/cutlass.h>\n", True),
     ],
 )
-def test_most_sources_are_looked_at_no_further(text, expected):
+def test_sources_with_only_known_headers_need_no_further_search(text, expected):
     assert translation.may_be_needed(text) is expected
 
 
-def test_the_digest_follows_the_translator(tmp_path, monkeypatch):
+def test_the_digest_changes_with_the_translator(tmp_path, monkeypatch):
     before = translation.digest()
     copy = tmp_path / "moves.py"
     copy.write_text("# another")
@@ -72,7 +72,7 @@ def test_the_digest_follows_the_translator(tmp_path, monkeypatch):
         translation.digest.cache_clear()
 
 
-def test_a_command_becomes_steps_of_the_same_flags(tmp_path: Path):
+def test_a_command_becomes_steps_with_the_same_flags(tmp_path: Path):
     source = tmp_path / "launcher.cu"
     line = ["g++", "-O2", "-MD", "-MF", "deps.d", "-x", "c++", str(source), "-o", "out.so", "-x", "none", "sim.o"]
     preprocess, adapt, compiled, clean = translation.translated(line, source, "", Flags(()))
@@ -85,7 +85,7 @@ def test_a_command_becomes_steps_of_the_same_flags(tmp_path: Path):
     assert compiled == ["g++", "-O2", "-x", "c++-cpp-output", str(tmp_path / "preprocessed.ii"), *line[8:]]
 
 
-def test_a_source_whose_headers_ask_for_the_architecture_is_preprocessed_twice(tmp_path: Path):
+def test_a_source_whose_headers_test_the_architecture_is_preprocessed_twice(tmp_path: Path):
     (tmp_path / "asks.h").write_text("#ifdef __CUDA_ARCH__\n#endif\n")
     line = ["g++", "-MD", "-MF", "deps.d", "-x", "c++", "launcher.cu", "-o", "out.so"]
     flags = Flags((), (f"-I{tmp_path}",))

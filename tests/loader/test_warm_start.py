@@ -1,4 +1,4 @@
-"""Warm starts: an unchanged kernel loads without execution of its spec file."""
+"""Warm starts: an unchanged kernel loads without running its spec file."""
 
 import os
 import time
@@ -26,7 +26,7 @@ from tkjit import InOut, Tensor
 def fill(x: InOut[Tensor, "float32", "N"]) -> Tensor:
     return x.fill_(7)
 """
-# whether the spec file was run comes first
+# prints the result of a call, and whether the spec file was run
 CALL = """
 import torch, tkjit
 from tkjit import registry
@@ -39,7 +39,7 @@ print(bool(ran))
 
 @pytest.fixture
 def fill(cache_with_runtime, tmp_path, monkeypatch) -> Path:
-    """The directory of a kernel that writes what a header says."""
+    """The directory of a kernel that writes a value from a header."""
     directory = tmp_path / "kernels"
     directory.mkdir()
     (directory / "fill.py").write_text(SPEC)
@@ -51,7 +51,7 @@ def fill(cache_with_runtime, tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def call(fresh):
-    """What a call in a new process gives, and whether the spec file was run for it."""
+    """Calls the kernel in a new process; returns the result, and whether the spec file was run."""
 
     def run(code: str = CALL) -> tuple[float, bool]:
         value, ran = fresh.run(code).split()
@@ -62,8 +62,8 @@ def call(fresh):
 
 @pytest.fixture
 def remembered(fill, call) -> Path:
-    """The same, once a process has found everything as the one before left it."""
-    time.sleep(0.1)  # nothing is noted of files that have just been written
+    """The same directory, after a process has found the warm record of an earlier one."""
+    time.sleep(0.1)  # files that were just written are not recorded
     assert call() == (1, True)
     time.sleep(0.1)
 
@@ -76,7 +76,7 @@ def remembered(fill, call) -> Path:
     return fill
 
 
-def test_a_spec_file_that_has_not_changed_is_not_run(remembered, call):
+def test_an_unchanged_spec_file_is_not_run(remembered, call):
     assert call() == (1, False)
 
 
@@ -120,7 +120,7 @@ def hide_the_spec(directory: Path) -> None:
         pytest.param(hide_the_spec, marks=pytest.mark.slow),
     ],
 )
-def test_a_change_is_seen(remembered, call, change, monkeypatch):
+def test_a_change_is_noticed(remembered, call, change, monkeypatch):
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(remembered))
     change(remembered)
     assert call() == (2, True)
@@ -138,8 +138,8 @@ RECORDED_AT_ONCE = "from tkjit.cache import fingerprints; fingerprints.SETTLED_N
         pytest.param(RECORDED_AT_ONCE, False, marks=pytest.mark.slow),
     ],
 )
-def test_an_edit_while_the_first_process_runs_is_seen_by_the_next(fill, call, settled, glue_is_there):
-    """What it has built is not taken for what was made of the edited source, also if it was noted at once."""
+def test_an_edit_while_the_first_process_runs_is_noticed_by_the_next(fill, call, settled, glue_is_there):
+    """The first process's build does not count as a build of the edited source, even if it was recorded at once."""
     source = fill / "fill.cu"
     if glue_is_there:
         rewrite(source, "VALUE;", "VALUE + 8;")
@@ -153,7 +153,7 @@ def test_an_edit_while_the_first_process_runs_is_seen_by_the_next(fill, call, se
         time.sleep(0.1)
 
 
-def test_a_file_that_computes_is_run_each_time(fill, call, monkeypatch):
+def test_a_spec_file_that_is_not_plain_is_run_each_time(fill, call, monkeypatch):
     spec = SPEC.replace("import tkjit\n", "import os\nimport tkjit\n", 1)
     (fill / "fill.py").write_text(spec.replace("args=True", 'args=True, defines={"ADDED": os.environ["MORE"]}'))
     rewrite(fill / "fill.cu", "VALUE;", "VALUE + ADDED;")
@@ -164,15 +164,15 @@ def test_a_file_that_computes_is_run_each_time(fill, call, monkeypatch):
 
 
 @pytest.mark.slow  # builds the runtime again
-def test_what_is_remembered_is_recorded_and_is_of_its_settings_alone(remembered, call, monkeypatch, tmp_path):
+def test_a_warm_start_is_recorded_and_depends_on_the_settings(remembered, call, monkeypatch, tmp_path):
     monkeypatch.setenv("TKJIT_RECORD", str(tmp_path / "used.jsonl"))
     assert call() == (1, False)
-    assert "fill" in (tmp_path / "used.jsonl").read_text(), "what is remembered is used like anything else"
+    assert "fill" in (tmp_path / "used.jsonl").read_text(), "a warm start also counts as a use"
     monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(tmp_path))
     assert call() == (1, True), "compilers may find other headers"
 
 
-def test_another_variant_than_the_remembered_one(fresh, warmed):
+def test_another_variant_can_be_called_after_a_warm_start(fresh, warmed):
     call = "import torch, tkjit\naxpy = tkjit.load('axpy')\nx = torch.ones(1)\nprint(axpy(x, x.clone(), 2.0).item())\n"
     half = call.replace("print(", "print(axpy(x.half(), x.half(), 3.0).item(), ")
     for _ in range(3):
@@ -181,7 +181,7 @@ def test_another_variant_than_the_remembered_one(fresh, warmed):
     assert fresh.run(half) == "4.0 3.0\n"
 
 
-def test_the_rest_of_the_kernel_is_there(remembered, fresh):
+def test_a_warm_kernel_has_all_attributes(remembered, fresh):
     code = CALL.split("print(", 1)[0] + (
         "kernel = tkjit.load('fill')\n"
         "same = (kernel.signature, kernel.__doc__) == (tkjit.find('fill').signature, tkjit.find('fill').__doc__)\n"
@@ -192,7 +192,7 @@ def test_the_rest_of_the_kernel_is_there(remembered, fresh):
     assert fresh.run(code) == f"True 7.0 (Variant(values=()),)\n{described}"
 
 
-def test_a_load_after_an_edit_gives_a_new_object(remembered, fresh):
+def test_load_returns_a_new_object_after_an_edit(remembered, fresh):
     code = CALL.replace(
         "print(bool(ran))",
         "first = tkjit.load('fill')\n"
@@ -200,23 +200,23 @@ def test_a_load_after_an_edit_gives_a_new_object(remembered, fresh):
         "second = tkjit.load('fill')\n"
         "print(first(torch.zeros(1)).item(), second(torch.zeros(1)).item(), tkjit.load('fill') is second, bool(ran))",
     )
-    assert fresh.run(code).split() == ["1.0", "1.0", "5.0", "True", "True"], "and then the spec file is run"
+    assert fresh.run(code).split() == ["1.0", "1.0", "5.0", "True", "True"], "the spec file is run after the edit"
 
 
 @pytest.mark.parametrize(
-    ("harm", "room"),
+    ("harm", "arch"),
     sample(
-        [(harm, room) for room in ("runtime", "glue", "cpu-*") for harm in ("cut", "gone")],
+        [(harm, arch) for arch in ("runtime", "glue", "cpu-*") for harm in ("cut", "gone")],
         "gone-glue",
         "cut-cpu-*",
         name="-".join,
     ),
 )
-def test_what_was_remembered_and_is_not_whole_is_built_anew(remembered, cache_with_runtime, call, room, harm):
+def test_a_damaged_shared_object_of_a_warm_record_is_rebuilt(remembered, cache_with_runtime, call, arch, harm):
     (module,) = [
         path
-        for path in cache_with_runtime.glob(f"v1/*/{room}/*/[!.]*/*.so")
-        if "fill" in str(path) or room == "runtime"
+        for path in cache_with_runtime.glob(f"v1/*/{arch}/*/[!.]*/*.so")
+        if "fill" in str(path) or arch == "runtime"
     ]
     if harm == "cut":
         os.truncate(module, module.stat().st_size // 2)
@@ -225,12 +225,12 @@ def test_what_was_remembered_and_is_not_whole_is_built_anew(remembered, cache_wi
     assert call()[0] == 1
 
 
-def test_any_flipped_byte_of_the_note_costs_a_run_and_no_more(remembered, cache_with_runtime, call, rng):
-    (note,) = cache_with_runtime.glob("v1/*/notes/kernel-fill-*")
-    content = note.read_bytes()
+def test_a_flipped_bit_in_the_warm_record_only_costs_time(remembered, cache_with_runtime, call, rng):
+    (record,) = cache_with_runtime.glob("v1/*/notes/kernel-fill-*")
+    content = record.read_bytes()
     for _ in range(25):
         place = rng.randrange(len(content) - 1)
         flipped = bytearray(content)
         flipped[place] ^= 1 << rng.randrange(8)
-        note.write_bytes(bytes(flipped))
+        record.write_bytes(bytes(flipped))
         assert call()[0] == 1, place

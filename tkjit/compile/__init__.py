@@ -1,1 +1,1 @@
-"""Compilers: targets, flags, the search for tools, runs, and logs."""
+"""Finds compilers, makes their command lines, runs them, and reads their logs."""

@@ -1,4 +1,4 @@
-"""Runs compilations. Only this module uses ``torch.utils.cpp_extension``. A failure is a ``CompileError``."""
+"""Runs compilations, and raises ``CompileError`` if they fail. Only this module uses ``torch.utils.cpp_extension``."""
 
 from __future__ import annotations
 
@@ -21,56 +21,53 @@ from tkjit.cache import Product
 from tkjit.compile.embedded import embedded_files
 from tkjit.compile.flags import PACKAGE
 from tkjit.compile.log import first_error
-from tkjit.compile.resources import KernelResources, kernel_resources
+from tkjit.compile.resources import kernel_resources
 from tkjit.compile.run_measured import COULD_NOT_RUN
-from tkjit.compile.torch_linking import quick_torch_linking
 from tkjit.config import environment_with
 from tkjit.errors import REPRODUCE, CacheError, CompileError, ToolchainError
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.system.process import MemoryWatch
 
-Step = list[str] | Callable[[], object]  # a command line, or what is done between two
+Step = list[str] | Callable[[], object]  # a command line, or a function to call between two of them
 
 LOG = "build.log"
 EXPORTS = "exports.map"
 _LIBRARY = re.compile(r"^\s*\S*\.(?:a|o|so[.\d]*)\s*$")
 
-# load_inline's versioner is global and unlocked, and it remembers names: one call at a time, each with a new name
+# load_inline's versioner is global, has no lock and remembers names, so calls run one at a time, each with a new name
 _load_inline_lock = ForkSafeLock()
 _module_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One file to compile.
+    """A file to compile.
 
     Parameters
     ----------
     name : str
-        What a person calls it: ``gemm (T=float32) for sm_90a``.
+        The name in messages: ``gemm (T=float32) for sm_90a``.
     file : str
-        Its name in the entry: ``launcher.cu``.
+        The file's name in the entry: ``launcher.cu``.
     text : str
-        What it holds.
+        The content of the file.
     source : Path or None
-        The user's own file within it, which messages should name in full.
+        The user's own file in it; messages show its full path.
     failure_directory : Path
-        Where the text and the log of a failed build stay.
+        The directory that keeps the text and the log of a failed build.
     search : tuple of Path
-        Where its headers are looked for before the compiler's own directories.
+        The directories that are searched for headers before the compiler's own.
     libraries : tuple of str, or None
-        The names of libraries that it is linked with; None where nothing is, and the linker does not say what it reads.
-    may_spill : bool
-        Whether registers may be spilled to local memory.
+        The names of the libraries that it is linked with; None if there are none, so that the linker lists no files.
     is_measured : bool
-        Whether the compiler's memory is measured, which takes a process more.
+        Whether the compiler's memory is measured, which takes an extra process.
     retry_flags : callable, optional
-        What to add to the flags for another attempt, by the log of one that failed; nothing if there is none.
+        Returns flags to add for another attempt, given the log of a failed one; empty if another attempt is useless.
     repair : callable, optional
-        Changes what the failed step reads, by the log; False if it has nothing to change. The step is run again.
+        Changes the input of a failed step, given the log, so that the step is run again; returns False if it cannot.
     find_defect : callable, optional
-        What is wrong with the output that the compiler does not say; nothing if all is well.
+        Returns an error in the output that the compiler does not report; empty if there is none.
     """
 
     name: str
@@ -80,7 +77,6 @@ class Unit:
     source: Path | None = None
     search: tuple[Path, ...] = ()
     libraries: tuple[str, ...] | None = None
-    may_spill: bool = True
     is_measured: bool = True
     retry_flags: Callable[[str], tuple[str, ...]] | None = None
     repair: Callable[[str, Path], bool] | None = None
@@ -99,9 +95,9 @@ def compile_binary(
     Parameters
     ----------
     commands : callable
-        The command lines for (source, output, depfile), to be run one after the other; or functions between them.
+        Returns the steps for (source, output, depfile), which run in order: command lines, and functions between them.
     check : callable, optional
-        Loads a shared object: what cannot be loaded is not published.
+        Loads the shared object, because one that cannot be loaded must not be published.
 
     Raises
     ------
@@ -114,7 +110,7 @@ def compile_binary(
     start = time.monotonic()
     code, log, peak_bytes = _run_all(steps, staging, unit)
     while code > 0 and unit.retry_flags is not None and (more := set(unit.retry_flags(log)) - set(_lines(steps)[0])):
-        # of every step: a source may be preprocessed twice
+        # for every step, because a source may be preprocessed first, even twice
         steps = [[step[0], *sorted(more), *step[1:]] if isinstance(step, list) else step for step in steps]
         code, log, peak_bytes = _run_all(steps, staging, unit)
     lines = _lines(steps)
@@ -125,10 +121,10 @@ def compile_binary(
         return _failure(unit, staging, log, command, summary)
 
     if code != 0:
-        ended = "" if code > 0 else f"the compiler was ended by signal {-code}; has the memory run out?"
-        raise failure(log, "" if log.strip() else ended)
+        killed = "" if code > 0 else f"the compiler was killed by signal {-code}; did it run out of memory?"
+        raise failure(log, "" if log.strip() else killed)
     taken = kernel_resources(log, output.read_bytes())
-    if reason := _refusal(unit, output, taken):
+    if unit.find_defect is not None and (reason := unit.find_defect(output)):
         raise failure(log, reason)
     try:
         if check is not None:
@@ -147,15 +143,8 @@ def compile_binary(
     return Product(output.name, dependencies, facts, unit.search)
 
 
-def _refusal(unit: Unit, output: Path, taken: KernelResources) -> str:
-    """Why a compiled file is not published; empty if it is."""
-    if not unit.may_spill and (spills := ", ".join(taken.spills())):
-        return f"it spills registers, which its spec forbids (forbid_spills): {spills}"
-    return unit.find_defect(output) if unit.find_defect is not None else ""
-
-
 def _dependencies(unit: Unit, staging: Path, depfile: Path, flags: Iterable[str], log: str) -> tuple[Path, ...]:
-    """Every file that the compiler, its assembler and the linker have read."""
+    """Every file that the compiler, its assembler and the linker read."""
     read = _read_depfile(depfile, staging)
     assembled = _outside(map(str, embedded_files(unit.text, read, unit.search, flags)), staging)
     return tuple(dict.fromkeys([*read, *assembled, *_linked_files(log, unit.libraries, staging)]))
@@ -166,7 +155,7 @@ def _lines(steps: Iterable[Step]) -> list[list[str]]:
 
 
 def _run_all(steps: Iterable[Step], directory: Path, unit: Unit) -> tuple[int, str, int]:
-    """Run commands up to the first that fails: its exit status, what all printed, and the most memory one took."""
+    """Run steps up to the first that fails; return its exit status, all output, and the highest peak memory."""
     code, log, peak_bytes = 0, "", 0
     for step in steps:
         if not isinstance(step, list):
@@ -182,19 +171,19 @@ def _run_all(steps: Iterable[Step], directory: Path, unit: Unit) -> tuple[int, s
 
 
 def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, int]:
-    """Run a compiler: its exit status, what it printed, and the memory that its largest process took, in bytes."""
-    # in memory: what a compiler says of a full disk should not be lost on that disk
+    """Run a compiler; return its exit status, its output, and the peak memory of its largest process in bytes."""
+    # in memory, because a compiler's error about a full disk could not be written to that disk
     with os.fdopen(os.memfd_create(LOG), "w+b") as log, os.fdopen(os.memfd_create("usage"), "w+b") as usage:
         name = line[0]
-        # what a compiler that is killed leaves behind lies where its build's other files do
+        # so that a killed compiler's temporary files are removed together with the build's other files
         scratch = directory / "tmp"
-        with suppress(OSError):  # a full disk: the compiler says it better
+        with suppress(OSError):  # if the disk is full, the compiler's own error is clearer
             scratch.mkdir(exist_ok=True)
         script = [sys.executable, "-I", "-S", str(PACKAGE / "compile" / "run_measured.py"), str(usage.fileno())]
         if measured:
             line = [*script, *line]
         try:
-            # in its directory: what the compiler leaves beside itself goes away with it, and it is found by it
+            # in the build's directory, because leftovers are removed with it, and the watchdog finds compilers by it
             child = subprocess.Popen(
                 line,
                 cwd=directory,
@@ -218,7 +207,7 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
         printed, report = log.read().decode(errors="replace"), usage.read().decode()
     if report.startswith(COULD_NOT_RUN):
         raise ToolchainError(f"{name} does not run: {report.removeprefix(COULD_NOT_RUN)}")
-    if not report:  # nothing measures, or it was killed before it could say anything
+    if not report:  # not measured, or killed before the report
         return code, printed, 0
     status, peak_kib = report.split()
     return int(status), printed, int(peak_kib) << 10
@@ -245,7 +234,7 @@ def compile_module(
     Parameters
     ----------
     exports : str
-        A linker's version script: which symbols others see.
+        The linker's version script, which selects the exported symbols.
     linked : iterable of str
         Objects and flags to link with.
     with_cuda : bool
@@ -263,12 +252,7 @@ def compile_module(
     files.write(staging / EXPORTS, exports)
     search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
     memory = MemoryWatch(staging)
-    with (
-        _load_inline_lock,
-        _environment({"PATH": search_path, "CXX": str(cxx)}),
-        memory,
-        quick_torch_linking(cxx, staging) as linking,
-    ):
+    with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}), memory:
         from torch.utils import cpp_extension
 
         try:
@@ -277,7 +261,7 @@ def compile_module(
                 [unit.text],
                 extra_cflags=cflags,
                 # the linker runs in the staging directory
-                extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linked, *linking()],
+                extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linked],
                 extra_include_paths=[str(directory) for directory in include_dirs],
                 build_directory=str(staging),
                 no_implicit_headers=True,
@@ -304,14 +288,14 @@ def compile_module(
 
 
 def _remove(path: Path) -> None:
-    """Remove a file that an entry does not need; a disk that keeps it costs no build."""
+    """Remove a file that an entry does not need. A failure to remove it is no reason to fail the build."""
     with suppress(OSError):
         path.unlink()
 
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables that ``cpp_extension`` reads, and put back what was there."""
+    """Set variables that ``cpp_extension`` reads, and restore them afterwards."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -325,21 +309,21 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def _read_depfile(depfile: Path, staging: Path) -> tuple[Path, ...]:
-    """The files of a make rule, without those of the build itself."""
+    """The dependencies in a make rule, without the files of the build itself."""
     rule = os.fsdecode(files.read(depfile)).replace("\\\n", " ").split(":", 1)[1]
-    # make's own characters are escaped: a space and a number sign by a backslash, a dollar sign by another
+    # make escapes a space and a number sign with a backslash, and a dollar sign by doubling it
     words = [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in re.findall(r"(?:\\[ #]|\S)+", rule)]
     return _outside(words, staging)
 
 
 def _read_ninja_dependencies(ninja: Path, staging: Path) -> tuple[Path, ...]:
-    """What the compiler reported to ninja, which keeps it in a database of its own."""
+    """The dependencies that the compiler reported to ninja, from ninja's database."""
     listed = subprocess.run([ninja, "-C", staging, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     return _outside([line.strip() for line in listed.splitlines() if line.startswith("    ")], staging)
 
 
 def _linked_files(log: str, libraries: tuple[str, ...] | None, staging: Path) -> tuple[Path, ...]:
-    """The files that the linker named: those that were asked for, and others that are not the compiler's own."""
+    """The files that the linker listed: the requested libraries, and others that are not part of the compiler."""
     if libraries is None:
         return ()
     asked = tuple(name.removeprefix(":") if name.startswith(":") else f"lib{name}." for name in libraries)
@@ -351,20 +335,20 @@ def _linked_files(log: str, libraries: tuple[str, ...] | None, staging: Path) ->
             for path in paths
             if path.is_file()
             and not path.is_relative_to(staging)
-            # a toolkit's libraries lie in targets/<platform>/lib
+            # a toolkit's libraries are in targets/<platform>/lib
             and (path.name.startswith(asked) or not (str(path).startswith(system) or "/targets/" in str(path)))
         )
     )
 
 
 def _outside(names: Iterable[str], staging: Path) -> tuple[Path, ...]:
-    # a compiler reports a/../b as it was found; two names of one file are one dependency
+    # a compiler reports a path as it found it, such as a/../b; two names of one file are one dependency
     paths = {Path(os.path.normpath(staging / name)) for name in names} - {Path(os.devnull)}
     return tuple(sorted(path for path in paths if not path.is_relative_to(staging)))
 
 
 def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "") -> CompileError | CacheError:
-    """Keep what a person needs to look into a failed build, and say it."""
+    """Keep the files that are needed to investigate a failed build, and make its error."""
     if "No space left on device" in log:
         return CacheError(
             f"no space left for compiling {unit.name} in {staging.parent}; set TKJIT_CACHE to another disk"
@@ -381,17 +365,14 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
 
 
 def flags_of_module(staging: Path) -> tuple[str, str]:
-    """The compiler's and the linker's flags of a module that ``load_inline`` is making; empty before it has begun."""
-    try:
-        rules = files.read(staging / "build.ninja").decode()
-    except OSError:
-        return "", ""
+    """The compiler's and the linker's flags that ``load_inline`` chose for a module."""
+    rules = files.read(staging / "build.ninja").decode()
     cflags, ldflags = (re.search(rf"^{name} = (.*)\n", rules, re.MULTILINE) for name in ("cflags", "ldflags"))
     return (cflags[1].strip(), ldflags[1].strip()) if cflags and ldflags else ("", "")
 
 
 def _keep(staging: Path, keep: Path) -> Path:
-    """Leave a failed build for a person to read; another process may be doing the same."""
+    """Keep the files of a failed build for the user. Another process may do the same at the same time."""
     scratch = keep.with_name(f"{keep.name}-{secrets.token_hex(4)}")
     try:
         scratch.mkdir(0o700)

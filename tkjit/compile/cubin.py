@@ -11,12 +11,12 @@ _SYMBOL_TABLE = 2  # SHT_SYMTAB
 
 
 class _Section(NamedTuple):
-    """A section's header, as far as it is needed: ``Elf64_Shdr``."""
+    """The fields of a section's header (``Elf64_Shdr``) that are needed here."""
 
     kind: int
     offset: int
     bytes: int
-    link: int  # of a table of symbols: which section has their names
+    link: int  # for a symbol table, the index of the section with the names
 
 
 def constant(cubin: bytes, name: str) -> bytes:
@@ -25,10 +25,10 @@ def constant(cubin: bytes, name: str) -> bytes:
     Raises
     ------
     ValueError
-        If the file has no such variable, or is no ELF file of 64 bits.
+        If the file has no such variable, or is not a 64-bit ELF file.
     """
     if cubin[:5] != b"\x7fELF\x02" or len(cubin) < _HEADER_BYTES:
-        raise ValueError("no ELF file of 64 bits")
+        raise ValueError("not a 64-bit ELF file")
     try:
         sections = list(_sections(cubin))
         for table in sections:

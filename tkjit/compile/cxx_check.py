@@ -1,4 +1,4 @@
-"""Checks that a C++ compiler can be used: it runs, is recent enough, and links with a shared C++ library."""
+"""Checks that a C++ compiler is usable: it runs, is recent enough, and links with the shared C++ library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pathlib import Path
 from tkjit.errors import ToolchainError
 
 OLDEST_GXX, OLDEST_CLANG = 11, 13
-PATIENCE_S = 30.0  # a compiler on a slow network disk takes seconds; one that waits for a licence server never ends
+# a compiler on a slow network disk takes seconds; one that waits for a licence server may never end
+PATIENCE_S = 30.0
 _SHARED, _STATIC = "libstdc++.so", "libstdc++.a"
 _TRIAL = "#include <new>\nvoid* trial() { throw std::bad_alloc(); }\n"
 
@@ -26,8 +27,8 @@ def checked_version(cxx: Path) -> str:
     Raises
     ------
     ToolchainError
-        If the compiler cannot be used. The text has the reason alone, ``is version 9; g++ 11 or newer is needed``, so
-        that a caller can put the compiler's path in front.
+        If the compiler is unusable. The text contains only the reason, ``is version 9; g++ 11 or newer is needed``, so
+        that a caller can put the compiler's path before it.
     """
     done = _run(cxx, ["--version"])
     if done.returncode != 0:
@@ -39,7 +40,7 @@ def checked_version(cxx: Path) -> str:
 
 
 def _check_age(version: str) -> None:
-    # the name it is called by, what its distributor says in brackets, the version: g++-10 (Debian 10.2.1-6) 10.2.1
+    # the name of the command, the distributor's text in brackets, and the version: g++-10 (Debian 10.2.1-6) 10.2.1
     gcc = re.match(r"\S*(?:g\+\+|c\+\+|gcc)\S* \(.*\) (\d+)\.\d+", version)
     clang = re.search(r"\bclang version (\d+)\.", version)
     for found, name, oldest in ((gcc, "g++", OLDEST_GXX), (clang, "clang++", OLDEST_CLANG)):
@@ -48,35 +49,35 @@ def _check_age(version: str) -> None:
 
 
 def _check_linking(cxx: Path) -> None:
-    """Link a shared object, and see which C++ library the linker reads.
+    """Link a shared object, and check which C++ library the linker reads.
 
-    With a static one, each kernel would bring a copy. A process with two copies crashes, or loses exceptions, as soon
-    as an object of one library reaches the other. A compiler that has the shared library and links the static one was
-    told to by a flag, and whoever set the flag has their reasons.
+    With the static library, each kernel would contain a copy. A process with two copies crashes, or loses exceptions,
+    as soon as an object of one copy reaches the other. If the compiler finds the shared library but links the static
+    one, somebody has asked for that with a flag, so the compiler is accepted.
     """
     with suppress(OSError), tempfile.TemporaryDirectory() as directory:
         output = f"{directory}/trial.so"
         linked = _run(cxx, ["-shared", "-fPIC", "-x", "c++", "-", "-o", output, "-Wl,--trace"], _TRIAL)
         if linked.returncode != 0:
             if os.strerror(errno.ENOSPC) in linked.stderr:
-                return  # the fault is the disk's; a build that meets it says what to do
+                return  # not the compiler's fault; a build that fails for this reason tells the user what to do
             raise ToolchainError(f"cannot link a shared object: {_why(linked)}")
         if _STATIC not in linked.stdout + linked.stderr:
             return
         shared = _run(cxx, [f"-print-file-name={_SHARED}"]).stdout.strip()
-        if not Path(shared).is_absolute():  # only a file that exists is printed with its directory
+        if not Path(shared).is_absolute():  # the compiler prints the directory only if the file exists
             raise ToolchainError(
-                f"finds no {_SHARED} and links {_STATIC}: each kernel would bring its own copy of the C++ library, "
-                "which crashes a process"
+                f"finds no {_SHARED} and links {_STATIC}: each kernel would contain its own copy of the C++ library, "
+                "and two copies crash a process"
             )
 
 
 def _run(cxx: Path, arguments: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a compiler with a text as its standard input; it and its children end after ``PATIENCE_S``."""
+    """Run a compiler with a text as its standard input; kill it and its children after ``PATIENCE_S``."""
     command = [str(cxx), *arguments]
     pipe = subprocess.PIPE
     try:
-        # in a session of its own, which can be ended as one
+        # in a new session, so that the compiler can be killed together with its children
         process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
         )
@@ -89,13 +90,13 @@ def _run(cxx: Path, arguments: Sequence[str], text: str = "") -> subprocess.Comp
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise ToolchainError(f"did not end within {PATIENCE_S:.0f} s ({' '.join(arguments[:1])})") from None
+                raise ToolchainError(f"did not finish within {PATIENCE_S:.0f} s ({' '.join(arguments[:1])})") from None
             raise
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _why(done: subprocess.CompletedProcess[str]) -> str:
-    """The line of a failed compiler's output that tells the most."""
+    """The most informative line in the output of a failed compiler."""
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"

@@ -1,4 +1,4 @@
-"""Searches ``PATH`` for a C++ compiler that can be used."""
+"""Searches ``PATH`` for a usable C++ compiler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tkjit.errors import ToolchainError
 
 _NAMES = ("g++", "c++", "clang++")
 _VERSIONED = r"(g\+\+|c\+\+|clang\+\+)-(\d+(?:\.\d+)*)"
-# facts about a compiler in the memo: its version if it can be used, why it cannot, and whether the user knows that
+# facts about a compiler in the memo: its version if it is usable, else why it is not, and whether the user knows that
 _USABLE, _REJECTED, _TOLD = "usable version", "rejected", "told"
 
 
@@ -52,17 +52,17 @@ class Found(NamedTuple):
 
 
 class CxxSearch:
-    """Takes the first candidate that can be used.
+    """Finds the first usable candidate.
 
-    A compiler is asked once: the memo keeps its version, or the reason for which it was rejected. A compiler whose file
-    changes is asked again, and so are all of them while none can be used: what they lack may have been installed.
+    A compiler is checked once: the memo keeps its version, or the reason why it was rejected. It is checked again if
+    its file changes. While none is usable, all are checked each time, because what they lack may have been installed.
     """
 
     def __init__(self, search_path: str, memo: ToolMemo) -> None:
         self._search_path, self._memo = search_path, memo
 
     def find(self, *, again: bool = False) -> Found:
-        """Search, and ask also those that were rejected before if ``again`` is true."""
+        """Search; if ``again`` is true, also check compilers that were rejected before."""
         ask = _checked_version if again else self._ask
         rejected: list[Rejected] = []
         for path in candidates(self._search_path):
@@ -79,13 +79,13 @@ class CxxSearch:
         return Found(None, "", rejected)
 
     def _ask(self, path: Path) -> str:
-        """The version of a compiler that was neither accepted nor rejected before."""
+        """The version of a compiler, unless the memo has a reason to reject it."""
         if _REJECTED in (known := self._memo.known(path)):
             raise ToolchainError(str(known[_REJECTED]))
         return _checked_version(path)
 
     def not_told_yet(self, found: Found) -> Rejected | None:
-        """The first rejected program, if this is the first time that anybody asks, in this process or another one."""
+        """The first rejected program, if no process has reported it yet."""
         first = next(iter(_programs(found.rejected)), None)
         if found.path is None or first is None or _TOLD in self._memo.known(first.path):
             return None
@@ -94,39 +94,39 @@ class CxxSearch:
 
 
 def version(path: Path, memo: ToolMemo) -> str:
-    """A compiler's version, asked once for a file that does not change.
+    """A compiler's version. The compiler is checked once, as long as its file does not change.
 
     Raises
     ------
     ToolchainError
-        If it cannot be used, with the reason alone.
+        If the compiler is unusable. The text contains only the reason.
     """
     return memo.version(path, partial(_checked_version, path), _USABLE)
 
 
 def _checked_version(path: Path) -> str:
-    from tkjit.compile.cxx_check import checked_version  # a warm process has no use for it
+    from tkjit.compile.cxx_check import checked_version  # not needed in a warm process
 
     return checked_version(path)
 
 
 def _programs(rejected: list[Rejected]) -> list[Rejected]:
-    """Those that can be run. A shell passes over the others without a word, and so does tkjit outside of ``doctor``."""
+    """Those that are programs. A shell silently skips the others, and so does tkjit, except in ``doctor``."""
     return [one for one in rejected if not why_not_a_program(one.path)]
 
 
 def candidates(search_path: str) -> Iterator[Path]:
-    """Every file on ``PATH`` with the name of a C++ compiler, by its absolute path, and each file once.
+    """Yield the absolute path of every file on ``PATH`` with the name of a C++ compiler, each file once.
 
-    Names without a version come first, each in all directories. Then come versioned ones, newest first; directories
-    are listed only if a caller gets that far.
+    Names without a version come first, each in all directories. Versioned names follow, newest first; for these the
+    directories are listed, which happens only if a caller gets that far.
     """
     seen = set()
     for path in _places(search_path):
-        # Path.is_dir raises an error for a link into a directory that is closed to this user
+        # Path.is_dir raises an error for a link into a directory that this user may not read
         if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112
             real = os.path.realpath(path)
-            # ccache is one file with many names, and runs the compiler whose name it is called by
+            # ccache is a single file with many names, and runs the compiler whose name it was called by
             identity = real if "++" in Path(real).name else (real, path.name)
             if identity not in seen:
                 seen.add(identity)
@@ -134,7 +134,7 @@ def candidates(search_path: str) -> Iterator[Path]:
 
 
 def why_not_a_program(path: Path) -> str:
-    """Why a file cannot be run at all; empty if it can."""
+    """Why a file cannot be run; empty if it can."""
     if os.access(path, os.X_OK):
         return ""
     is_there = os.access(path, os.F_OK)
@@ -142,18 +142,18 @@ def why_not_a_program(path: Path) -> str:
 
 
 def searched(search_path: str, taken: Path | None) -> list[str]:
-    """Every path that, if it came, went or changed, could make ``candidates`` lead to another file than ``taken``."""
+    """Every path that could make the search choose another file than ``taken`` by appearing, vanishing or changing."""
     tried = []
     for path in _unversioned(search_path):
         tried.append(str(path))
         if taken is not None and path.name == taken.name and path.absolute() == taken:
             return tried
-    # a directory changes when a name comes or goes
+    # a directory's own time changes when a name appears or vanishes
     return [*tried, *_directories(search_path), *map(str, _versioned(search_path))]
 
 
 def _directories(search_path: str) -> list[str]:
-    """The directories of ``PATH``; an empty one is the working directory, as for a shell."""
+    """The directories of ``PATH``. As in a shell, an empty one means the working directory."""
     return [directory or "." for directory in search_path.split(os.pathsep)] if search_path else []
 
 

@@ -1,8 +1,8 @@
-"""Finds the files that an assembler reads by ``.incbin`` or ``.include``. Compilers do not report these files.
+"""Finds the files that an assembler reads with ``.incbin`` or ``.include``. Compilers do not report these files.
 
-A macro may put the directive together (``INCBIN(table, "table.bin")``). So if a compiled text contains the directive,
-every string literal with the name of a file is a dependency. An extra dependency may cost a rebuild. A missing
-dependency may give an outdated kernel.
+A macro may assemble the directive (``INCBIN(table, "table.bin")``). So if a compiled text contains the directive, every
+string literal with the name of a file counts as a dependency. An extra dependency may cost a rebuild, but a missing one
+may result in an outdated kernel.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from tkjit.system import files
 
 _DIRECTIVE = re.compile(rb"incbin|\.include\b", re.IGNORECASE)
-_WORDS = (b"incbin", b".include")  # without one of which there is no directive, which is quicker to see
+_WORDS = (b"incbin", b".include")  # a quick test: there is no directive without one of these
 _TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|"(?P<plain>(?:\\.|[^"\\\n])*)"'
     r"|'(?:\\.|[^'\\\n])*'|(?P<space>\s+)|[^\s\"'/R]+|.",
@@ -33,13 +33,13 @@ def embedded_files(
     Parameters
     ----------
     text : str
-        What was compiled.
+        The text that was compiled.
     read : iterable of Path
-        What the compiler said it read.
+        The files that the compiler reported.
     search : sequence of Path
-        The directories in which it looks for headers, and its assembler for such files.
+        The directories that the compiler searches for headers, and the assembler for these files.
     words : iterable of str
-        The command line, of which a macro may come: ``-DTABLE="table.bin"``.
+        The command line, which may define a macro with a file's name: ``-DTABLE="table.bin"``.
     """
     texts = [text.encode(), *_contents(read)]
     if not any(_has_directive(one) for one in texts):
@@ -63,14 +63,14 @@ def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def _names_in(text: str) -> Iterator[str]:
-    """What string literals say, and what stands in quotes in them."""
+    """The contents of string literals, and of quoted texts inside them."""
     for literal in _literals(text.replace("\\\n", "")):
         yield literal
         yield from _QUOTED.findall(literal)
 
 
 def _literals(text: str) -> Iterator[str]:
-    """String literals, each alone and those that stand side by side as the one that they are for a compiler."""
+    """The string literals of a text, and each row of adjacent ones as one, because a compiler concatenates them."""
     row: list[str] = []
     for token in _TOKEN.finditer(text):
         raw, plain = token["raw"], token["plain"]
@@ -90,9 +90,9 @@ def _unescape(literal: str) -> str:
 
 
 def _find(name: str, search: Sequence[Path]) -> Path | None:
-    """The file of a name, as an assembler finds it."""
+    """The file that an assembler finds for a name, or None."""
     for directory in search:
-        with suppress(OSError, ValueError):  # longer than a name may be, or no name at all
+        with suppress(OSError, ValueError):  # the literal is not a valid file name, or too long
             path = directory / name
             if name and path.is_file():
                 return path

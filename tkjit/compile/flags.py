@@ -1,4 +1,4 @@
-"""Computes a launcher's compiler flags from its spec and target alone, for any compiler."""
+"""Computes the compiler flags of a launcher from nothing but its spec and target, for any compiler."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ PACKAGE = Path(__file__).resolve().parents[1]
 INCLUDE = PACKAGE / "include"
 SIMULATOR = PACKAGE / "sim"
 STAND_INS = INCLUDE / "stand_ins"
-CUDA_LIBRARIES = STAND_INS / "cuda_libraries"  # for a toolkit without them, and the CPU
+CUDA_LIBRARIES = STAND_INS / "cuda_libraries"  # stand-ins for the CPU, and for a toolkit without the libraries
 RUNTIME = PACKAGE / "runtime"
 
 _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cudart=static")
-# the GPU contracts a * b + c, and so does the simulator; type punning through pointers is common in kernels
-# -g1: tables of lines, for the text of a fault; 5 to 10 KB, and no time that could be measured. As DWARF 4, since of
-# g++'s DWARF 5 binutils 2.40 says launcher.cu where the table's first file is meant. A frame larger than the guard page
-# below a fiber's stack must not reach over it: -fstack-clash-protection touches each of the frame's pages.
+# -ffp-contract=fast: the GPU contracts a * b + c, so the simulator has to.
+# -fno-strict-aliasing: type punning through pointers is common in kernels.
+# -g1: line tables, for the line in the message of a fault. They take 5 to 10 KB and no measurable time.
+# -gdwarf-4: with g++'s DWARF 5, binutils 2.40 prints launcher.cu instead of the first file of the table.
+# -fstack-clash-protection: touches each page of a frame, so that a frame that is larger than the guard page below a
+# fiber's stack cannot skip that page.
 _CXX_FLAGS = (
     "-O2",
     "-g1",
@@ -33,32 +35,44 @@ _CXX_FLAGS = (
 )
 
 
-# gdb names a file with its directory by the tables of DWARF 5 alone
+# gdb shows a file with its directory only if the line tables are DWARF 5
 _DEBUG_FLAGS = ("-O0", "-g", "-gdwarf-5", "-fno-omit-frame-pointer")
 # the part of the simulator that is compiled once (sim/simulator.cpp)
 _SIMULATOR_FLAGS = ("-std=c++20", "-O2", "-fno-strict-aliasing", "-pthread", "-fPIC", "-fvisibility=hidden")
 
 
-# A checker is optimised, or its launches take three times as long. But what g++ removes, merges or moves before it
-# reports accesses, nobody can find a mistake in: these passes. clang has no such switches.
+# A checker is optimised, because its launches would otherwise take three times as long. But it cannot find mistakes in
+# accesses that g++ removes, merges or moves before it instruments them, so these passes are off. clang has no such
+# switches.
 _KEEPS_ACCESSES = (
-    "-fno-tree-dse",  # stores that are overwritten, or that nobody reads
-    "-fno-tree-dce",  # loads whose value nobody uses
-    "-fno-tree-fre",  # loads and stores of a value that is known
+    "-fno-tree-dse",  # stores that are overwritten or never read
+    "-fno-tree-dce",  # loads whose value is unused
+    "-fno-tree-fre",  # loads and stores of a known value
     "-fno-tree-dominator-opts",
-    "-fno-tree-loop-im",  # a loop's stores become one behind it
+    "-fno-tree-loop-im",  # a loop's stores become one store after it
     "-fno-tree-sink",
-    "-fno-tree-cselim",  # two branches' stores become one
+    "-fno-tree-cselim",  # the stores of two branches become one
     "-fno-ipa-reference-addressable",  # variables that are written and never read
 )
-# A copy or a fill of a constant size is a call, which the checker sees, and not a few instructions, which it does not.
+# With these flags, a copy or fill of a constant size remains a call, which the checker sees. It would not see the few
+# instructions that replace the call.
 _KEEPS_CALLS = ("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset", "-U_FORTIFY_SOURCE")
 
 
 class Flags(NamedTuple):
-    """A compilation's flags: of the compiler, of directories (which may lie elsewhere another time), of the linker.
+    """The flags of a compilation.
 
-    Those of ``packages`` link with libraries that the process has loaded: wherever they lie, no key has them.
+    Parameters
+    ----------
+    compile : tuple of str
+        Flags for the compiler.
+    paths : tuple of str
+        Flags with directories, which may be elsewhere on another machine.
+    link : tuple of str
+        Flags for the linker.
+    packages : tuple of str
+        Flags that link with libraries that the process has loaded. They are part of no key, because the libraries may
+        be anywhere.
     """
 
     compile: tuple[str, ...]
@@ -68,12 +82,12 @@ class Flags(NamedTuple):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """The names of the libraries that are linked: ``cublas`` of ``-lcublas``."""
+        """The names of the linked libraries: ``cublas`` for ``-lcublas``."""
         return tuple(name for name in _values((*self.compile, *self.link), ("-l",)) if name not in ("", "ineinfo"))
 
     @property
     def links(self) -> bool:
-        """Whether anything is linked besides what the compiler links by itself."""
+        """Whether the flags link anything that the compiler would not link by default."""
         return bool(self.libraries) or any(flag.endswith((".a", ".o", ".so")) for flag in (*self.compile, *self.link))
 
     @property
@@ -82,26 +96,26 @@ class Flags(NamedTuple):
 
     @property
     def system_dirs(self) -> tuple[str, ...]:
-        """The directories whose headers count as the system's."""
+        """The directories whose headers count as system headers."""
         return tuple(_values(self.compile, ("-isystem", "-idirafter")))
 
     @property
     def beside_own(self) -> tuple[Path, ...]:
-        """Where headers are looked for, without tkjit's own directories."""
+        """The directories that are searched for headers, without tkjit's own."""
         return tuple(directory for directory in self.search if directory not in (INCLUDE, SIMULATOR))
 
     @property
     def search(self) -> tuple[Path, ...]:
-        """Where headers and libraries are looked for before the compiler's own directories.
+        """The directories that are searched for headers and libraries before the compiler's own.
 
-        The stand-ins for CUDA's libraries are left out: nobody puts a header there, and a warm call would ask for them.
+        The stand-ins for CUDA's libraries are omitted: nobody puts a header there, so a warm call need not look.
         """
         given = _values((*self.compile, *self.link), ("-I", "-isystem", "-iquote", "-idirafter", "-L"))
         return (*(directory for directory in self.include_dirs if directory != CUDA_LIBRARIES), *map(Path, given))
 
 
 def _values(flags: Iterable[str], names: tuple[str, ...]) -> list[str]:
-    """What flags of these names say, in one word (``-lfoo``) or in two (``-l foo``)."""
+    """The values of all flags with these names, written as one word (``-lfoo``) or two (``-l foo``)."""
     found = []
     following = iter(flags)
     for flag in following:
@@ -124,13 +138,12 @@ def launcher_flags(
     Parameters
     ----------
     source_directory : Path or None
-        Where the source's quoted includes are found.
+        The directory in which the source's quoted includes are found.
     for_debugger : bool
-        Whether code for the CPU keeps each line and variable for a debugger to show.
+        Whether code for the CPU keeps each line and variable so that a debugger can show them.
     checks_bounds : bool
         Whether code for the CPU compares each index of a global layout with its extents.
     """
-    # a source's own directory is where its quoted includes are found
     libraries_of = [path for library in spec.headers for path in library.include_paths]
     directories = [
         INCLUDE,
@@ -161,7 +174,7 @@ def launcher_flags(
 def cpu_flags(
     std: str, arch: str, target: Target, *, for_debugger: bool = False, checks_bounds: bool = False
 ) -> list[str]:
-    """The flags of a launcher for the CPU that its spec and its libraries add to; see ``launcher_flags``.
+    """The flags of a launcher for the CPU, before its spec and its libraries add theirs; see ``launcher_flags``.
 
     Parameters
     ----------
@@ -182,13 +195,13 @@ def cpu_flags(
 
 
 def host_half_flags(std: str) -> list[str]:
-    """The flags of a launcher's host code whose device code NVRTC compiles; its spec adds definitions."""
+    """The flags of a launcher's host code if NVRTC compiles the device code. The spec adds definitions."""
     own = [f"-std={std}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-DTKJIT_HOST_HALF"]
     return [*own, f"-I{STAND_INS / 'driver'}", f"-I{INCLUDE}"]
 
 
 def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
-    """The flags of a source that is compiled to an object for the simulator; of those given, the preprocessor's."""
+    """The flags of a source that is compiled to an object for the simulator; ``given`` only adds preprocessor flags."""
     preprocessor, _ = common_flags(given)
     return [
         *_CXX_FLAGS,
@@ -202,36 +215,35 @@ def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
 
 def simulator_flags(target: Target, defines: Iterable[str] = (), *, for_debugger: bool = False) -> Flags:
     """The flags of the object that is linked with every launcher for the CPU."""
-    debug = (
-        ("-g",) if for_debugger else ()
-    )  # a debugger's user steps through kernels, and asks the simulator for its state
+    # optimised even for a debugger: users step through kernels, but only query the state of the simulator
+    debug = ("-g",) if for_debugger else ()
     own = (*_SIMULATOR_FLAGS, *debug, *_march(target), *(f"-D{name}" for name in defines), "-c")
     return Flags(own, (f"-I{INCLUDE}", f"-I{SIMULATOR}"))
 
 
 def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bool = False) -> Flags:
-    """The flags of a launcher's compilation for the checker: with debug information, and each access reported.
+    """The flags of a launcher's compilation for the checker: with debug information and instrumented accesses.
 
     Parameters
     ----------
     mode : str
         ``"memory"`` or ``"race"``.
     cooperative : bool
-        Whether the kernel's blocks run at once, so that each needs shared memory of its own.
+        Whether all blocks of the kernel run at once, so that each needs its own shared memory.
     """
     kept = tuple(flag for flag in launcher.compile if flag not in ("-O2", "-shared"))
     if mode == "memory":
-        # clang's AddressSanitizer brings handlers of its own for misaligned accesses, which print
+        # with -fsanitize=alignment, clang's AddressSanitizer uses its own handlers for misaligned accesses, which print
         alignment = () if is_clang else ("-fsanitize=alignment", "-fsanitize-recover=alignment")
         reported: tuple[str, ...] = ("-fsanitize=address", "-fsanitize-recover=address", *alignment)
     else:
-        # clang says nothing of a read before a write of the same element unless it is asked to
+        # by default, clang does not report a read that precedes a write to the same element
         volatile = (
             ("-mllvm", "-tsan-distinguish-volatile=1", "-mllvm", "-tsan-compound-read-before-write=1")
             if is_clang
             else ("--param=tsan-distinguish-volatile=1",)
         )
-        # a variable that nobody has set is no zero by chance
+        # with the pattern, an uninitialised variable is never zero by chance
         reported = ("-fsanitize=thread", *volatile, "-ftrivial-auto-var-init=pattern")
     return Flags(
         (
@@ -252,8 +264,9 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
 
 
 def _model(arch: str) -> list[str]:
-    """What ``__CUDA_ARCH__`` is, where it is not the simulator's own."""
-    is_newest = arch == NEWEST_MODEL or generation(arch) > generation(NEWEST_MODEL)  # of one with a source for the CPU
+    """The flag that sets ``__CUDA_ARCH__``, if it is not the simulator's default."""
+    # an architecture that is newer than the simulator's occurs only if the kernel has a source for the CPU
+    is_newest = arch == NEWEST_MODEL or generation(arch) > generation(NEWEST_MODEL)
     return [] if is_newest else [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}"]
 
 
@@ -262,7 +275,7 @@ def _march(target: Target) -> list[str]:
 
 
 def common_flags(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Of nvcc's flags, those that every C++ compiler reads: the preprocessor's, and the linker's."""
+    """The preprocessor and linker flags among nvcc's flags, which every C++ compiler accepts."""
     preprocessor: list[str] = []
     linker: list[str] = []
     following = iter(flags)

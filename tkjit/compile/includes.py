@@ -1,7 +1,7 @@
-"""Finds every header that a source may include, whatever its conditions say.
+"""Finds every header that a source may include, regardless of ``#if``.
 
-NVRTC does not say what it reads. So a header counts as read if any file that counts has an ``#include`` of it, under
-whichever ``#if``: more than a compiler would read, and never less.
+NVRTC does not report the files that it reads. So a header counts as read if any file that counts includes it, even
+inside a false ``#if``. The result may contain more than a compiler would read, but never less.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from tkjit.system import files
 
 _SPLICE = re.compile(r"\\[ \t]*\r?\n")
-# behind the end of a comment too, and with comments between its words
+# an include may also follow the end of a comment, and have comments between its words
 _LINE = re.compile(
     r"^(?:[^\n]*?\*/)?[ \t\v\f]*(?:#|%:)(?:[ \t\v\f]|/\*[^\n]*?\*/)*(?:include|include_next|import)\b([^\n]*)",
     re.MULTILINE,
@@ -25,16 +25,16 @@ _NAME = re.compile(r'<([^>\n]+)>|"([^"\n]+)"')
 
 
 class ComputedInclude(Exception):
-    """A header whose name is a macro's: which one it is only a preprocessor knows."""
+    """An include whose header is given by a macro, so that only a preprocessor knows which one it is."""
 
 
 def included(text: str) -> tuple[tuple[bool, str], ...]:
-    """The names in a text's includes, with whether each is in quotes.
+    """The names in a text's includes, and whether each is in quotes.
 
     Raises
     ------
     ComputedInclude
-        With the text of an include whose name is a macro.
+        If an include is given by a macro. The text is that of the include.
     """
     names = []
     spliced = _SPLICE.sub("", text)
@@ -49,12 +49,12 @@ def included(text: str) -> tuple[tuple[bool, str], ...]:
 
 
 def included_anywhere(text: str, search: Sequence[Path]) -> frozenset[str]:
-    """The names that a text and the headers that it may include have in their includes, found or not.
+    """The names in the includes of a text and of the headers that it may include, whether their files exist or not.
 
     Parameters
     ----------
     search : sequence of Path
-        The directories in which these headers are looked for.
+        The directories to search for these headers.
     """
     names = set(_without_computed(text))
     for path in closure(text, search, skips_computed=True):
@@ -65,21 +65,21 @@ def included_anywhere(text: str, search: Sequence[Path]) -> frozenset[str]:
 def closure(
     text: str, search: Sequence[Path], trusted: Iterable[Path] = (), *, skips_computed: bool = False
 ) -> tuple[Path, ...]:
-    """Every file that a text may include, and those files include in turn, that exists.
+    """Every existing file that a text may include, directly or through other files.
 
     Parameters
     ----------
     search : sequence of Path
-        The directories in which a compiler looks for headers. A name that several have counts in all of them.
+        The directories that a compiler searches for headers. If several contain a name, all these files count.
     trusted : iterable of Path
-        Directories of a toolkit, whose own computed includes are about compilers that read other files there.
+        Directories of a toolkit. Computed includes in them are ignored, because they serve other compilers.
     skips_computed : bool
-        Whether to leave out every header whose name is a macro's, instead of raising an error.
+        Whether to ignore all computed includes, instead of raising an error.
 
     Raises
     ------
     ComputedInclude
-        If a file outside the trusted directories includes what a macro names.
+        If a file outside the trusted directories has a computed include.
     """
     whole = tuple(f"{directory}/" for directory in trusted)
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Finds NVRTC, the compiler of device code in a library, and the headers of its version."""
+"""Finds NVRTC, NVIDIA's compiler library for device code, and the headers of its version."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tkjit.errors import ToolchainError
 from tkjit.system import files
 from tkjit.system.install import pip_install
 
-EXTRA = "tkjit[gpu]"  # brings it
+EXTRA = "tkjit[gpu]"  # installs NVRTC
 CHILD = PACKAGE / "compile" / "nvrtc_child.py"
-STANDARD_LIBRARY = STAND_INS / "nvrtc"  # what kernels use of it
+STANDARD_LIBRARY = STAND_INS / "nvrtc"  # the parts that kernels use
 _NAMES = tuple(f"libnvrtc.so.{major}" for major in (14, 13, 12))
 _LIBRARIES = ("lib64", "lib", f"targets/{os.uname().machine}-linux/lib")
 _VERSION = re.compile(rb"#define\s+CUDART_VERSION\s+(\d+)")
@@ -34,7 +34,7 @@ class Nvrtc:
     version : str
         ``13.0.88``.
     archs : tuple of str
-        The architectures that it compiles for: ``90``.
+        The architectures for which it compiles: ``90``.
     include_dirs : tuple of Path
         The headers of its version.
     """
@@ -46,18 +46,18 @@ class Nvrtc:
 
     @property
     def cuda(self) -> int:
-        """Its CUDA's version as macros have it: 13000 for 13.0."""
+        """The version of CUDA in the form of the macro ``CUDART_VERSION``: 13000 for 13.0."""
         major, minor, *_ = self.version.split(".")
         return int(major) * 1000 + int(minor) * 10
 
     def knows(self, arch: str) -> bool:
-        """Whether it compiles for an architecture: those of one generation's own features it does not list."""
+        """Whether it compiles for an architecture. Its own list lacks those with the suffixes ``a`` and ``f``."""
         return arch.rstrip("af") in self.archs
 
     def command(
         self, source: Path, cubin: Path, names: Path, expressions: Iterable[str], options: Iterable[str]
     ) -> list[str]:
-        """The command line of a compilation, in a process of its own."""
+        """The command line of a compilation, which runs in a child process."""
         child = [sys.executable, "-I", "-S", str(CHILD), "compile", str(self.path)]
         return [*child, str(source), str(cubin), str(names), *expressions, "--", *options]
 
@@ -71,12 +71,12 @@ _OF_HOST = re.compile(r"-O\d?|-expt-(?:relaxed-constexpr|extended-lambda)|-Xcomp
 
 
 def options_of(flags: Iterable[str]) -> list[str]:
-    """nvcc's flags as NVRTC's options; those of the host's compiler are left out.
+    """Translate nvcc's flags to NVRTC's options, without those for the host compiler.
 
     Raises
     ------
     ValueError
-        With the first flag that NVRTC has no option for.
+        If NVRTC has no option for a flag. The text is that flag.
     """
     options = []
     following = iter(flags)
@@ -95,23 +95,23 @@ def options_of(flags: Iterable[str]) -> list[str]:
 
 
 def directories(cuda_home: Path | None, toolkit: Path | None) -> list[Path]:
-    """Where NVRTC is looked for, best first: ``CUDA_HOME``, beside nvcc, ``/usr/local/cuda``, PyPI's packages."""
+    """The directories to search for NVRTC, best first: ``CUDA_HOME``, nvcc's toolkit, ``/usr/local/cuda``, PyPI."""
     roots = dict.fromkeys(root for root in (cuda_home, toolkit, Path("/usr/local/cuda")) if root is not None)
     return [*(root / name for root in roots for name in _LIBRARIES), *_packages()]
 
 
 def candidates(directories: Iterable[Path]) -> Iterator[Path]:
-    """Every path at which NVRTC may lie."""
+    """Every path at which NVRTC may be, newest version first in each directory."""
     return (directory / name for directory in directories for name in _NAMES)
 
 
 def include_dirs(library: Path, version: str, others: Iterable[Path]) -> tuple[Path, ...]:
-    """The headers of a library's version: they lie beside it, or in another toolkit.
+    """The directories with the headers of a library's version, in its own toolkit or another one.
 
     Raises
     ------
     ToolchainError
-        If there are none, or those of another version.
+        If there are no headers, or only those of other versions.
     """
     major, minor, *_ = version.split(".")
     known = []
@@ -127,31 +127,31 @@ def include_dirs(library: Path, version: str, others: Iterable[Path]) -> tuple[P
             return (directory, directory / "cccl") if (directory / "cccl").is_dir() else (directory,)
         known.append(f"{directory} has those of {int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}")
     raise ToolchainError(
-        f"{library} is NVRTC {major}.{minor}, and there are no headers of CUDA {major}.{minor}"
-        f"{''.join(f'; {text}' for text in known)}: {pip_install(EXTRA)}"
+        f"{library} is NVRTC {major}.{minor}, but there are no headers of CUDA {major}.{minor}"
+        f"{''.join(f'; {text}' for text in known)}; install them: {pip_install(EXTRA)}"
     )
 
 
 def described(library: Path) -> str:
-    """The version of a library and the architectures that it knows: ``13.0.88 sm_75 sm_80``.
+    """The version of a library and the architectures that it supports: ``13.0.88 sm_75 sm_80``.
 
     Raises
     ------
     ToolchainError
-        If it cannot be opened.
+        If the library cannot be opened.
     """
-    import subprocess  # a warm process has no use for it
+    import subprocess  # not needed in a warm process
 
     command = [sys.executable, "-I", "-S", str(CHILD), "version", str(library)]
     child = subprocess.run(command, capture_output=True, text=True)
     if child.returncode != 0:
-        said = (child.stdout + child.stderr).strip().splitlines() or [f"exit status {child.returncode}"]
-        raise ToolchainError(f"{library} does not work: {said[-1]}")
+        printed = (child.stdout + child.stderr).strip().splitlines() or [f"exit status {child.returncode}"]
+        raise ToolchainError(f"{library} does not work: {printed[-1]}")
     return child.stdout.strip()
 
 
 def _packages() -> list[Path]:
-    """The directories of libraries in NVIDIA's packages from PyPI: one of them may have NVRTC."""
+    """The library directories of NVIDIA's packages from PyPI, one of which may contain NVRTC."""
     try:
         spec = find_spec("nvidia")
     except (ImportError, ValueError):

@@ -1,17 +1,17 @@
-"""A script that compiles with NVRTC, so that a crash of it, a limit or Ctrl-C is this process's end and not tkjit's.
+"""A script that compiles with NVRTC, so that a crash, a limit or Ctrl-C ends only this process and not tkjit's.
 
-``python nvrtc_child.py compile LIBRARY SOURCE CUBIN NAMES EXPRESSION... -- OPTION...`` writes the cubin, and to NAMES a
-line with the symbol of each expression; it prints the log. ``python nvrtc_child.py version LIBRARY`` prints
-``13.0.88 sm_75 sm_80 ...``: the version and the architectures.
+``python nvrtc_child.py compile LIBRARY SOURCE CUBIN NAMES EXPRESSION... -- OPTION...`` writes the cubin, and writes the
+symbol of each expression to a line of NAMES. It prints the log. ``python nvrtc_child.py version LIBRARY`` prints the
+version and the architectures: ``13.0.88 sm_75 sm_80 ...``.
 """
 
-# signal itself imports enum, which takes longer than the rest
+# the module signal imports enum, which takes longer than the other imports together
 import _signal  # type: ignore[import-not-found]
 import ctypes
 import os
 import sys
 
-# the build of a version, which nvrtcVersion leaves out
+# reads the build number, which nvrtcVersion does not return
 _BUILD = b'extern "C" __device__ constexpr int build = __CUDACC_VER_BUILD__;'
 
 
@@ -29,7 +29,7 @@ def main(command: str, library: str, *arguments: str) -> int:
 
 
 def open_library(path: str) -> ctypes.CDLL:
-    """NVRTC, after the library that it opens by its name, which lies beside it and not where a loader looks."""
+    """Open NVRTC, after its builtins, which it opens by name although the linker does not search their directory."""
     directory = os.path.dirname(path)
     try:
         for name in sorted(os.listdir(directory)):

@@ -1,10 +1,10 @@
-"""A script that runs a compiler, and reports its exit status and its memory.
+"""A script that runs a compiler and reports its exit status and peak memory.
 
-``ru_maxrss`` of a child starts at its parent's value, which is 300 MiB with torch. The compiler is a child of this
-small process, so the reported memory is its own: ``python run_measured.py DESCRIPTOR COMMAND...``.
+A child's ``ru_maxrss`` starts at its parent's value, which is 300 MiB in a process with torch. Here the compiler is a
+child of this small process, so the reported memory is its own: ``python run_measured.py DESCRIPTOR COMMAND...``.
 """
 
-# signal itself imports enum, which takes half the time of this script
+# the module signal imports enum, which would take half of this script's time
 import _signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -13,7 +13,7 @@ COULD_NOT_RUN = "could not run: "
 
 
 def measure(report: int, command: list[str]) -> None:
-    """Run a command; write its exit status and peak memory in KiB, or why it did not run, to a descriptor."""
+    """Run a command; write its exit status and peak memory in KiB to a descriptor, or the reason why it did not run."""
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     child = os.fork()
     if child == 0:
@@ -23,10 +23,10 @@ def measure(report: int, command: list[str]) -> None:
             os.write(report, f"{COULD_NOT_RUN}{error.strerror}".encode())
         os._exit(127)
     _, status, usage = os.wait4(child, 0)
-    if not os.fstat(report).st_size:  # it did run
+    if not os.fstat(report).st_size:  # otherwise the child has written why it did not run
         os.write(report, f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}".encode())
 
 
 if __name__ == "__main__":
-    os.set_inheritable(int(sys.argv[1]), False)  # the compiler has no use for it
+    os.set_inheritable(int(sys.argv[1]), False)  # the compiler does not need it
     measure(int(sys.argv[1]), sys.argv[2:])

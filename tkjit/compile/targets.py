@@ -1,4 +1,4 @@
-"""The targets of a variant: a GPU architecture, or the CPU of a machine."""
+"""The targets of variants: GPU architectures and CPU levels."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 from tkjit.errors import ToolchainError
 
-NEWEST_MODEL = "90a"  # the newest architecture whose instructions the simulator has
+NEWEST_MODEL = "90a"  # the newest architecture that the simulator models
 _ARCH = re.compile(r"[0-9]{2,3}[af]?")
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a variant is compiled for: ``Target("90a")``, or the CPU at an instruction-set level.
+    """The target of a compilation: a GPU architecture, ``Target("90a")``, or a CPU at an instruction-set level.
 
     Parameters
     ----------
     arch : str
         ``"90a"`` for a GPU, ``"cpu"`` for the simulator.
     cpu_level : str
-        ``"x86-64-v3"`` and so on, of the machine that runs it.
+        The level of the machine that runs the code, such as ``"x86-64-v3"``.
     model : str
-        The GPU architecture that the simulator is asked to be, ``"80"``; empty for its own choice.
+        The GPU architecture that the user asks the simulator to model, ``"80"``; empty for the default.
     """
 
     arch: str
@@ -42,23 +42,23 @@ class Target:
 
 
 def cpu_target(has_v3: bool | None = None, model: str = "") -> Target:
-    """The CPU of this machine, by the levels of the x86-64 ABI: a cache can then serve other machines of that level.
+    """The CPU of this machine, as a level of the x86-64 ABI, so that a cache can serve all machines of that level.
 
     Parameters
     ----------
     has_v3 : bool, optional
-        Whether it has what ``x86-64-v3`` asks for, where that is known already.
+        Whether the CPU supports ``x86-64-v3``, if that is already known.
     model : str
-        The GPU architecture that the simulator is asked to be, as a user names it.
+        The GPU architecture that the user asks the simulator to model, in the user's spelling.
 
     Raises
     ------
     ToolchainError
-        If the simulator does not model it.
+        If the simulator does not model the architecture.
     """
     model = gpu_target(model).arch if model else ""
     if model and generation(model) > generation(NEWEST_MODEL):
-        raise ToolchainError(f"the simulator does not model sm_{model}; it has sm_{NEWEST_MODEL} and what came before")
+        raise ToolchainError(f"the simulator does not model sm_{model}; it models sm_{NEWEST_MODEL} and older")
     machine = os.uname().machine
     if machine != "x86_64":
         return Target("cpu", machine, model)
@@ -68,7 +68,7 @@ def cpu_target(has_v3: bool | None = None, model: str = "") -> Target:
 def _has_v3() -> bool:
     try:
         with open("/proc/cpuinfo") as file:  # noqa: PTH123
-            first = file.read(1 << 14)  # one CPU says it for all, and hundreds take long to list
+            first = file.read(1 << 14)  # the first CPU is enough, and listing hundreds takes long
     except OSError:
         return False
     flags = next((line for line in first.split("\n") if line.startswith("flags")), "")
@@ -76,21 +76,21 @@ def _has_v3() -> bool:
 
 
 def gpu_target(arch: str) -> Target:
-    """A GPU architecture as a user names it: ``90a``, ``sm_90a``.
+    """The target for a GPU architecture in a user's spelling: ``90a`` or ``sm_90a``.
 
     Raises
     ------
     ToolchainError
-        If it does not read as one.
+        If the text is not an architecture.
     """
     short = arch.removeprefix("sm_")
     if not _ARCH.fullmatch(short):
-        raise ToolchainError(f"{arch!r} is not a GPU architecture; expected the like of 80, 90a, sm_100a")
+        raise ToolchainError(f"{arch!r} is not a GPU architecture; expected for example 80, 90a or sm_100a")
     return Target(short)
 
 
 def arch_of_capability(major: int, minor: int) -> str:
-    """The architecture with all that a device has: its own features (``a``) exist since Hopper."""
+    """The architecture with all features of a device. Since Hopper, ``a`` adds the features of only that generation."""
     return f"{major}{minor}{'a' if major >= 9 else ''}"
 
 
@@ -100,15 +100,15 @@ def modelled_arch(archs: Iterable[str], asked: str = "") -> str:
     Parameters
     ----------
     archs : iterable of str
-        Those that a kernel has sources for; ``""`` is every one.
+        The architectures for which a kernel has sources; ``""`` means all.
     asked : str
-        The one that a user asks for.
+        The architecture that the user asks for.
 
     Returns
     -------
     str
-        The one that is asked for, where the kernel has a source for it; else the newest that the simulator has, of the
-        kernel's; where none is among them, the one that the kernel is written for.
+        The architecture that the user asks for, if the kernel has a source for it. Otherwise the newest of the kernel's
+        architectures that the simulator models; if it models none of them, the oldest.
 
     Examples
     --------

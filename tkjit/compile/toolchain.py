@@ -1,4 +1,4 @@
-"""Finds compilers and headers, reads their versions, and makes command lines."""
+"""Finds compilers and headers, reads their versions, and builds command lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Tool:
     ----------
     path : Path
     version : str
-        What it prints of itself, and of a script its text; part of every key.
+        The version that it prints and, for a script, a digest of its text; part of every key.
     origin : str
         How it was found: ``CUDA_HOME``, ``PATH``, ``PyPI``.
     """
@@ -44,14 +44,14 @@ class Tool:
 
 
 class Toolchain:
-    """Finds the tools; remembers what they say of themselves across processes, by path, size and time of change.
+    """Finds the tools, and remembers their versions across processes by path, size and modification time.
 
-    They are looked for each time: a compiler may be replaced while a notebook is open.
+    It searches each time, because a compiler may be replaced while a notebook is open.
 
     Parameters
     ----------
     memo : Path
-        The file that remembers versions, so that a warm call starts no process.
+        The file that stores the versions, so that a warm call starts no process.
     """
 
     def __init__(self, settings: Settings, memo: Path) -> None:
@@ -61,7 +61,7 @@ class Toolchain:
 
     @property
     def cxx(self) -> Tool:
-        """The C++ compiler: ``CXX``, or the first on ``PATH`` that can be used.
+        """The C++ compiler: ``CXX``, or the first usable one on ``PATH``.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class Toolchain:
         Warns
         -----
         TkjitWarning
-            If a compiler on ``PATH`` was passed over, once for each state of its file.
+            If a compiler on ``PATH`` was skipped; only once until its file changes.
         """
         if given := _compiler_alone(self._settings.cxx):
             return self._cxx_of_user(given)
@@ -85,18 +85,18 @@ class Toolchain:
     def _cxx_of_user(self, given: str) -> Tool:
         path = self._which(given)
         if path is None:
-            raise ToolchainError(f"no C++ compiler {given!r} (CXX); name a program, or unset CXX")
+            raise ToolchainError(f"no C++ compiler {given!r} (CXX); set CXX to a program, or unset it")
         try:
             return Tool(path, cxx_search.version(path, self._memo), "CXX")
         except ToolchainError as error:
-            raise ToolchainError(f"{path} {error}; name another compiler in CXX, or unset it") from None
+            raise ToolchainError(f"{path} {error}; set CXX to another compiler, or unset it") from None
 
     @property
     def rejected_cxx(self) -> list[Rejected]:
-        """The compilers on ``PATH`` that come before ``cxx`` and cannot be used; none if ``CXX`` is set.
+        """The unusable compilers on ``PATH`` that come before ``cxx``; empty if ``CXX`` is set.
 
-        Each is asked again, so that one that was repaired is used from now on. The caller lists them, so ``cxx`` no
-        longer warns about them.
+        Each is checked again, so that a repaired one is used from now on. ``cxx`` no longer warns about them, because
+        the caller lists them.
         """
         if self._settings.cxx:
             return []
@@ -106,7 +106,7 @@ class Toolchain:
 
     @property
     def nvcc(self) -> Tool:
-        """The CUDA compiler: of ``CUDA_HOME``, on ``PATH``, in ``/usr/local/cuda``, or installed from PyPI.
+        """The CUDA compiler: in ``CUDA_HOME``, on ``PATH``, in ``/usr/local/cuda``, or installed from PyPI.
 
         Raises
         ------
@@ -133,18 +133,18 @@ class Toolchain:
 
     @property
     def cuda_root(self) -> Path:
-        """The toolkit's root, above ``bin``; nvcc itself knows it, since what is on ``PATH`` may be a script."""
+        """The toolkit's root, which contains ``bin``. nvcc reports it, because the nvcc on ``PATH`` may be a script."""
         nvcc = self.nvcc.path
         return Path(self._memo.fact(nvcc, "root", lambda: _toolkit_root(nvcc)))
 
     @property
     def nvrtc(self) -> Nvrtc:
-        """NVRTC with the headers of its version: of ``CUDA_HOME``, beside nvcc, in ``/usr/local/cuda``, or from PyPI.
+        """NVRTC with the headers of its version: in ``CUDA_HOME``, next to nvcc, in ``/usr/local/cuda``, or from PyPI.
 
         Raises
         ------
         ToolchainError
-            If there is none, or no headers of its version.
+            If there is no NVRTC, or there are no headers of its version.
         """
         from tkjit.compile import nvrtc
 
@@ -160,19 +160,19 @@ class Toolchain:
                 failed = failed or str(error)
                 continue
             return nvrtc.Nvrtc(library, version, tuple(arch.removeprefix("sm_") for arch in archs), headers)
-        places = "in CUDA_HOME, beside nvcc, in /usr/local/cuda or from PyPI"
+        places = "in CUDA_HOME, next to nvcc, in /usr/local/cuda or from PyPI"
         raise ToolchainError(failed or f"no NVRTC {places}; install it: {pip_install(nvrtc.EXTRA)}")
 
     @property
     def cuda_root_or_none(self) -> Path | None:
-        """The toolkit's root; None without nvcc."""
+        """The toolkit's root, or None if there is no nvcc."""
         with suppress(ToolchainError):
             return self.cuda_root
         return None
 
     @property
     def gpu_archs(self) -> frozenset[str]:
-        """The architectures that nvcc can compile for; it lists them without those of one generation's own features."""
+        """The architectures that nvcc can compile for. Its own list lacks those with the suffixes ``a`` and ``f``."""
         nvcc = self.nvcc.path
         listed = self._memo.fact(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
         plain = re.findall(r"sm_(\d+)\b", listed)
@@ -182,19 +182,19 @@ class Toolchain:
 
     @property
     def quick_linking(self) -> list[str]:
-        """The option for gold, where there is one: it links a small shared object in a third of ld's time.
+        """The flag for the linker gold, if it is installed: it links a small shared object in a third of ld's time.
 
-        No key depends on it, since what it links behaves the same.
+        No key depends on it, because the linked object behaves the same.
         """
         return ["-fuse-ld=gold"] if self._which("ld.gold") else []
 
     def binutil(self, name: str) -> str:
-        """A program of the C++ compiler's binutils.
+        """The path of a program in the C++ compiler's binutils.
 
         Raises
         ------
         ToolchainError
-            If there is none.
+            If there is no such program.
         """
         found = _output([self.cxx.path, f"-print-prog-name={name}"]).strip()
         if path := self._which(found):
@@ -202,7 +202,7 @@ class Toolchain:
         raise ToolchainError(f"no {name}; install it: {system_install('binutils')}")
 
     def unique_symbols(self, path: str) -> list[str]:
-        """The symbols of an object file of which a process has one, whichever libraries define them."""
+        """The unique symbols of an object file: a process has one of each, even if several libraries define it."""
         listed = _output([self.binutil("nm"), "--format=posix", path])
         return [line.split()[0] for line in listed.splitlines() if line.split()[1] == "u"]
 
@@ -212,7 +212,7 @@ class Toolchain:
         Raises
         ------
         ToolchainError
-            If this Python came without its headers.
+            If the headers of this Python are not installed.
         """
         import sysconfig
 
@@ -224,16 +224,16 @@ class Toolchain:
         return directory
 
     def check_arch(self, target: Target) -> None:
-        """Refuse an architecture that this nvcc does not know.
+        """Reject an architecture that this nvcc does not support.
 
         Raises
         ------
         ToolchainError
-            With the architectures that it knows.
+            The text lists the supported architectures.
         """
         if target.arch not in self.gpu_archs:
             known = ", ".join(sorted(self.gpu_archs, key=lambda arch: (int(arch.rstrip("af")), arch)))
-            raise ToolchainError(f"{self.nvcc.path} cannot compile for {target.name}; it knows {known}")
+            raise ToolchainError(f"{self.nvcc.path} cannot compile for {target.name}; it supports {known}")
 
     def compiler(self, target: Target) -> Tool:
         return self.cxx if target.is_cpu else self.nvcc
@@ -241,20 +241,20 @@ class Toolchain:
     def command(
         self, target: Target, flags: Flags, source: Path, output: Path, depfile: Path, objects: Sequence[Path] = ()
     ) -> list[str]:
-        """The command line of a launcher's compilation; libraries come last, as a linker wants them.
+        """The command line of a launcher's compilation. Libraries come last, as linkers require.
 
         Parameters
         ----------
         objects : sequence of Path
-            What has been compiled already and is linked with it.
+            Compiled objects that are linked with it.
         """
         language = ["-x", "c++"] if target.is_cpu else ["-x", "cu"]
         files = ["-MD", "-MF", str(depfile), *language, str(source), "-o", str(output)]
-        # -x holds for all files behind it, and a library is no source
+        # -x applies to all files after it, and a library is not a source
         reset = ["-x", "none"] if target.is_cpu and (objects or flags.link or flags.packages) else []
-        # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
+        # nvcc from PyPI searches lib64 for its libraries, but they are in lib
         tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
-        # a linker that says what it reads tells when a library is replaced under its name
+        # the linker lists the files that it reads, which become dependencies: a library may be replaced later
         trace = [f"-{'Wl,' if target.is_cpu else 'Xlinker='}-t"] if flags.links else []
         return [
             str(self.compiler(target).path),
@@ -270,12 +270,12 @@ class Toolchain:
         ]
 
     def versions(self, target: Target | None = None, nvrtc: Nvrtc | None = None) -> tuple[tuple[str, str], ...] | None:
-        """The versions of the compilers that make a module, or a launcher; None where one is missing.
+        """The versions of the compilers for a module or a launcher; None if a compiler is missing.
 
         Parameters
         ----------
         nvrtc : Nvrtc, optional
-            What compiles the device code, if it is not the compiler of the target.
+            The compiler of the device code, if it is not the target's compiler.
         """
         try:
             versions = {"cxx": self.cxx.version}
@@ -288,7 +288,7 @@ class Toolchain:
         return tuple(sorted(versions.items()))
 
     def searched_paths(self, target: Target | None = None) -> list[str]:
-        """Every file that, if it came, went or changed, could make another compiler the one that is found."""
+        """Every path that could make the search find another compiler by appearing, vanishing or changing."""
         if given := _compiler_alone(self._settings.cxx):
             found = self._searched_paths(given)
         else:
@@ -302,7 +302,7 @@ class Toolchain:
         return found
 
     def _searched_paths(self, name: str) -> list[str]:
-        """The paths at which the search for a program looks, up to the one that it finds."""
+        """The paths that a search for a program tries, up to the one that it finds."""
         tried = []
         end = self._which(name)
         for directory in self._settings.search_path.split(os.pathsep):
@@ -312,7 +312,7 @@ class Toolchain:
         return tried
 
     def anchors(self, target: Target | None = None) -> dict[str, Path]:
-        """Directories that may lie elsewhere on another machine, by the names that keys use for them."""
+        """Directories that may be elsewhere on another machine, by the names that keys use for them."""
         anchors = {"tkjit": PACKAGE}
         if target is not None and not target.is_cpu:
             with suppress(ToolchainError):
@@ -320,7 +320,7 @@ class Toolchain:
         return anchors
 
     def _which(self, name: str) -> Path | None:
-        import shutil  # a warm process with no torch yet has no use for it
+        import shutil  # not needed in a warm process that has not imported torch
 
         found = shutil.which(name, path=self._settings.search_path)
         return Path(found) if found else None
@@ -338,33 +338,33 @@ def address_sanitizer(cxx: Tool) -> Path | None:
 
 
 def install_address_sanitizer(version: str) -> str:
-    """The command that installs it, by the compiler's version."""
+    """The command that installs the AddressSanitizer of a compiler with this version."""
     is_debians = "Debian" in version or "Ubuntu" in version
-    # what the distributor says in brackets has versions too
+    # the distributor's text in brackets may also contain versions
     found = re.search(r"(?:^|[ )])(\d+)\.\d+", re.sub(r"\([^)]*\)", "", version))
     if is_debians and found:
         kind = "libclang-rt-{}-dev" if "clang" in version else "libgcc-{}-dev"
         return f"apt-get install {kind.format(found[1])}"
-    return "install the compiler's AddressSanitizer, libasan or compiler-rt, by your system's package manager"
+    return "install the compiler's AddressSanitizer, libasan or compiler-rt, with your system's package manager"
 
 
 def _install_headers(directory: Path) -> str:
-    """How the headers of the Python that runs are installed: a distribution has them for its own alone."""
+    """How to install the headers of the running Python; a distribution's package is only for its own Python."""
     if directory.is_relative_to("/usr/include"):
         return system_install(f"{directory.name}-dev" if system_install("").startswith("apt-get") else "python3-dev")
     return f"reinstall {sys.executable} with them"
 
 
 def _compiler_alone(cxx: str | None) -> str | None:
-    """``CXX`` without a compiler cache in front of it, which has nothing to add to ours."""
+    """``CXX`` without a compiler cache in front of it, which would be of no use in addition to tkjit's cache."""
     words = [word for word in (cxx or "").split() if Path(word).name not in ("ccache", "sccache", "distcc")]
     if len(words) > 1:
-        raise ToolchainError(f"CXX={cxx!r} has arguments; set it to the compiler alone, and give flags in the spec")
+        raise ToolchainError(f"CXX={cxx!r} has arguments; set it to the compiler alone, and put flags in the spec")
     return words[0] if words else None
 
 
 def _version_output(compiler: Path) -> str:
-    """What a compiler prints of its version."""
+    """The version that a compiler prints."""
     return _version_text(_output([compiler, "--version"]))
 
 
@@ -387,7 +387,7 @@ def _warn_of_rejected(first: Rejected, taken: Path) -> None:
 
 
 def _toolkit_root(nvcc: Path) -> str:
-    """The directory above nvcc's own ``bin``, as it prints it in a dry run."""
+    """The toolkit's root, which nvcc prints in a dry run."""
     import subprocess
 
     command = [str(nvcc), "--dryrun", "-x", "cu", "-c", os.devnull, "-o", os.devnull]
@@ -405,14 +405,14 @@ def _nvcc_from_pypi() -> Path | None:
 
 
 def _version_text(printed: str) -> str:
-    """The line that tells one build of a compiler from another."""
+    """The line that distinguishes one build of a compiler from another."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    release = [line for line in lines if re.search(r"release .* V\d", line)]  # nvcc says it in its fourth line
+    release = [line for line in lines if re.search(r"release .* V\d", line)]  # nvcc's fourth line
     return (release or lines or ["unknown"])[0]
 
 
 def _output(command: list[Path | str]) -> str:
-    import subprocess  # a warm process has no use for it
+    import subprocess  # not needed in a warm process
 
     try:
         return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""Turns specs into loaded code: rendering, keys, the cache, compilers, the choice of variants, the runtime."""
+"""Turns specs into loaded code: renders them, looks them up in the cache, compiles and loads them."""
 
 from tkjit.loader.first_variant import first_variant
 from tkjit.loader.loader import Loader, loader_for

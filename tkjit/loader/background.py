@@ -1,4 +1,4 @@
-"""Builds beside the program: a call waits only for its own, and the end of the program for none."""
+"""Builds in the background. A call waits only for the builds that it needs, and the program's exit for none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
 from tkjit.loader.plan import Plan
 from tkjit.system.machine import available_memory_bytes, usable_cores
 
-END_S = 5.0  # that ending the compilers at the program's end may take
+END_S = 5.0  # for ending the compilers when the program exits
 _POLL_S = 0.02
 
 
@@ -33,13 +33,13 @@ class Job:
     def run(self) -> None:
         try:
             self._work()
-        except BaseException as error:  # whoever waits gets it
+        except BaseException as error:  # raised in the thread that waits
             self.error = error
         finally:
             self.is_over = True
 
     def cancel(self, error: BaseException) -> None:
-        """End a build that nobody will begin any more; nothing if it has ended."""
+        """End a build that will never begin, with an error; do nothing if it has ended."""
         if not self.is_over:
             self.error = error
             self.is_over = True
@@ -54,21 +54,21 @@ class Builds:
 
     @property
     def names(self) -> list[str]:
-        """What is built: ``softmax (T=float32) for sm_90a``."""
+        """The names of the builds: ``softmax (T=float32) for sm_90a``."""
         return [job.what for job in self._jobs]
 
     @property
     def done(self) -> bool:
-        """Whether all have ended, well or not."""
+        """Whether all builds have ended, successfully or not."""
         return all(job.is_over for job in self._jobs)
 
     def wait(self) -> None:
-        """Wait for all of them. Ctrl-C ends them, and the other builds of this process.
+        """Wait for all builds. Ctrl-C ends them and the other builds of this process.
 
         Raises
         ------
         TkjitError
-            The first error, after all have ended. The others follow it as notes, where Python has those.
+            The first error, after all builds have ended. Python 3.11 and later show the other errors as notes.
         """
         try:
             while not self.done:
@@ -90,26 +90,26 @@ class Builds:
 
 
 class Background:
-    """The threads that build, as many as there are cores. They are started when there is work.
+    """The threads that build in the background, at most one for each core, started when there is work.
 
     Parameters
     ----------
     cache : Cache
-        What is built into.
+        The cache of the builds.
     find, build : callable
-        Look for the entry of a plan, and build it.
+        Return the entry of a plan from the cache, or build it.
     """
 
     def __init__(self, cache: Cache, find: Callable[[Plan], Entry | None], build: Callable[[Plan], Entry]) -> None:
         self._cache, self._find, self._find_or_build = cache, find, build
-        self._waiting: dict[str, Job] = {}  # by the warm keys of their plans: of two alike one is built
+        self._waiting: dict[str, Job] = {}  # by the warm keys of plans, so that equal plans are built once
         self._renew()
         os.register_at_fork(after_in_child=self._renew)
         atexit.register(self._end)
 
     def _renew(self) -> None:
-        for job in self._waiting.values():  # a forked child has no thread that would end them
-            job.cancel(CacheError(f"{job.what} is built by the process that this one was forked from"))
+        for job in self._waiting.values():  # a forked child has no threads to run them
+            job.cancel(CacheError(f"{job.what} is being built by the process that this one was forked from"))
         self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._waiting = {}
         self._threads: list[threading.Thread] = []
@@ -117,7 +117,7 @@ class Background:
         self._budget = MemoryBudget(available_memory_bytes())
 
     def start(self, plans: Sequence[Plan], more: Sequence[tuple[str, Callable[[], object]]] = ()) -> Builds:
-        """Begin to build plans, and whatever else is given by its name and its work."""
+        """Begin to build plans, and more jobs that are given by name and function."""
         given = [(plan.warm_key, Job(plan.what, lambda plan=plan: self._build(plan))) for plan in plans]  # type: ignore[misc]
         given += [(what, Job(what, work)) for what, work in more]
         jobs: dict[str, Job] = {}
@@ -130,7 +130,7 @@ class Background:
                     self._queue.put(job)
                 jobs[key] = known
             while len(self._threads) < min(usable_cores(), len(self._waiting)):
-                # a daemon: the program does not wait for it
+                # a daemon thread, so that the program does not wait for it at exit
                 thread = threading.Thread(target=self._work, daemon=True, name="tkjit-build")
                 self._threads.append(thread)
                 thread.start()
@@ -150,7 +150,7 @@ class Background:
             self._find_or_build(plan)
 
     def interrupt(self) -> None:
-        """End all builds, also those that have not begun."""
+        """End all builds, including those that have not begun."""
         with self._lock, suppress(queue.Empty):
             while True:
                 self._queue.get_nowait().cancel(KeyboardInterrupt())

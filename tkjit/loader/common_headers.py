@@ -1,6 +1,6 @@
-"""Headers that are compiled once: to read them is half of what compiling a glue or a small launcher costs.
+"""Precompiled headers: parsing headers is half of the time that compiling glue or a small launcher takes.
 
-A compiler whose flags or macros do not fit such a file reads the header itself. So it only saves time.
+If a compiler's flags or macros do not match a precompiled header, it reads the header itself. So they only save time.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 HEADERS = "common_headers"  # their directory in the cache
 GLUE, LAUNCHER, HOST_HALF = "glue", "launcher", "host_half"
 _OF_LAUNCHERS = "#include <tkjit/launcher.h>\n"
-# what a compiler says of a precompiled file that it cannot use after all: one that was cut, or addresses that are taken
-_UNFIT = re.compile(r"\bPCH\b|precompiled header|\.gch\b|internal compiler error")
+# errors about a precompiled header that the compiler cannot use, because it is truncated or its addresses are taken
+_UNUSABLE = re.compile(r"\bPCH\b|precompiled header|\.gch\b|internal compiler error")
 
 
 class CommonHeaderPlan(Plan):
@@ -42,13 +42,13 @@ class CommonHeaderPlan(Plan):
     Parameters
     ----------
     name : str
-        ``"glue"``: what includes it.
+        The kind of code that includes it: ``"glue"``.
     what : str
-        The header's name for a person.
+        The header's name in messages.
     text : str
-        What it holds.
+        The text of the header.
     words : sequence of str
-        The flags of what includes it.
+        The flags of the code that includes it.
     """
 
     def __init__(self, env: Environment, name: str, what: str, text: str, words: Iterable[str]) -> None:
@@ -75,7 +75,8 @@ class CommonHeaderPlan(Plan):
     def render(self) -> Recipe:
         given, directories = split(self._words)
         parts = {TEXT: self._text, "flags": "\n".join(given), PATHS: "\n".join(directories)}
-        # a compiler takes it from where it has read what is in it, and sooner makes than fetches 10 to 30 MB
+        # it only works with the headers in the places where they were read, and building it is faster than fetching
+        # 10 to 30 MB
         return self._env.recipe(HEADERS, self._name, parts, stays_here=True)
 
     def make(self, staging: Path) -> Product:
@@ -89,7 +90,7 @@ class CommonHeaderPlan(Plan):
             env.failure_directory(self.recipe),
             search=(*map(Path, split(self._words)[1]), *env.header_path),
         )
-        # -MMD: what identifies torch stands for its headers in the glue
+        # -MMD: the files that identify torch replace its headers in the dependencies of glue
         named = "-MMD" if self._name == GLUE else "-MD"
 
         def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
@@ -102,25 +103,25 @@ class CommonHeaderPlan(Plan):
         return path
 
     def compile_with(self, make: Callable[[list[str]], Product], unit: Unit, search: Iterable[Path] = ()) -> Product:
-        """Compile what begins with the header, by way of it where that is possible.
+        """Compile a unit that begins with the header, using the precompiled header if possible.
 
         Parameters
         ----------
         make : callable
-            Compiles, with these flags in front of all that include something.
+            Compiles the unit. It is given flags to put before all others that include something.
         search : iterable of Path
-            Where the unit's headers are looked for, and the header's own are not.
+            The directories that are searched for the unit's headers, but not for those of the precompiled header.
         """
         entry = self._env.common_header(self)
         read = self._read(entry) if entry is not None else None
-        # a file may lie where it would be read in the place of one that the header has read
+        # a file in these directories may have the name of a header that was precompiled, and would be read instead
         if entry is None or read is None or shadows(map(str, search), read):
             return make([])
         header = entry.directory / self.file
         try:
             product = make(["-include", str(header)])
         except CompileError as error:
-            if header.is_file() and not _UNFIT.search(error.log):
+            if header.is_file() and not _UNUSABLE.search(error.log):
                 raise
             shutil.rmtree(unit.failure_directory, ignore_errors=True)
             return make([])
@@ -128,7 +129,7 @@ class CommonHeaderPlan(Plan):
         return replace(product, dependencies=tuple(sorted(own | set(map(Path, read)))))
 
     def _read(self, entry: Entry) -> list[str] | None:
-        """What the header has read; None if somebody has damaged or removed it meanwhile."""
+        """The files that were read for the header; None if the entry has been damaged or removed."""
         try:
             recorded = read_dependencies(entry.directory, entry.manifest)["files"]
         except (DamagedError, OSError):
@@ -137,19 +138,19 @@ class CommonHeaderPlan(Plan):
 
 
 def of_glue(env: Environment, words: Iterable[str]) -> CommonHeaderPlan:
-    """The header of all glue, by the flags with which a glue is compiled."""
+    """The header of all glue, for the flags with which glue is compiled."""
     return CommonHeaderPlan(env, GLUE, "the header of glue", "#include <glue.h>\n", words)
 
 
 def of_launchers(env: Environment, target: Target) -> CommonHeaderPlan:
-    """The header of launchers for a CPU that are compiled as most are: by the standard and the model of plain specs."""
+    """The header of most launchers for a CPU: those with the default C++ standard and model."""
     what = "the header of launchers for the CPU"
     paths = [f"-I{directory}" for directory in (flags.INCLUDE, flags.SIMULATOR)]
     return CommonHeaderPlan(env, LAUNCHER, what, _OF_LAUNCHERS, [*_plain_flags(env, target), *paths])
 
 
 def for_launcher(env: Environment, target: Target, launcher: Flags) -> CommonHeaderPlan | None:
-    """That header, if a launcher with these flags may begin with it; of macros the compiler says it by itself."""
+    """The same header, if the flags of a launcher match it. The compiler itself compares the macros."""
     plain = _plain_flags(env, target)
     may_begin = launcher.compile[: len(plain)] == plain and "-include" not in launcher.compile
     return of_launchers(env, target) if may_begin else None
@@ -162,4 +163,4 @@ def of_host_halves(env: Environment) -> CommonHeaderPlan:
 
 
 def _plain_flags(env: Environment, target: Target) -> tuple[str, ...]:
-    return tuple(flags.cpu_flags(Compilation.std, NEWEST_MODEL, target, checks_bounds=env.checks_bounds))
+    return tuple(flags.cpu_flags(Compilation.std, NEWEST_MODEL, target, checks_bounds=True))

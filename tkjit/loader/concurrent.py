@@ -1,4 +1,4 @@
-"""A build in a thread, while another one goes on in the caller's."""
+"""Runs a build in a thread while the caller's thread runs another one."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from tkjit.cache import Cache
 
 
 class ConcurrentBuild(NamedTuple):
-    """A build beside another one: its name for a person, and the work, which is told when the other one is over."""
+    """A build that runs next to another one: its name for people, and the function that does the work."""
 
     what: str
-    work: Callable[[threading.Event], object]
+    work: Callable[[], object]
 
 
 @contextmanager
 def running_beside(other: ConcurrentBuild | None, cache: Cache) -> Iterator[None]:
-    """Do the work in a thread while the block runs. It only saves time, and raises no exception."""
+    """Do the work in a thread while the block runs. Its exceptions are not raised here, because it only saves time."""
     if other is None:
         yield
         return
 
-    # instead of the thread's join and is_alive: after a Ctrl-C in a join, CPython 3.11 reports the thread as ended
-    done, over = threading.Event(), threading.Event()
+    # not the thread's join and is_alive: after a Ctrl-C in join, CPython 3.11 reports that the thread has ended
+    done = threading.Event()
 
     def work() -> None:
         try:
-            with suppress(KeyboardInterrupt):  # it was interrupted below
-                other.work(over)
+            with suppress(KeyboardInterrupt):  # from the interrupt below
+                other.work()
         finally:
             done.set()
 
@@ -40,12 +40,10 @@ def running_beside(other: ConcurrentBuild | None, cache: Cache) -> Iterator[None
         try:
             yield
         except Exception:
-            over.set()
             done.wait()
             raise
-        over.set()
         done.wait()
     except BaseException as error:
-        if not isinstance(error, Exception):  # Ctrl-C, in the block or while this waits for the thread
+        if not isinstance(error, Exception):  # Ctrl-C, either in the block or while waiting for the thread
             cache.interrupt(lambda: done.is_set() or thread.ident is None)
         raise

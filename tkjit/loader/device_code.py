@@ -1,6 +1,6 @@
-"""Compiles a launcher in two halves: the device code by NVRTC, the host code by the C++ compiler.
+"""Compiles a launcher in two halves: the device code with NVRTC, the host code with the C++ compiler.
 
-Such a build takes a fifth of nvcc's time, and no toolkit. Decision 48 says which sources it takes.
+Such a build takes a fifth of nvcc's time and needs no toolkit. Decision 48 explains which sources it is for.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ CUBIN = "kernel.cubin"
 _NAMES = "kernel.names"
 _PARAMETERS, _LAYOUT = "tkjit_parameters", "tkjit_layout"
 
-# what only host code includes, but for the standard headers that have a stand-in
+# headers that only host code includes, except the standard headers for which there is a stand-in
 _STANDARD = re.compile(r"[a-z_]+|(?:errno|pthread|signal|stdlib|string|time|unistd)\.h|sys/\w+\.h")
-_OF_HOSTS = ("torch/", "ATen/", "c10/", "pybind11/", "thrust/", "cub/", "cutlass/", "cute/")
+_HOST_LIBRARIES = ("torch/", "ATen/", "c10/", "pybind11/", "thrust/", "cub/", "cutlass/", "cute/")
 
-# What NVRTC's log says where nvcc would do: the fixed list of causes for which nvcc is tried.
+# errors in NVRTC's log after which nvcc is tried; any other error is shown to the user
 _CAUSES = {
-    r'(?:cannot|could not) open source file "(?P<what>[^"]+)"': "it includes {what}, which is no header of device code",
-    r"unrecognized option (?P<what>\S+) found": "its flag {what} is nvcc's",
-    r'identifier "(?P<what>cuda[A-Z]\w+)" is undefined': "it calls {what}, which host code does",
-    r'namespace "std" has no member "(?P<what>\w+)"': "it uses std::{what}, which is not in NVRTC's standard library",
+    r'(?:cannot|could not) open source file "(?P<what>[^"]+)"': "it includes {what}, which NVRTC does not find",
+    r"unrecognized option (?P<what>\S+) found": "its flag {what} is only for nvcc",
+    r'identifier "(?P<what>cuda[A-Z]\w+)" is undefined': "it uses {what}, which is only for host code",
+    r'namespace "std" has no member "(?P<what>\w+)"': "it uses std::{what}, which tkjit does not provide for NVRTC",
     r"a host function call cannot be configured|host functions are not allowed in JIT mode": "it has host code",
     r"dynamic initialization is not supported for a __device__ variable": "it has host code",
 }
 
 
 class NotInHalves(Exception):
-    """The text says why nvcc has to compile a source: ``it includes <vector>``."""
+    """Only nvcc can compile the source. The text is the reason: ``it includes <vector>``."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What compiles a launcher's device code.
+    """The compiler of a launcher's device code.
 
     Parameters
     ----------
     nvrtc : Nvrtc or None
         None for the target's own compiler.
     reason : str
-        Why it is nvcc.
+        Why nvcc is needed.
     is_asked_for : bool
-        Whether the user has said so: then no other compiler is tried.
+        Whether the user chose the compiler, so that no other one is tried.
     """
 
     nvrtc: Nvrtc | None = None
@@ -68,12 +68,12 @@ class Choice:
 
 
 def choose(spec: Spec, text: str, target: Target, env: Environment) -> Choice:
-    """NVRTC where it is there and the source is device code; nvcc otherwise, or where the user says so.
+    """Choose NVRTC if it is installed and the source is device code, otherwise nvcc. A user's choice takes precedence.
 
     Raises
     ------
     ToolchainError
-        If NVRTC is asked for, and is not there or cannot take the source.
+        If the user chose NVRTC, but it is missing or cannot compile the source.
     """
     asked = spec.compiler or env.compiler
     if asked == "nvcc":
@@ -88,12 +88,14 @@ def choose(spec: Spec, text: str, target: Target, env: Environment) -> Choice:
         else:
             reason = "" if nvrtc.knows(target.arch) else f"NVRTC {nvrtc.version} does not know {target.name}"
     if reason and asked == "nvrtc":
-        raise ToolchainError(f"{spec.name} is to be compiled by NVRTC, and cannot be: {reason}")
+        raise ToolchainError(
+            f"{spec.name} cannot be compiled with NVRTC, which compiler= or TKJIT_COMPILER asks for: {reason}"
+        )
     return Choice(None if reason else nvrtc, reason, asked == "nvrtc")
 
 
 def why_nvcc(spec: Spec, text: str) -> str:
-    """Why a source is nvcc's, as far as its text and its spec say; empty if NVRTC can be asked."""
+    """Why a source needs nvcc, judging by its text and its spec; empty if NVRTC can be tried."""
     if reason := why_not_in_halves(spec):
         return reason
     if spec.libraries:
@@ -103,7 +105,7 @@ def why_nvcc(spec: Spec, text: str) -> str:
     try:
         options_of(spec.flags)
     except ValueError as error:
-        return f"its flag {error} is nvcc's"
+        return f"its flag {error} is only for nvcc"
     if "<<<" in text:
         return "it has host code: <<<"
     if re.search(r"\bmain\s*\(", text):
@@ -111,19 +113,19 @@ def why_nvcc(spec: Spec, text: str) -> str:
     try:
         names = [name for is_quoted, name in included(text) if not is_quoted]
     except ComputedInclude as error:
-        return f"it includes what a macro names: {error}"
-    host = next((name for name in names if _is_of_hosts(name, spec.include_dirs)), "")
+        return f"it includes a header whose name is a macro: {error}"
+    host = next((name for name in names if _is_host_header(name, spec.include_dirs)), "")
     return f"it includes <{host}>" if host else ""
 
 
-def _is_of_hosts(name: str, include_dirs: Iterable[Path]) -> bool:
+def _is_host_header(name: str, include_dirs: Iterable[Path]) -> bool:
     if any((directory / name).is_file() for directory in (STANDARD_LIBRARY, *include_dirs)):
         return False
-    return name.startswith(_OF_HOSTS) or _STANDARD.fullmatch(name) is not None
+    return name.startswith(_HOST_LIBRARIES) or _STANDARD.fullmatch(name) is not None
 
 
 def refusal(log: str) -> str:
-    """Why NVRTC has refused what nvcc may take; empty where the error is the source's own."""
+    """Why NVRTC rejected a source that nvcc may accept; empty if the source itself is wrong."""
     for pattern, reason in _CAUSES.items():
         if found := re.search(pattern, log):
             return reason.format(**found.groupdict())
@@ -139,7 +141,7 @@ class Halves:
         Where the source's quoted includes are found.
     """
 
-    # what a build that nvcc goes on with has to remove
+    # the files to remove before nvcc compiles in the same directory
     files = (CUBIN, _NAMES, DEVICE_CODE)
 
     def __init__(self, spec: Spec, target: Target, nvrtc: Nvrtc, directory: Path | None) -> None:
@@ -147,34 +149,34 @@ class Halves:
         own = [*([directory] if directory else []), *spec.include_dirs]
         given = options_of(spec.flags)
         more = [Path(flag[2:]) for flag in given if flag.startswith("-I")]
-        # where headers are looked for before those of CUDA
+        # the directories that are searched before those of CUDA
         self.search = (INCLUDE, *own, *more)
         self._search = (*self.search, *nvrtc.include_dirs, STANDARD_LIBRARY)
         self._defines = [f"-D{name}={value}" for name, value in spec.defines]
         self._given = [flag for flag in given if not flag.startswith("-I")]
 
     def dependencies(self, launcher: str) -> tuple[Path, ...]:
-        """Every file that NVRTC can read for a launcher's text; of NVRTC the key has the version, as of any compiler.
+        """Every file that NVRTC may read for a launcher's text. NVRTC itself is in the key by its version.
 
         Raises
         ------
         NotInHalves
-            If a header includes what a macro names.
+            If a header includes another one whose name is a macro.
         """
         try:
             return closure(launcher, self._search, [*self._nvrtc.include_dirs, INCLUDE])
         except ComputedInclude as error:
-            raise NotInHalves(f"a header of its own includes what a macro names: {error}") from None
+            raise NotInHalves(f"one of its headers includes a header whose name is a macro: {error}") from None
 
     def steps(
         self, source: Path, output: Path, depfile: Path, cxx: Path, included: list[str], linking: list[str]
     ) -> list[list[str] | Callable[[], object]]:
-        """The device code, what the host code is told of it, and the host code with the cubin.
+        """Compile the device code, describe it to the host code, and compile the host code with the cubin.
 
         Parameters
         ----------
         included : list of str
-            Flags by which the host code includes a precompiled header.
+            Flags that make the host code include a precompiled header.
         """
         staging = source.parent
         cubin, names = staging / CUBIN, staging / _NAMES
@@ -199,10 +201,10 @@ class Halves:
             *(flag for flag in self._given if flag.startswith(("-D", "-U"))),
             *["-MD", "-MF", str(depfile), "-x", "c++", str(source), "-o", str(output)],
         ]
-        return [device, lambda: self._tell(staging), host]
+        return [device, lambda: self._write_description(staging), host]
 
-    def _tell(self, staging: Path) -> None:
-        """Write what the host code has to know of the device code."""
+    def _write_description(self, staging: Path) -> None:
+        """Write the file that describes the device code to the host code."""
         cubin = files.read(staging / CUBIN)
         symbol = files.read(staging / _NAMES).decode().split("\n")[0]
         (staging / _NAMES).unlink()
@@ -217,22 +219,22 @@ class Halves:
         files.write(staging / DEVICE_CODE, text)
 
     def _layout(self, cubin: bytes) -> tuple[int, ...]:
-        """The struct's size, alignment and offsets; 0 where there is none."""
+        """The struct's size, alignment and offsets; 0 if there is no struct."""
         if self._spec.args:
             return (0,)
         layout = constant(cubin, _LAYOUT)
         return struct.unpack(f"<{len(layout) // 8}Q", layout)
 
     def _types(self, cubin: bytes) -> Iterator[str]:
-        """The entry's parameters in the host code."""
+        """The types of the entry's parameters in the host code."""
         *parameters, _ = struct.iter_unpack("<BxH", constant(cubin, _PARAMETERS))
         for i, (kind, size) in enumerate(parameters):
             yield "Globals" if i == 0 and not self._spec.args else _type(kind, size)
 
 
-# the generated file (include/tkjit/driver_launch.h); braces of C++ are doubled
+# the generated file, which include/tkjit/driver_launch.h uses; braces of C++ are doubled for str.format
 _DEVICE_CODE = """\
-// What NVRTC {version} has made of the device code.
+// The device code, compiled by NVRTC {version}.
 asm(R"(
     .pushsection .rodata
     .balign 64
@@ -255,7 +257,7 @@ using EntryKernel = DeviceKernel<{types}>;
 
 
 def _type(kind: int, size: int) -> str:
-    """A parameter's type in the host code (``ParameterKind`` in include/tkjit/device_code.h)."""
+    """The type of a parameter in the host code (``ParameterKind`` in include/tkjit/device_code.h)."""
     names = {
         1: "void*",
         2: "bool",
@@ -264,5 +266,5 @@ def _type(kind: int, size: int) -> str:
         5: "float" if size == 4 else "double",
     }
     if kind not in names:
-        raise NotInHalves("its entry takes a struct of its own, which host code has to fill")
+        raise NotInHalves("its entry takes a struct that the source defines, which the host code has to fill")
     return names[kind]

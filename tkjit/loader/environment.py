@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tkjit.loader.glue_flags import GlueFlags
     from tkjit.loader.plan import Plan
 
-# the Python and platform of a module, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to compute it
+# the Python and platform of a module, cpython-311-x86_64-linux-gnu; sysconfig would take a millisecond to compute it
 ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
 # the machine's own headers; skipped if the directory does not exist
 _LOCAL_HEADERS = Path("/usr/local/include")
@@ -47,20 +47,20 @@ _SETTINGS_OUTSIDE_KEYS = frozenset(
 
 
 class Environment:
-    """The inputs of recipes besides specs and files.
+    """The inputs of recipes other than specs and files.
 
     Parameters
     ----------
     failure_directory : callable
         Returns the directory of a recipe's failed build.
     open_launcher : callable
-        Loads a launcher's shared object and returns its address.
+        Loads a launcher's shared object and returns the address of its launch function.
     simulator : callable
-        Returns the object for launchers on a CPU, by target and mode.
+        Returns the simulator's object for a target and a mode.
     glue_flags : callable
-        Returns the flags of glue, or None where they are not known.
+        Returns the flags of glue, or None if they are unknown.
     common_header : callable
-        Returns the entry of a precompiled header by its plan, or None where it cannot be had, which costs time alone.
+        Returns the entry of a precompiled header for its plan, or None if it is unavailable, which only costs time.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Environment:
 
     @cached_property
     def without_torch(self) -> Environment:
-        """The same for what is compiled without torch's headers: keys do not depend on torch, which is not imported."""
+        """The same environment for code that does not use torch. Making its keys does not import torch."""
         made = Environment(
             self._settings,
             self.toolchain,
@@ -98,7 +98,7 @@ class Environment:
         return made
 
     def warm_key(self, name: str, values: object) -> str:
-        """A name for a build from some values in this environment. Their ``repr`` contains all of each value."""
+        """A name for a build from these values in this environment. The ``repr`` of a value has to show all of it."""
         digest = sha256_of(f"{self._text} {values!r}".encode())
         return f"{name}-{digest[:16]}"
 
@@ -113,12 +113,12 @@ class Environment:
         *,
         stays_here: bool = False,
     ) -> Recipe:
-        """A recipe, with the additions of this environment.
+        """Make a recipe, with the additions of this environment.
 
         Parameters
         ----------
         nvrtc : Nvrtc, optional
-            What compiles the device code, if it is not the target's compiler.
+            The compiler of the device code, if it is not the target's compiler.
         own : mapping
             The kernel's own directories, by their names in keys.
         """
@@ -136,7 +136,7 @@ class Environment:
 
     @property
     def compiler(self) -> str:
-        """What compiles device code, if the user has said so: ``nvcc`` or ``nvrtc``."""
+        """The compiler that the user chose for device code, ``nvcc`` or ``nvrtc``; otherwise empty."""
         return self._settings.compiler
 
     @property
@@ -145,28 +145,23 @@ class Environment:
         return self._settings.sim_debug
 
     @property
-    def checks_bounds(self) -> bool:
-        """Whether kernels for the CPU compare each index of a global layout with its extents."""
-        return self._settings.sim_bounds
-
-    @property
     def header_path(self) -> tuple[Path, ...]:
         """The directories in which compilers look for headers by default."""
         return (*self._settings.header_path, _LOCAL_HEADERS)
 
     def forward_to_curand(self, included: Iterable[str], directory: Path) -> None:
-        """Write headers for those of cuRAND that are among some names, so that every compiler finds them."""
+        """Write a forwarding header for each cuRAND header among the names, so that every compiler finds it."""
         forward_to_curand(included, directory, self._settings, lambda: self.toolchain.cuda_root_or_none)
 
     @cached_property
     def _text(self) -> str:
-        """The whole environment as a text."""
+        """The whole environment as text."""
         decisive = {name: value for name, value in vars(self._settings).items() if name not in _SETTINGS_OUTSIDE_KEYS}
         return repr((decisive, self._environment, flags.PACKAGE))
 
     @cached_property
     def _environment(self) -> tuple[dict[str, str], Path]:
-        """The parts of every key, and the directory of Python's packages."""
+        """The parts that every key contains, and the directory of Python's packages."""
         parts = {"python": ABI, "environment": self._settings.compiler_environment}
         if not self._has_torch:
             found = find_spec("torch")
@@ -178,7 +173,7 @@ class Environment:
 
 @cache
 def rendering_files() -> list[str]:
-    """The code that makes recipes from specs: while it is unchanged, a spec's recipe is too."""
+    """The files of the code that makes recipes from specs. While they are unchanged, so is a spec's recipe."""
     in_loader = (
         f"loader/{name}"
         for name in (
@@ -198,7 +193,7 @@ def rendering_files() -> list[str]:
     in_compile = (f"compile/{name}" for name in names)
     alone = ["packages", "registry", "cache/recipe", *in_compile, *in_loader]
     patterns = [
-        *(f"{room}.py" for room in alone),
+        *(f"{name}.py" for name in alone),
         "spec/*.py",
         "ptx/*.py",
         "source/*.py",

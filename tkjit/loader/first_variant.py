@@ -1,4 +1,4 @@
-"""Predicts the variant of a first call in Python. Later the glue chooses the variant in C++."""
+"""Predicts the variant of a first call in Python. Once the glue is built, it chooses the variant in C++."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from tkjit.spec.variants import known_variant
 if TYPE_CHECKING:
     import torch
 
-FirstVariant: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call; last the device's type and index
+FirstVariant: TypeAlias = tuple[Spec, Variant, str, int]  # the last two are the device's type and index
 
 
 def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FirstVariant | None:
     """The variant that a call will probably need, before there is glue; None if the arguments do not show it.
 
-    It only chooses the first build: the glue decides, and a wrong guess costs one more launcher.
+    The prediction only chooses what to build first. The glue decides later, so a wrong guess costs one extra launcher.
     """
     import torch
 
     for spec in specs:
         positional = [f.name for f in spec.given if not f.keyword_only]
         given = {**dict(zip(positional, args, strict=False)), **kwargs}
-        # the first tensor of a list stands for all
+        # the first tensor of a list represents all of them
         found = {f.name: _first(given.get(f.name)) for f in spec.tensors}
         tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
             continue
-        if not tensors:  # its device is a value
+        if not tensors:  # then the device is the value of an argument, which only the glue reads
             continue
         variant = Variant(tuple((name, _observe(spec, name, tensors, given)) for name, _ in spec.variants))
         device = next(iter(tensors.values())).device
@@ -39,14 +39,14 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
 
 
 def _first(value: Any) -> Any:
-    """A tensor, the first of a list, or this process's part of a parallel tensor."""
+    """A tensor as it is, the first tensor of a list, or this process's part of a parallel tensor."""
     if isinstance(value, (list, tuple)):
         return value[0] if value else None
     return value.tensor if isinstance(value, ParallelLayout) else value
 
 
 def _observe(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:
-    """The dtype or integer that the arguments give a variant's name; -1 if they give none."""
+    """The dtype or integer that the arguments give a name of a variant; -1 if they give none."""
     if name in spec.type_variants:
         if any(f.name == name for f in spec.dtype_fields):
             return str(given.get(name, next(f for f in spec.fields if f.name == name).default)).removeprefix("torch.")

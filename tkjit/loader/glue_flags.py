@@ -1,4 +1,4 @@
-"""The flags of glue: those that ``load_inline`` has chosen for the runtime, with glue's own in their place."""
+"""Derives the flags of glue from those that ``load_inline`` chose for the runtime."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tkjit.compile.flags import RUNTIME
-from tkjit.compile.torch_linking import without_own
 
 
 class GlueFlags(NamedTuple):
-    """The words of a glue's command line.
+    """The flags in the command line of glue.
 
     Parameters
     ----------
     compiler, linker : list of str
-        Without the module's name.
+        The flags for each, without the one that contains the module's name.
     """
 
     compiler: list[str]
@@ -24,32 +23,32 @@ class GlueFlags(NamedTuple):
 
 
 def glue_flags(cflags: str, ldflags: str, own: Iterable[str], of_glue: Iterable[str]) -> GlueFlags | None:
-    """The flags of glue by those of another module; None if they are not to be told.
+    """Derive the flags of glue from those of another module; None if that is not possible.
 
     Parameters
     ----------
     cflags, ldflags : str
-        The other module's flags, with its name; its own flags are at the end of ``cflags``.
+        All flags of the other module. Those that tkjit passed are at the end of ``cflags``.
     own : iterable of str
-        These.
+        The flags that tkjit passed for the other module.
     of_glue : iterable of str
-        The flags of glue in their place.
+        The flags that replace them for glue.
     """
     suffix = " ".join(own)
     if not cflags.endswith(suffix) or any(mark in cflags + ldflags for mark in ("\\", '"', "'", "$")):
         return None
     words = [word for word in cflags.removesuffix(suffix).split() if not word.startswith("-DTORCH_EXTENSION_NAME=")]
     _, places = split(words)
-    # another machine's, from which the module has come
+    # the module may come from another machine, where these directories are elsewhere
     if str(RUNTIME) not in places or not all(Path(place).is_dir() for place in places):
         return None
-    # a glue asks for nothing of torch's but by the table, and a linker takes half of its time to read these libraries
-    linker = [word for word in without_own(ldflags.split()) if not word.startswith(("-l", "-L"))]
+    # glue uses no symbol of torch, only the runtime's table, and reading torch's libraries is half of the linker's time
+    linker = [word for word in ldflags.split() if not word.startswith(("-l", "-L"))]
     return GlueFlags([*words, *of_glue], linker)
 
 
 def split(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Flags, and the directories in which headers are looked for."""
+    """Split the words of a command line into flags and the directories to search for headers."""
     flags, directories = [], []
     following = iter(words)
     for word in following:

@@ -1,4 +1,4 @@
-"""Raises an error if compilation is forbidden, or during a CUDA graph capture. Warns inside a process group."""
+"""Raises an error if compilation is forbidden or a CUDA graph is being captured. Warns inside a process group."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tkjit.loader.plan import Plan
 
 
 def check_may_compile(plan: Plan, settings: Settings) -> None:
-    """Refuse to compile where that would fail.
+    """Raise an error if a plan must not be compiled now.
 
     Raises
     ------
     CacheError
-        With the command that builds it ahead of time.
+        The text has the command that builds the plan ahead of time.
     """
     if not settings.jit:
         remote = [settings.remote.shown] if settings.remote.url else []
         searched = ", ".join(map(str, (*settings.cache_layers, settings.cache_root, *remote)))
         raise CacheError(
             f"{plan.what} is not in the cache ({searched}), and TKJIT_JIT=0 forbids compiling it; build it ahead of "
-            f"time: {plan.warmup}   (python -m tkjit why says what is different)"
+            f"time: {plan.warmup}   (python -m tkjit why shows what has changed)"
         )
     if _is_capturing():
         raise CacheError(
@@ -33,7 +33,7 @@ def check_may_compile(plan: Plan, settings: Settings) -> None:
         )
     if _in_process_group():
         warnings.warn(
-            f"{plan.what} is compiled while a process group is running: one rank of each node compiles, the others "
+            f"{plan.what} is compiled while a process group is running: one rank of each node compiles, and the others "
             f"wait; build it ahead of time: {plan.warmup}",
             TkjitWarning,
             stacklevel=2,

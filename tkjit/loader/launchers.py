@@ -1,6 +1,6 @@
 """Plans of launchers: one for each variant and target.
 
-A warm call builds nothing, so what only a build needs is imported where it is used.
+A warm call builds nothing, so modules that only a build needs are imported inside the functions that use them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arc
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.headers import check_complete
 from tkjit.loader.environment import Environment, rendering_files
-from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.torch_files import torch_files
+from tkjit.loader.variant_names import describe, warmup_command
 from tkjit.spec import Compilation, HeaderLibrary, Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
 from tkjit.torch_headers.declarations import declarations_of_spec
@@ -52,11 +52,12 @@ class LauncherPlan(Plan):
         arch = modelled_arch((known for known, _ in spec.sources), target.model)
         if target.is_cpu and "cpu" not in dict(spec.sources) and generation(arch) > generation(NEWEST_MODEL):
             raise ToolchainError(
-                f"{spec.name} is written for sm_{arch}, which the simulator does not model; it has sm_{NEWEST_MODEL}"
+                f"{spec.name} is written for sm_{arch}, which the simulator does not model; it models "
+                f"sm_{NEWEST_MODEL} and older"
             )
         for library in spec.headers:
             if target.is_cpu and not library.runs_on_cpu:
-                raise ToolchainError(f"{spec.name} is written on {library.name}, which compiles for GPUs alone")
+                raise ToolchainError(f"{spec.name} uses {library.name}, which compiles only for GPUs")
 
     @cached_property
     def warm_key(self) -> str:
@@ -65,7 +66,7 @@ class LauncherPlan(Plan):
 
     @property
     def source(self) -> Source:
-        """What is compiled."""
+        """The source for the target."""
         return self._source
 
     @property
@@ -93,8 +94,6 @@ class LauncherPlan(Plan):
             parts["translator"] = translation.digest()
         if self.target.is_cpu:
             parts["simulator"] = simulator_flags_of(self.target, for_debugger=self._env.for_debugger)
-        if self.spec.forbid_spills:
-            parts["spills"] = "forbidden"
         parts |= self._more_parts
         name = f"{self.spec.name}{self._suffix}"
         return self._env.recipe(self.target.name, name, parts, self.target, self._own, self.compiler.nvrtc)
@@ -115,17 +114,17 @@ class LauncherPlan(Plan):
 
     @cached_property
     def compiler(self) -> Choice:
-        """What compiles the device code."""
+        """The compiler of the device code."""
         from tkjit.loader.device_code import Choice, choose
 
         if self.target.is_cpu or not self._can_be_in_halves:
             return Choice()
         return choose(self.spec, self._source.read(), self.target, self._env)
 
-    # whether the build is a launcher as it is loaded here, and no part of a library
+    # whether NVRTC may compile the device code; False for an object that is linked into a library
     _can_be_in_halves = True
 
-    # what a build of another kind has in its name, and in its recipe besides
+    # what subclasses add to the name and to the recipe
     _suffix = ""
     _more_parts: Mapping[str, str] = MappingProxyType({})
 
@@ -148,14 +147,14 @@ class LauncherPlan(Plan):
         return replace(product, facts={**product.facts, "why_nvcc": why_nvcc}) if why_nvcc else product
 
     def _check(self) -> None:
-        """Refuse what no compiler has to see: headers that are missing, and a source that cannot be meant."""
-        from tkjit.loader import mistakes
+        """Reject missing headers and detectable mistakes in the source before any compiler runs."""
+        from tkjit.loader import source_errors
 
         check_complete(self.spec)
-        mistakes.check_source(self.spec, self._source)
+        source_errors.check_source(self.spec, self._source)
 
     def _make_whole(self, staging: Path) -> Product:
-        """Build by one compiler: nvcc, or the C++ compiler with the simulator."""
+        """Build with a single compiler: nvcc, or the C++ compiler with the simulator."""
         from tkjit.compile import compiler
         from tkjit.loader import common_headers
 
@@ -165,17 +164,18 @@ class LauncherPlan(Plan):
         def commands(source: Path, output: Path, depfile: Path, included: list[str]) -> list[Step]:
             line = env.toolchain.command(self.target, self._flags, source, output, depfile, objects)
             line[1:1] = included
-            if self.target.is_cpu:  # the source is named relative to where it is compiled
+            if self.target.is_cpu:
+                # debug information must not contain the staging directory, which is temporary
                 compiled_in = self._directory if debugged and self._directory else "."
                 line.insert(1, f"-fdebug-prefix-map={staging}={compiled_in}")
-                if "clang" not in env.toolchain.cxx.version:  # which lacks the flag
-                    # g++ would merge all errors that it can prove into one trap, without a right line
+                if "clang" not in env.toolchain.cxx.version:  # clang lacks the flag
+                    # g++ would merge all provable null dereferences into one trap, which has the wrong line
                     line.insert(1, "-fno-isolate-erroneous-paths-dereference")
             return self._steps(line, source, is_translated)
 
         is_translated = self._is_translated()
         debugged = self.target.is_cpu and env.for_debugger
-        # a debugger keeps the first path of a library, and staging would remove it
+        # a debugger remembers the path from which a library was first loaded, and the staging directory is temporary
         check = None if debugged else env.open_launcher
         unit = self._unit()
 
@@ -188,12 +188,12 @@ class LauncherPlan(Plan):
         return self._with_sources(header.compile_with(make, unit, self._flags.beside_own) if header else make([]))
 
     def _make_in_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
-        """Build the device code by NVRTC, the host code by the C++ compiler.
+        """Build the device code with NVRTC and the host code with the C++ compiler.
 
         Raises
         ------
         NotInHalves
-            If nvcc has to.
+            If only nvcc can build it.
         """
         import shutil
 
@@ -225,32 +225,32 @@ class LauncherPlan(Plan):
         return replace(product, dependencies=tuple(sorted({*product.dependencies, *read})), facts=facts)
 
     def _check_nvcc(self, reason: str) -> None:
-        """Say why a source needs nvcc where there is none.
+        """Explain why a source needs nvcc if nvcc is missing.
 
         Raises
         ------
         ToolchainError
-            With the reason.
+            If there is no nvcc; the text contains the reason.
         """
-        from tkjit.loader import mistakes
+        from tkjit.loader import source_errors
 
         try:
             self._env.toolchain.nvcc  # noqa: B018
         except ToolchainError as error:
             if not reason:
                 raise
-            first = mistakes.missing_headers(self.spec.headers, reason)  # nvcc would not find them either
+            first = source_errors.missing_headers(self.spec.headers, reason)  # nvcc would not find them either
             also = f"{first}. Then " if first else ""
-            raise ToolchainError(f"{self.what}: {also}it needs nvcc, since {reason}; {error}") from None
+            raise ToolchainError(f"{self.what}: {also}it needs nvcc because {reason}; {error}") from None
 
     def _steps(self, line: list[str], source: Path, is_translated: bool) -> list[Step]:
-        """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""
+        """The steps that compile the launcher: the command line alone, or with steps that first adapt the headers."""
         from tkjit.loader import translation
 
         return translation.translated(line, source, self._source.read(), self._flags) if is_translated else [line]
 
     def _is_translated(self) -> bool:
-        """Whether the source's headers are adapted too; a build is made again where one was edited meanwhile."""
+        """Whether the source's headers have to be adapted. If one is edited during the build, the build is repeated."""
         from tkjit.loader import translation
 
         return self.target.is_cpu and translation.is_needed(self._source.read(), self._flags)
@@ -267,15 +267,14 @@ class LauncherPlan(Plan):
             self._source.path,
             search=(*self._flags.search, *self._env.header_path),
             libraries=self._flags.libraries if self._flags.links else None,
-            may_spill=not self.spec.forbid_spills,
             retry_flags=self._retry_flags,
             repair=translation.repair if self.target.is_cpu else None,
-            # without optimisation the output contains unused variables too
+            # without optimisation the output also contains unused variables
             find_defect=self._find_defect if self.target.is_cpu and not self._env.for_debugger else None,
         )
 
     def _with_sources(self, product: Product) -> Product:
-        """The product depends on the simulator, and on what identifies torch, in the place of each of its headers."""
+        """Make the product depend on the simulator, and on the files that identify torch instead of all its headers."""
         for root in [library.root for library in self._packages if library.root]:
             others = [path for path in product.dependencies if not path.is_relative_to(root)]
             product = replace(product, dependencies=tuple(sorted({*others, *torch_files(root)})))
@@ -289,7 +288,7 @@ class LauncherPlan(Plan):
         return too_much_static_shared(output, text, self._source.name) if is_for_gpus and "__shared__" in text else ""
 
     def _retry_flags(self, log: str) -> tuple[str, ...]:
-        # what a template cannot be or hold
+        # tkjit turns main into a template (tkjit/source_main.h); compile it unchanged if that causes the errors
         whole = ("-DTKJIT_COMPILE_MAIN",) if _MENTIONS_MAIN.search(log) else ()
         if not self.target.is_cpu:
             return whole
@@ -302,9 +301,9 @@ class LauncherPlan(Plan):
         return self._env.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
-        from tkjit.loader import mistakes
+        from tkjit.loader import source_errors
 
-        return mistakes.explain(error, self.spec, self._source, self.what, on_cpu=self.target.is_cpu)
+        return source_errors.explain(error, self.spec, self._source, self.what, on_cpu=self.target.is_cpu)
 
     @cached_property
     def _flags(self) -> Flags:
@@ -318,7 +317,7 @@ class LauncherPlan(Plan):
 
     @property
     def _checks_bounds(self) -> bool:
-        return self.target.is_cpu and self._env.checks_bounds
+        return self.target.is_cpu
 
     @property
     def _packages(self) -> list[HeaderLibrary]:
@@ -326,7 +325,7 @@ class LauncherPlan(Plan):
 
     @property
     def _own(self) -> dict[str, Path]:
-        """The directories of the kernel's own files, which move with a checkout."""
+        """The directories of the kernel's own files, which may be elsewhere in another checkout."""
         own = {"kernels": self._directory} if self._directory else {}
         own |= {library.name: library.root for library in self.spec.headers if library.root}
         return own | {f"include-{number}": path for number, path in enumerate(self.spec.include_dirs)}
@@ -337,7 +336,7 @@ class LauncherPlan(Plan):
 
 
 def _source(spec: Spec, target: Target) -> Source:
-    """The source that serves a target."""
+    """The source for a target."""
     archs = dict(spec.sources)
     is_modelled = target.is_cpu and "cpu" not in archs and ("" not in archs or bool(target.model))
     source = spec.source_for(modelled_arch(archs, target.model) if is_modelled else target.arch)

@@ -1,9 +1,8 @@
-"""The loader: finds each part of a call in the cache, builds a missing one, and opens it."""
+"""The loader: finds each part of a call in the cache, builds it if it is missing, and opens it."""
 
 from __future__ import annotations
 
 import atexit
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -41,15 +40,14 @@ if TYPE_CHECKING:
 
 
 class _Built(NamedTuple):
-    """What was built in this process, and when by the monotonic clock."""
+    """An entry that this process built, and the time of the build on the monotonic clock."""
 
     warm_key: str
     entry: Entry
     built_ns: int
 
 
-_GPU = Path("/dev/nvidiactl")  # to ask the driver would initialize CUDA, which a fork does not survive
-_POLL_S = 0.05
+_GPU = Path("/dev/nvidiactl")  # asking the driver would initialize CUDA, which does not survive a fork
 _UNSETTLED_NS = 2 * fingerprints.SETTLED_NS
 
 
@@ -76,13 +74,13 @@ class Loader:
             self.glue_flags,
             self.common_header,
         )
-        # the error of a build beside another one, until a call needs that build
+        # errors of concurrent builds, kept until the call needs the entry
         self._failures: dict[Recipe, TkjitError] = {}
-        self._without_header: set[str] = set()  # by warm keys: precompiled ones that could not be made
+        self._failed_headers: set[str] = set()  # warm keys of precompiled headers that could not be built
         self._unrecorded: list[_Built] = []
         self._recorded: list[_Built] = []
         self.warm_starts = WarmStarts(self)
-        self.kernels: dict[object, Any] = {}  # of spec files
+        self.kernels: dict[object, Any] = {}  # loaded from spec files
         self._runtime: Opened | None = None
         self.runtime_plan = RuntimePlan(self.env)
         self.operators_plan = OperatorsPlan(self.env)
@@ -96,35 +94,20 @@ class Loader:
     def runtime(self) -> ModuleType:
         """The module that every glue uses, built once per environment and imported once per process."""
         with self._runtime_lock:
-            runtime = self._runtime or self._hold(self.open(self.runtime_plan, concurrent=self._beside_the_runtime))
+            runtime = self._runtime or self._hold(self.open(self.runtime_plan, concurrent=self._shared_build))
         loaded: ModuleType = runtime.loaded
         return loaded
 
-    def _beside_the_runtime(self) -> ConcurrentBuild | None:
-        """What else is built once an environment, while the runtime is: the first call then waits for neither."""
-        if self.cache.remote is not None:  # it may have all of it
+    def _shared_build(self) -> ConcurrentBuild | None:
+        """A build of what launchers share, to run while the runtime compiles, so that a first call need not wait."""
+        if self.cache.remote is not None:  # the server may have all of it
             return None
 
-        def work(over: threading.Event) -> None:
-            # another process may be building it, and all this too
-            if (given := self._flags_of_the_runtime(over)) is None:
-                return
-            with suppress(TkjitError):  # whoever needs it says so
-                self.build_shared(self._flags_by(*given), on_cpu=not _GPU.exists())
+        def work() -> None:
+            with suppress(TkjitError):  # the build that needs it reports the error
+                self.build_shared(on_cpu=not _GPU.exists())
 
         return ConcurrentBuild(self.runtime_plan.what, work)
-
-    def _flags_of_the_runtime(self, over: threading.Event) -> tuple[str, str] | None:
-        """The flags of the runtime that this process is building, as soon as they are known; None if it is over."""
-        from tkjit.compile.compiler import flags_of_module
-
-        directory = self.cache.directory(self.runtime_plan.recipe)
-        while True:
-            for staging in list(self.cache.building):
-                if staging.parent == directory and (given := flags_of_module(staging))[0]:
-                    return given
-            if over.wait(_POLL_S):
-                return None
 
     @property
     def operators(self) -> ModuleType:
@@ -136,7 +119,7 @@ class Loader:
 
     @cached_property
     def background(self) -> Background:
-        """The threads that build beside the program."""
+        """The threads that build in the background."""
         from tkjit.loader.background import Background
 
         return Background(self.cache, self.find, self.find_or_build)
@@ -147,7 +130,7 @@ class Loader:
         return runtime
 
     def launcher(self, spec: Spec, variant: Variant, target: Target) -> Entry:
-        """A variant's entry, built if it is not in the cache."""
+        """A launcher's entry, built if it is not in the cache."""
         return self.find_or_build(self.launcher_plan(spec, variant, target))
 
     def address(self, spec: Spec, variant: Variant, target: Target) -> Opened:
@@ -156,7 +139,7 @@ class Loader:
 
     @property
     def records(self) -> bool:
-        """Whether the used variants are recorded."""
+        """Whether tkjit records the variants that calls use."""
         return self.settings.record is not None
 
     def record(self, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
@@ -167,11 +150,11 @@ class Loader:
             record(self.settings.record, spec, overload, variant, target)
 
     def forget_failures(self) -> None:
-        """Forget the errors of a call at its end: the next call tries again."""
+        """Forget the errors of a call when it ends, so that the next call tries again."""
         self._failures.clear()
 
     def is_current(self, opened: Iterable[Opened]) -> bool:
-        """Whether the files of loaded objects are unchanged since the objects were loaded."""
+        """Whether no file that the loaded objects depend on has changed since they were loaded."""
         return all(self.cache.unchanged(one.entry.fingerprint) for one in opened)
 
     def runtime_as_recorded(self) -> Entry | None:
@@ -180,7 +163,7 @@ class Loader:
         return entry if self._runtime is not None and entry == self._runtime.entry else None
 
     def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
-        """Whether no file has changed since a record was written. The runtime compares, so it is loaded first.
+        """Whether no file has changed since a record was written. Loads the runtime, because it does the comparison.
 
         Raises
         ------
@@ -190,7 +173,7 @@ class Loader:
         with self._runtime_lock:
             if self._runtime is not None:
                 return self.cache.unchanged(fingerprint)
-            # its own file first: it then compares the other files, in a third of Python's time
+            # Python checks only the runtime's own file; the runtime compares the others in a third of Python's time
             if fingerprints.of([str(runtime.shared_object)]) not in fingerprint:
                 return False
             loaded = self.runtime_plan.load(runtime.module, runtime.shared_object)
@@ -200,7 +183,7 @@ class Loader:
             return True
 
     def open_glue(self, specs: Sequence[Spec], predict: Callable[[], FirstVariant | None]) -> Opened:
-        """The glue. If it must be built, the probable launcher of the first call is built beside it."""
+        """The glue. If it has to be built, a thread builds the launcher that the first call will probably need."""
 
         def launcher() -> ConcurrentBuild | None:
             if (likely := predict()) is None:
@@ -208,7 +191,7 @@ class Loader:
             spec, variant, device_type, device = likely
             plan = self.launcher_plan(spec, variant, self.target(device_type, device))
 
-            def work(over: threading.Event) -> None:
+            def work() -> None:
                 try:
                     self.find_or_build(plan)
                 except TkjitError as error:
@@ -224,7 +207,7 @@ class Loader:
         return GluePlan(self.env, specs)
 
     def launcher_plan(self, spec: Spec, variant: Variant, target: Target) -> LauncherPlan:
-        """A variant's plan.
+        """The plan of a variant's launcher.
 
         Raises
         ------
@@ -234,56 +217,48 @@ class Loader:
         return LauncherPlan(self.env, headers.locate(spec, self.settings), variant, target)
 
     def object_plan(self, spec: Spec, variant: Variant, target: Target) -> ObjectPlan:
-        """A variant's plan as an object; see ``launcher_plan``."""
+        """The plan of a variant as an object file; see ``launcher_plan``."""
         return ObjectPlan(self.env, headers.locate(spec, self.settings), variant, target)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
-        """The object that is linked with launchers for a CPU; for ``mode`` see ``SimulatorObjectPlan``."""
+        """The object that is linked into launchers for a CPU; for ``mode`` see ``SimulatorObjectPlan``."""
         path: Path = self.open(SimulatorObjectPlan(self.env, target, mode)).loaded
         return path
 
     def glue_flags(self) -> GlueFlags | None:
-        """The flags of glue, by those that ``load_inline`` gave the runtime; None where these are not known."""
+        """The flags of glue, taken from those that ``load_inline`` gave the runtime; None if these are unknown."""
         if self._runtime is None:
             return None
         manifest = self._runtime.entry.manifest
-        return self._flags_by(str(manifest.get("cflags", "")), str(manifest.get("ldflags", "")))
+        cflags, ldflags = str(manifest.get("cflags", "")), str(manifest.get("ldflags", ""))
+        return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
 
-    def build_shared(self, flags: GlueFlags | None = None, *, on_cpu: bool = True) -> None:
-        """Build what all kernels share besides the runtime, for the CPU or for GPUs.
-
-        Parameters
-        ----------
-        flags : GlueFlags, optional
-            Those of glue, while the runtime that names them is being built.
-        """
+    def build_shared(self, *, on_cpu: bool = True) -> None:
+        """Build what launchers share, for the CPU or for GPUs, and the header of glue once the runtime is loaded."""
         from tkjit.loader.common_headers import of_glue, of_host_halves, of_launchers
 
         target = self.target("cpu")
         if on_cpu:
             self.simulator(target)
-        if (given := flags or self.glue_flags()) is not None:
+        if (given := self.glue_flags()) is not None:
             self.common_header(of_glue(self.env, given.compiler))
-        if on_cpu and not target.model and not self.env.for_debugger:  # else no launcher may begin with it
+        if on_cpu and not target.model and not self.env.for_debugger:  # with either, no launcher can use the header
             self.common_header(of_launchers(self.env, target))
         elif not on_cpu and self.env.compiler != "nvcc":
-            self.toolchain.nvrtc  # noqa: B018  # or nothing needs the header
+            self.toolchain.nvrtc  # noqa: B018  # raises an error if there is no NVRTC: nothing needs the header then
             self.common_header(of_host_halves(self.env))
 
-    def _flags_by(self, cflags: str, ldflags: str) -> GlueFlags | None:
-        return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
-
     def common_header(self, plan: Plan) -> Entry | None:
-        """The entry of a precompiled header; None where it cannot be had, which costs time alone.
+        """The entry of a precompiled header; None if it is unavailable, which only costs time.
 
-        It is built if need be; not where a remote cache has most of what would be compiled with it.
+        A missing header is built, unless there is a remote cache, which has most of what would include the header.
         """
-        if plan.warm_key in self._without_header or "clang" in self.toolchain.cxx.version:
+        if plan.warm_key in self._failed_headers or "clang" in self.toolchain.cxx.version:
             return None
         try:
             return self.find_or_build(plan) if self.cache.remote is None else self.find(plan)
-        except TkjitError:  # what is compiled without it says so, if that cannot be either
-            self._without_header.add(plan.warm_key)
+        except TkjitError:  # a compilation without the header reports the error if it fails as well
+            self._failed_headers.add(plan.warm_key)
             return None
 
     # ---- looking up, building, opening
@@ -327,22 +302,22 @@ class Loader:
                     watch_after_s=plan.watch_after_s,
                 )
             except CompileError as error:
-                raise plan.explain(error) from None  # which says all that the error does
+                raise plan.explain(error) from None  # the explanation contains the whole error
             built = replace(built, fingerprint=inputs + built.fingerprint)
             self._unrecorded.append(_Built(plan.warm_key, built, time.monotonic_ns()))
             return built
 
     def _make_if_allowed(self, plan: Plan, staging: Path) -> Product:
-        """Build what the remote cache turned out not to have."""
+        """Build an entry that the remote cache does not have, if compilation is allowed."""
         check_may_compile(plan, self.settings)
         return plan.make(staging)
 
     def find_or_fetch(self, plan: Plan) -> Entry | None:
-        """A plan's entry, if it is in the cache or the remote cache has it."""
+        """A plan's entry, if it is in the cache or in the remote cache."""
         return self.find(plan) or self.fetch(plan)
 
     def fetch(self, plan: Plan) -> Entry | None:
-        """A plan's entry, if the remote cache has it."""
+        """A plan's entry, if it is in the remote cache."""
         if self.cache.remote is None:
             return None
         recipe, inputs = plan.rendered
@@ -351,15 +326,15 @@ class Loader:
         return replace(fetched, fingerprint=inputs + fetched.fingerprint) if fetched else None
 
     def record_built(self, *, at_exit: bool = False) -> None:
-        """Write records of what was built, so that the next process finds it as fast as the one after it.
+        """Write warm records of the builds of this process, so that the next process finds the entries quickly.
 
         Parameters
         ----------
         at_exit : bool
-            Wait for the last ones, since files that have just been written have no record, and write those again whose
-            shared objects have got links since.
+            Wait until the newest builds can be recorded, because files that were just written cannot. Also renew the
+            records of shared objects that have been hard-linked since.
         """
-        built, self._unrecorded = self._unrecorded, []  # other threads ask too
+        built, self._unrecorded = self._unrecorded, []  # another thread may call this at the same time
         settled_ns = time.monotonic_ns() - _UNSETTLED_NS
         if at_exit and built:
             time.sleep(max(0, built[-1].built_ns - settled_ns) / 1e9)
@@ -375,12 +350,12 @@ class Loader:
 
     def _record(self, warm_key: str, entry: Entry) -> None:
         fingerprint = fingerprints.after_linking(entry.fingerprint, str(entry.shared_object))
-        with suppress(OSError, CacheError):  # the build itself has succeeded
+        with suppress(OSError, CacheError):  # the build itself has succeeded, so a lost record is no error
             if self.cache.unchanged(fingerprint):
                 self.cache.write_record(warm_key, [entry], fingerprint)
 
     def find(self, plan: Plan, *, exclude: Entry | None = None) -> Entry | None:
-        """A plan's entry, if it is in the cache. If no file has changed since the last time, nothing is rendered."""
+        """A plan's entry, if it is in the cache. Renders nothing if no file has changed since the last lookup."""
         found = self.cache.warm_lookup(plan.warm_key)
         if found is not None and found != exclude:
             return found
@@ -388,7 +363,7 @@ class Loader:
         return self.cache.lookup(recipe, exclude=exclude, warm_key=plan.warm_key, inputs=inputs)
 
     def open(self, plan: Plan, concurrent: Callable[[], ConcurrentBuild | None] | None = None) -> Opened:
-        """Load a plan's shared object. A shared object that cannot be loaded here is built again, once."""
+        """Load a plan's shared object, building it if necessary. If it cannot be loaded here, build it again once."""
         entry = self.find_or_build(plan, concurrent)
         try:
             loaded = plan.load(entry.module, entry.shared_object)
@@ -398,7 +373,7 @@ class Loader:
         return Opened(loaded, entry)
 
     def connect_module(self, path: Path) -> None:
-        """Make the simulator in an imported module one with the others: interruptions, stacks, traces."""
+        """Let the simulator in an imported module share interruptions, stacks and traces with the other ones."""
         self.runtime.connect_module(str(path), self._trace)
 
     def open_launcher(self, path: Path) -> int:
@@ -418,7 +393,7 @@ class Loader:
     def target(self, device_type: str, device: int = 0) -> Target:
         """The target of a device."""
         if device_type == "cpu":
-            # the runtime queries the CPU itself; to read /proc/cpuinfo takes a tenth of a millisecond
+            # the runtime queries the CPU itself; reading /proc/cpuinfo would take a tenth of a millisecond
             has_v3 = getattr(self._runtime and self._runtime.loaded, "has_x86_64_v3", None)
             return targets.cpu_target(has_v3, self.settings.model_arch)
         import torch
@@ -430,7 +405,7 @@ _sysconfig_lock = ForkSafeLock()
 
 
 def _preload_sysconfig() -> None:
-    """Read Python's configuration in one thread: a second reader at that time gets half of it (CPython 3.11)."""
+    """Read Python's configuration in one thread: in CPython 3.11, a concurrent reader would see only half of it."""
     import sysconfig
 
     with _sysconfig_lock:

@@ -1,4 +1,4 @@
-"""Limits the memory of a warm-up's builds, from the peak memory of the previous builds."""
+"""Limits the memory of concurrent builds, which it estimates from the peak memory of previous builds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from tkjit.cache.listing import ListedEntry
 from tkjit.loader.plan import Plan
 
-# what a compiler takes that has left no record here: nvcc with templates, g++
+# estimates for kernels without a previous build: nvcc with templates, and g++
 UNKNOWN_GPU_BYTES = 1 << 30
 UNKNOWN_CPU_BYTES = 512 << 20
 
 
 def estimated_bytes(plan: Plan, known: Iterable[ListedEntry]) -> int:
-    """What a build will take: what the same variant took last, or else the largest of its kernel, or a common sum."""
+    """Estimate a build's peak memory: that of the variant's last build, else its kernel's highest, else a default."""
     recipe = plan.recipe
     peaks = [
         (one.manifest.get("what") == plan.what, float(one.manifest.get("built", 0)), int(peak))
@@ -29,12 +29,12 @@ def estimated_bytes(plan: Plan, known: Iterable[ListedEntry]) -> int:
 
 
 class MemoryBudget:
-    """Lets builds begin while what they are estimated to take fits; one alone may always.
+    """Lets builds begin while their estimated memory fits. A build may always run alone.
 
     Parameters
     ----------
     total_bytes : int
-        For all that run at once.
+        The memory for all builds that run at once.
     """
 
     def __init__(self, total_bytes: int) -> None:
@@ -45,7 +45,7 @@ class MemoryBudget:
 
     @contextmanager
     def taking(self, size_bytes: int) -> Iterator[None]:
-        """Wait until there is room, and hold it while the block runs."""
+        """Wait until the memory is available, and reserve it while the block runs."""
         with self._changed:
             self._changed.wait_for(lambda: not self._running or self._taken_bytes + size_bytes <= self._total_bytes)
             self._running += 1

@@ -19,9 +19,9 @@ from tkjit.errors import CompileError
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.glue_flags import GlueFlags
-from tkjit.loader.labels import warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.torch_files import check_not_replaced, torch_files
+from tkjit.loader.variant_names import warmup_command
 from tkjit.spec import Spec
 from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
 
 GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
-# symbols of the standard library's templates would be looked up in every library of torch at each load
+# if the templates of the standard library were exported, each load would look them up in every library of torch
 _EXPORTS = "{ global: PyInit_*; local: *; };"
-_STD = "-std=c++20"  # torch 2.11 gives its extensions C++17; the last of two is taken
+_STD = "-std=c++20"  # torch 2.11 compiles its extensions as C++17; the last flag wins
 _INCLUDE_DIRS = [flags.RUNTIME, flags.INCLUDE]
 
 
 class ModulePlan(Plan):
     """A Python module in C++."""
 
-    arch: str  # the directory in the cache; launchers have their architecture there
+    arch: str  # the directory in the cache, in the place of a launcher's architecture
     cflags: tuple[str, ...]
 
     def __init__(self, env: Environment, name: str) -> None:
@@ -56,7 +56,7 @@ class ModulePlan(Plan):
 
     @abstractmethod
     def _files(self) -> list[str]:
-        """The files of the code that makes the text."""
+        """The files of the code that renders the text."""
 
     def render(self) -> Recipe:
         parts = {TEXT: self.text(), "flags": " ".join(self.cflags), "exports": _EXPORTS}
@@ -79,13 +79,13 @@ class ModulePlan(Plan):
             search=(*_INCLUDE_DIRS, *env.header_path),
         )
         product = self._compile(unit, staging)
-        check_not_replaced(directory, str(torch.__version__))  # nor during the compilation
+        check_not_replaced(directory, str(torch.__version__))  # again, in case it was replaced during the compilation
         return replace(product, dependencies=(*product.dependencies, *torch_files(directory)))
 
     def _compile(self, unit: Unit, staging: Path) -> Product:
         from tkjit.compile import compiler
 
-        # not by gold, which is 0.2 s faster: a call would take 10 ns more
+        # gold would link 0.2 s faster, but each call would then take 10 ns longer
         product, self._built = compiler.compile_module(
             unit,
             staging,
@@ -97,14 +97,14 @@ class ModulePlan(Plan):
         return product
 
     def load(self, module: str, path: Path) -> ModuleType:
-        # a module that this process built is already imported, under its unique name
+        # a module that this process built is already imported under its unique name
         if self._built is None or self._built.__name__ != module:
             self._built = self.import_module(module, path)
         return self._built
 
     @staticmethod
     def import_module(module: str, path: Path) -> ModuleType:
-        """Import a module by its file."""
+        """Import a module from its file."""
         loader = ExtensionFileLoader(module, str(path))
         imported = module_from_spec(ModuleSpec(module, loader, origin=str(path)))
         loader.exec_module(imported)
@@ -112,7 +112,7 @@ class ModulePlan(Plan):
 
 
 class SharedModulePlan(ModulePlan):
-    """A module that every kernel shares, from the C++ file of the same name."""
+    """A module that all kernels share, compiled from the C++ file of the same name."""
 
     warmup = "python -m tkjit warmup"
 
@@ -134,10 +134,10 @@ class RuntimePlan(SharedModulePlan):
     """The module that every glue uses."""
 
     arch = RUNTIME
-    # -O2 would take a third more, for no better call than with these; -g0 because nobody steps through it. The unit is
-    # small, and the compiler's bound on its growth would keep it from inlining the path of a call. The texts of torch's
-    # own checks are read by nobody: what they throw is another error here. It is assembled meanwhile, and g++ does not
-    # look for memory to use again, of which it would find 15 MB: together a twentieth
+    # -O2 would take a third longer to compile and make calls no faster; -g0 because nobody debugs it. The unit is
+    # small, so the compiler's default limit on its growth would prevent inlining along the path of a call. Nobody reads
+    # the texts of torch's own checks, because tkjit turns their exceptions into other errors. With -pipe the assembler
+    # runs concurrently, and g++ skips a garbage collection that would free 15 MB: together these save a twentieth
     cflags = (
         *(_STD, "-O1", "-finline-functions", "-finline-small-functions", "--param=inline-unit-growth=400"),
         *("-falign-functions=32", "-g0", "-fvisibility=hidden", "-DSTRIP_ERROR_MESSAGES"),
@@ -155,10 +155,11 @@ class OperatorsPlan(SharedModulePlan):
 
 
 class GluePlan(ModulePlan):
-    """A kernel's glue, of all its overloads."""
+    """A kernel's glue, for all its overloads."""
 
     arch = GLUE
-    # -O2 would take a quarter longer, for a hundredth of a call's time; unaligned functions would cost a call 5 ns
+    # -O2 would take a quarter longer to compile and save a hundredth of a call's time; without the alignment of
+    # functions a call would take 5 ns longer
     cflags = (_STD, "-O1", "-falign-functions=32", "-fvisibility=hidden")
 
     def __init__(self, env: Environment, specs: Sequence[Spec]) -> None:
@@ -178,12 +179,12 @@ class GluePlan(ModulePlan):
         return warmup_command(self._specs[0])
 
     def text(self) -> str:
-        from tkjit.render import render_glue  # 2 ms, and a warm call renders nothing
+        from tkjit.render import render_glue  # takes 2 ms, and a warm call renders nothing
 
         return render_glue(self._specs)
 
     def _compile(self, unit: Unit, staging: Path) -> Product:
-        """Compile as ``load_inline`` has compiled the runtime: without its import and ninja, which take 0.2 s."""
+        """Compile with the flags that ``load_inline`` chose for the runtime, without its import and ninja (0.2 s)."""
         from tkjit.loader.common_headers import of_glue
 
         given = self._env.glue_flags()
@@ -193,7 +194,7 @@ class GluePlan(ModulePlan):
         make = partial(self._replay, unit, staging, given)
         try:
             return of_glue(self._env, given.compiler).compile_with(make, unit)
-        except CompileError:  # of flags that are another torch's, say; any other comes again
+        except CompileError:  # the flags may be wrong, for example after an update of torch; other errors occur again
             import shutil
 
             shutil.rmtree(unit.failure_directory, ignore_errors=True)
@@ -214,7 +215,7 @@ class GluePlan(ModulePlan):
             self._built = self.import_module(name, output)
 
         product = compiler.compile_binary(unit, staging, f"{name}.so", commands, check)
-        with suppress(OSError):  # an entry does not need it
+        with suppress(OSError):  # the entry does not need the file
             exports.unlink()
         return replace(product, facts={**product.facts, "module": name})
 

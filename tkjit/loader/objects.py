@@ -1,4 +1,4 @@
-"""Plans of objects: launchers that are linked with others into one library."""
+"""Plans of object files: launchers that are linked with others into one library."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tkjit.system.fork_safe import cached_property
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step
 
-# what other objects of a library see of one: its entry, and on the CPU the place of the pool of stacks
+# the global symbols of an object: the launch function and, for the CPU, the pointer to the pool of stacks
 ENTRY, POOL = "tkjit_launch", "tkjit_sim_pool"
-# templates that two sources share are no longer shared: each may have compiled them in its own way
+# makes each object keep its own instances of templates, because two sources may compile the same name differently
 _JOIN = ("-r", "-nostdlib", "-fuse-ld=bfd", "-Wl,--force-group-allocation")
 
 
 class ObjectPlan(LauncherPlan):
-    """A variant's launcher for a target as an object.
+    """A variant's launcher for a target as an object file.
 
-    All its symbols but two are its own: another variant's source may define functions of the same names. An object for
-    the CPU has the simulator in it, as a launcher has.
+    All but two of its symbols are local, because another variant's source may define functions with the same names. An
+    object for the CPU contains the simulator, like a launcher.
     """
 
     @cached_property
@@ -48,16 +48,16 @@ class ObjectPlan(LauncherPlan):
 
     @property
     def launcher_flags(self) -> Flags:
-        """The flags of the launcher that this would be by itself."""
+        """The flags of the same variant's launcher when it is built alone."""
         return super()._flags
 
     def is_adapted_while_built(self) -> bool:
-        """Whether its headers hold what only tkjit's own build can compile for the CPU."""
+        """Whether its headers have to be adapted for the CPU, which only tkjit's own build does."""
         return self._is_translated()
 
     @property
     def link_flags(self) -> tuple[str, ...]:
-        """What the library has to be linked with."""
+        """The flags with which the library has to be linked."""
         return (*super()._flags.link, *super()._flags.packages)
 
     _can_be_in_halves = False  # it is linked into a library, which launches through the CUDA runtime
@@ -67,7 +67,7 @@ class ObjectPlan(LauncherPlan):
         launcher = super()._flags
         compiled = [_COMPILE.get(flag, flag) for flag in launcher.compile]
         unique = "-fno-gnu-unique" if self.target.is_cpu else "-Xcompiler=-fno-gnu-unique"
-        # clang++ lacks the flag, and makes no such symbols
+        # clang++ does not have the flag, and makes no unique symbols
         more = [] if "clang" in self._env.toolchain.cxx.version else [unique]
         return Flags((*compiled, *more, "-DTKJIT_LINKED"), launcher.paths)
 
@@ -79,7 +79,7 @@ class ObjectPlan(LauncherPlan):
         if not self.target.is_cpu:
             toolchain.check_arch(self.target)
         simulator = [str(env.simulator(self.target, ""))] if self.target.is_cpu else []
-        # the simulator's inline variables; a unique symbol can be made local once it is a weak one
+        # the simulator's inline variables are unique symbols, which can only be made local after they are weakened
         weaken = [f"--weaken-symbol={name}" for path in simulator for name in toolchain.unique_symbols(path)]
 
         def commands(source: Path, output: Path, depfile: Path) -> list[Step]:

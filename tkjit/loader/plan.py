@@ -22,28 +22,28 @@ class Opened(NamedTuple):
 class Plan(ABC):
     """A buildable item: the runtime, a kernel's glue, a launcher, the simulator's object, a checker.
 
-    Its life, in the order in which ``Loader.open`` takes it through:
+    ``Loader.open`` uses its members in this order:
 
-    1. ``warm_key``: ``Cache.warm_lookup`` returns the entry of the last time, if no file has changed since. A warm call
-       ends here and renders nothing.
-    2. ``inputs`` and ``render``: first the fingerprint of the files, then the recipe, so that an edit in between is
-       seen. ``Cache.lookup`` searches the layers and the cache by the recipe.
-    3. ``what`` and ``warmup``: on a miss ``check_may_compile`` names the item, and the command that builds it ahead of
-       time.
+    1. ``warm_key``: ``Cache.warm_lookup`` returns the entry of the last lookup, if no file has changed since. A warm
+       call ends here and renders nothing.
+    2. ``inputs`` and ``render``: the fingerprint of the files is taken before the recipe is rendered, which reveals an
+       edit in between. ``Cache.lookup`` then searches the layers and the cache for the recipe.
+    3. ``what`` and ``warmup``: on a miss, the errors of ``check_may_compile`` contain the item's name and the command
+       that builds it ahead of time.
     4. ``make``: ``Cache.build`` calls it in a staging directory, under the build lock, and publishes the product.
-    5. ``explain``: gives a compile error the reason that the compiler cannot know.
+    5. ``explain``: adds to a compile error the reason that the compiler cannot know.
     6. ``load``: opens the shared object. If this machine cannot load it, it is built once more.
     """
 
     @cached_property
     @abstractmethod
     def warm_key(self) -> str:
-        """A name for all inputs of the recipe besides files."""
+        """A name that identifies all inputs of the recipe except files."""
 
     @property
     @abstractmethod
     def what(self) -> str:
-        """The name for a person: ``gemm (T=float32) for sm_90a``."""
+        """The name to show to people: ``gemm (T=float32) for sm_90a``."""
 
     @property
     @abstractmethod
@@ -64,20 +64,20 @@ class Plan(ABC):
 
     @abstractmethod
     def load(self, module: str, path: Path) -> Any:
-        """Load the shared object: a module, or the address of a launch function. It may raise ImportError."""
+        """Load the shared object; return a module or the address of a launch function. May raise ImportError."""
 
     @property
     def watch_after_s(self) -> float | None:
-        """Seconds after which a watchdog sees to the compilers that making it starts; None if it starts none."""
+        """Seconds after which a watchdog guards the compilers that ``make`` starts; None if it starts no compiler."""
         return 0.0
 
     def explain(self, error: CompileError) -> TkjitError:
-        """Add the reason of a compile error that the compiler cannot see."""
+        """Add to a compile error the reason that the compiler cannot know."""
         return error
 
     @cached_property
     def rendered(self) -> tuple[Recipe, bytes]:
-        """The recipe, and the fingerprint of its files from before it was made, which detects an edit in between."""
+        """The recipe, and the fingerprint of its files, taken before rendering so that an edit in between shows."""
         fingerprint = fingerprints.of(self.inputs())
         return self.render(), fingerprint
 

@@ -26,16 +26,16 @@ PROGRAM = "program"
 
 
 class ProgramPlan(Plan):
-    """A program.
+    """A program, compiled from one or more sources.
 
     Parameters
     ----------
     sources : sequence of Path
-        Each is compiled alone, with its directory for its quoted includes; one of them has the ``main``.
+        Each is compiled separately and finds quoted includes in its own directory. One of them has the ``main``.
     flags : sequence of str
-        The preprocessor's (``-DN=4``), the linker's (``-llapack``), and ``-fopenmp``.
+        Flags for the preprocessor (``-DN=4``) and the linker (``-llapack``), and ``-fopenmp``.
     include_dirs : sequence of Path
-        Where its headers are looked for, besides the directories of the sources.
+        Directories to search for headers, in addition to those of the sources.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ProgramPlan(Plan):
         from tkjit.source.adapt import adapt
 
         text = files.read(path, follow=True).decode(errors="replace")
-        return f'#include <cuda_runtime.h>\n#line 1 "{path}"\n{adapt(text)}'  # as nvcc includes it
+        return f'#include <cuda_runtime.h>\n#line 1 "{path}"\n{adapt(text)}'  # nvcc includes this header by itself
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler

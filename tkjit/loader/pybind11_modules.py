@@ -1,4 +1,4 @@
-"""Plans of pybind11 modules: the conventional glue of a kernel, with one variant's code linked into it."""
+"""Plans of pybind11 modules: a kernel's glue built the conventional way, with one variant's code linked into it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tkjit.cache.recipe import digest_of_file
 from tkjit.compile import flags
 from tkjit.compile.targets import Target
 from tkjit.loader.environment import rendering_files
-from tkjit.loader.labels import describe
 from tkjit.loader.modules import ModulePlan
 from tkjit.loader.objects import ObjectPlan
+from tkjit.loader.variant_names import describe
 from tkjit.render.exported import Code, ExportedFunction
 from tkjit.render.pybind11_glue import render_pybind11_glue
 from tkjit.spec import Spec, Variant, variants_of
@@ -34,9 +34,9 @@ class Pybind11Plan(ModulePlan):
     Parameters
     ----------
     code : ObjectPlan
-        The variant's code.
+        The plan of the variant's object.
     built : Path
-        Its object.
+        The object file.
     """
 
     arch = BINDING
@@ -94,7 +94,7 @@ class Pybind11Plan(ModulePlan):
 
 
 def pybind11_text(spec: Spec, variant: Variant, target: Target) -> str:
-    """The source of a variant's module."""
+    """The source of the module of a variant."""
     variants = variants_of(spec)
     what = describe(spec, variant, target)
     table = [[Code(_ENTRY if one == variant else "", what, target.is_cpu)] for one in variants]

@@ -1,4 +1,4 @@
-"""Records the variants of a run, a line of JSON for each, so that another machine can build them ahead of time."""
+"""Records the variants of a run as lines of JSON, so that another machine can build them ahead of time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Used:
     module : str
         The Python module that defines the kernel.
     overload : int
-        The number of the kernel's overload.
+        The index of the kernel's overload.
     """
 
     name: str
@@ -43,43 +43,43 @@ class Used:
 
 
 def record(path: Path, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
-    """Add a line to a file; other processes may add lines too.
+    """Append a variant to a file. Several processes may do so at the same time.
 
     Raises
     ------
     CacheError
-        If it cannot be written.
+        If the file cannot be written.
     """
     where = (target.arch, target.cpu_level, target.model)
     append(path, asdict(Used(spec.name, spec.module, overload, variant.values, *where)))
 
 
 def append(path: Path, content: dict[str, Any]) -> None:
-    """Add a line of JSON to a file; other processes may add lines too.
+    """Append a line of JSON to a file. Several processes may do so at the same time.
 
     Raises
     ------
     CacheError
-        If it cannot be written.
+        If the file cannot be written.
     """
     line = json.dumps(content) + "\n"
     try:
         descriptor = files.append(path, 0o664)
         try:
-            os.write(descriptor, line.encode())  # one write: lines of several processes do not mix
+            os.write(descriptor, line.encode())  # a single write, so that the lines of several processes do not mix
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise CacheError(f"cannot write down what is used in {path} (TKJIT_RECORD): {error.strerror}") from None
+        raise CacheError(f"cannot write the record {path} (TKJIT_RECORD): {error.strerror}") from None
 
 
 def read_record(path: Path) -> list[Used]:
-    """The used variants that a file lists, each variant once.
+    """The variants that a file lists, each of them once.
 
     Raises
     ------
     CacheError
-        If the file cannot be read, or a line is no such record.
+        If the file cannot be read, or a line is not a record.
     """
     return list(dict.fromkeys(read_lines(path, _parse)))
 
@@ -92,12 +92,12 @@ def _parse(content: dict[str, Any]) -> Used | None:
 
 
 def read_lines(path: Path, parse: Callable[[dict[str, Any]], T | None]) -> Iterator[T]:
-    """What a file's lines say; those for which ``parse`` returns None are of another kind.
+    """The parsed lines of a file, without those for which ``parse`` returns None because they are of another kind.
 
     Raises
     ------
     CacheError
-        If the file cannot be read, or a line is no record.
+        If the file cannot be read, or a line is not a record.
     """
     try:
         lines = path.read_text().splitlines()

@@ -15,16 +15,16 @@ from tkjit.loader.plan import Plan
 from tkjit.system.fork_safe import cached_property
 
 SIMULATOR = "simulator"
-_IN_ALL = ("race.h", "copies.h")  # the checker's files that every mode reads
-# what not every launcher reads
-_READ = (
+_CHECKER = ("race.h", "copies.h")  # the checker's headers that the object includes in every mode
+# headers of the object that not every launcher includes
+_MORE_HEADERS = (
     "cuda.h",
     *(
         f"detail/{name}.h"
         for name in ("driver_types", "float16_rounding", "fp8_rounding", "numerics", "tensor_map", "wgmma")
     ),
 )
-_OF_RUNTIME = ("sim_pool.h", "sim_verdict.h")  # what the object and the runtime agree on
+_RUNTIME_HEADERS = ("sim_pool.h", "sim_verdict.h")  # the interface between the object and the runtime
 
 
 class SimulatorObjectPlan(Plan):
@@ -91,14 +91,14 @@ def _flags(target: Target, mode: str, for_debugger: bool) -> flags.Flags:
 
 
 def simulator_flags_of(target: Target, mode: str = "", *, for_debugger: bool = False) -> str:
-    """The object's part of a launcher's key."""
+    """The flags of the object, as a part of a launcher's key."""
     return "\n".join(_flags(target, mode, for_debugger).compile)
 
 
 def with_simulator_sources(product: Product, mode: str = "") -> Product:
     """Add the object's sources to the dependencies of a launcher that is linked with it."""
-    checks = flags.SIMULATOR.glob("check/*.h") if mode else [flags.SIMULATOR / "check" / name for name in _IN_ALL]
-    agreed = [flags.INCLUDE / "tkjit" / name for name in _OF_RUNTIME]
-    agreed += [flags.SIMULATOR / name for name in _READ]
-    sources = [flags.SIMULATOR / "simulator.cpp", *flags.SIMULATOR.glob("runtime/*.h"), *checks, *agreed]
+    checks = flags.SIMULATOR.glob("check/*.h") if mode else [flags.SIMULATOR / "check" / name for name in _CHECKER]
+    others = [flags.INCLUDE / "tkjit" / name for name in _RUNTIME_HEADERS]
+    others += [flags.SIMULATOR / name for name in _MORE_HEADERS]
+    sources = [flags.SIMULATOR / "simulator.cpp", *flags.SIMULATOR.glob("runtime/*.h"), *checks, *others]
     return replace(product, dependencies=tuple(sorted({*product.dependencies, *sources})))

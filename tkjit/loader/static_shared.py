@@ -16,19 +16,19 @@ _SYMBOL_TABLE, _THREAD_LOCAL = 2, 6
 
 
 def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
-    """The error of a kernel with too much static shared memory, in ptxas' words; empty if there is none.
+    """The error of a function with too much static shared memory, worded like ptxas's; empty if there is none.
 
-    A variable of the block is here a variable of an OS thread, and its symbol has its function's name. Variables of
-    functions that a kernel calls are not added to its own, since the symbol table has no calls.
+    In a launcher, a ``__shared__`` variable is local to an OS thread, and its symbol contains the name of its function.
+    Variables of functions that a kernel calls do not count as the kernel's, because the symbol table has no calls.
 
     Parameters
     ----------
     shared_object : Path
-        A launcher.
+        The launcher.
     source : str
-        The kernel's source, whose functions for devices count.
+        The kernel's source. Only its functions for devices are checked.
     name : str
-        The source's name in messages.
+        The name of the source for the message.
     """
     tokens = tokens_of(source)
     regions = [r for r in regions_of(tokens, outline(tokens)) if r.kind != "host" and r.name]
@@ -48,13 +48,13 @@ def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
             line = source.count("\n", 0, start) + 1
             return (
                 f"{name}:{line}: error: {own} uses too much shared data ({total:#x} bytes, "
-                f"{MAX_BYTES:#x} max): {listed} bytes; what is larger has to be dynamic (extern __shared__)"
+                f"{MAX_BYTES:#x} max): {listed} bytes; use dynamic shared memory (extern __shared__) for more"
             )
     return ""
 
 
 def _parts(symbol: str) -> tuple[str, str]:
-    """A local variable's function, as it is mangled, and its own name.
+    """Split the symbol of a local variable into its mangled function and its name.
 
     >>> _parts("_ZZ6kernelPfE4tile"), _parts("_ZZ6kernelPfE1b_0"), _parts("_ZZZ2tkIfEvPT_ENKUlvE_clEvE1q")
     (('6kernelPf', 'tile'), ('6kernelPf', 'b'), ('2tkIfEvPT_', 'q'))

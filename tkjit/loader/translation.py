@@ -1,6 +1,6 @@
-"""Sources whose headers are adapted too: preprocessed first, then adapted as one text, then compiled.
+"""Compiles sources whose headers have to be adapted: preprocesses them, adapts the whole text, and compiles that.
 
-Where the source alone needs adapting, rendering has done so, and none of this runs.
+If only the source itself needs adapting, rendering does it, and none of this runs.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ TRANSLATOR = (
     ),
 )
 _PREPROCESSED, _FOR_HOST = "preprocessed.ii", "preprocessed_for_host.ii"
-# what tkjit and the simulator have, and the standard library: names without a suffix, and those of C
+# headers of tkjit, the simulator and the standard library: names without a suffix, and those of C
 _OWN_HEADERS = re.compile(
     r"tkjit/.*|(?:cub|thrust)/.*|cuda\w*\.h|mma\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
     r"|(?:assert|float|inttypes|limits|math|stdbool|stddef|stdint|stdio|stdlib|string|time)\.h"
 )
-# what is copied or multiplied with these lies in the block's window, and of static variables only translated ones do
+# these headers need their operands in the block's window, where a static variable is only if it was translated
 _IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
-# they ask for __CUDA_ARCH__ and mean the host (tkjit/torch/simulated.h), and have nothing else that is adapted
+# torch's headers test __CUDA_ARCH__ to detect the host (tkjit/torch/simulated.h), but contain nothing to adapt
 _OF_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2)/")
-# except for this one, which launches kernels
+# except this one, which launches kernels
 _LAUNCHES = "ATen/cuda/CUDAApplyUtils.cuh"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 
 
 def may_be_needed(text: str) -> bool:
-    """Whether a source has inline PTX, or headers that may have what only the whole text shows."""
+    """Whether a source has inline PTX, or includes headers that may have to be adapted."""
     names = _INCLUDE.findall(text)
     return "asm" in text or any(not _OWN_HEADERS.fullmatch(name) or _IN_WINDOW.fullmatch(name) for name in names)
 
 
 def is_needed(text: str, flags: Flags) -> bool:
-    """Whether a source has inline PTX, or includes a header that has what only the whole text shows.
+    """Whether a source has inline PTX, or includes a header that has to be adapted.
 
-    tkjit's own headers and the system's have nothing of the kind, but some need static variables in the window.
+    Headers of tkjit and the system never have to be, but some of tkjit's need static variables in the block's window.
     """
     if not may_be_needed(text):
         return False
@@ -72,7 +72,7 @@ def is_needed(text: str, flags: Flags) -> bool:
 
 
 def _with_headers(text: str, flags: Flags) -> Iterator[tuple[bool, str]]:
-    """A source, and the headers of the user's that it may include: whether it is one, and its text."""
+    """Yield a source and the user's headers that it may include: whether it is a header, and its text."""
     searched = [path for path in flags.include_dirs if path != SIMULATOR and not path.is_relative_to(INCLUDE)]
     waiting: list[tuple[str, Path | None]] = [(text, None)]
     seen: set[Path] = set()
@@ -95,17 +95,17 @@ def _headers_ask_for_arch(text: str, flags: Flags) -> bool:
 
 @cache
 def digest() -> str:
-    """Of the translator, a part of the key of what it may have translated: no rendered text has its work."""
+    """The digest of the translator. It is part of a key, because the translation is not part of the rendered text."""
     return hashlib.sha256(b"\0".join(files.read(path) for path in TRANSLATOR)).hexdigest()[:16]
 
 
 def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[Step]:
-    """The steps in the place of a command that compiles a C++ source: ``[..., "-x", "c++", source, ...]``.
+    """The steps that replace a command that compiles a C++ source: ``[..., "-x", "c++", source, ...]``.
 
     Parameters
     ----------
     text : str
-        The user's source, whose headers decide whether it is preprocessed for the host too.
+        The user's source. Its headers decide whether it is also preprocessed for the host.
     """
     staging = source.parent
     preprocessed, for_host = staging / _PREPROCESSED, staging / _FOR_HOST
@@ -115,7 +115,7 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
     ptx = ["-DTKJIT_SIM_TRANSLATES", "-include", str(SIMULATOR / "ptx" / "ptx.h")]
     preprocess = [line[0], *ptx, *given, "-E", "-x", "c++", str(source)]
     dependencies = Path(line[depfile + 1])
-    of_host = dependencies.with_suffix(".host.d")  # headers that the host alone includes
+    of_host = dependencies.with_suffix(".host.d")  # dependencies of the host's text
     kept = [*line[: depfile - 1], *line[depfile + 2 : at], "-x", "c++-cpp-output", str(preprocessed), *line[at + 3 :]]
 
     def adapt() -> None:
@@ -148,7 +148,7 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
 
 
 def joined_rules(rules: Iterable[str]) -> str:
-    """One rule of make with the dependencies of several.
+    """Merge several make rules into one with the dependencies of all.
 
     >>> joined_rules(["a.o: a.cu a.h\\n", "b.o: b.cu\\n"])
     'program: a.cu a.h b.cu\\n'
@@ -161,7 +161,7 @@ def _text(path: Path) -> str:
 
 
 def repair(log: str, staging: Path) -> bool:
-    """Add the keywords that the compiler misses in the adapted text; whether there were any."""
+    """Add keywords that the compiler misses in the adapted text; return whether there were any."""
     from tkjit.source.keywords import repaired
 
     preprocessed = staging / _PREPROCESSED

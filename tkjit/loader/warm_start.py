@@ -1,7 +1,8 @@
 """Warm starts: if nothing has changed since the previous process, a spec file is not run again.
 
-A warm record holds the runtime, the glue and the launcher of a first call, and the specs of the spec file. tkjit writes
-a record only for a *plain* file, which contains only literals and kernel definitions (``tkjit/spec/plain.py``).
+A warm record contains the runtime, the glue and the launcher of a first call, and the specs of the spec file. tkjit
+writes one only for a *plain* file, which contains nothing but literals and kernel definitions
+(``tkjit/spec/plain.py``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tkjit.spec.plain import is_plain
 
 
 class Origin(NamedTuple):
-    """A spec file, one of the kernels that it defines, its module, and its fingerprint from before it was run."""
+    """A spec file, one of the kernels that it defines, its module, and its fingerprint, taken before it was run."""
 
     path: Path
     name: str
@@ -34,7 +35,7 @@ class Origin(NamedTuple):
 
 
 class Use(NamedTuple):
-    """The variant of a call, by its number among those of all overloads, and its target."""
+    """The variant of a call, given by the indices of its overload and of the variant, and its target."""
 
     overload: int
     variant: int
@@ -49,7 +50,7 @@ class WarmStart(NamedTuple):
     returns : list of list of str
         The results of each overload.
     packed : str
-        The specs as a text; a call does not need them.
+        The specs as text; a call does not need them.
     """
 
     use: Use
@@ -67,12 +68,12 @@ class WarmStart(NamedTuple):
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference that stands in a spec file, which is run when it is called; or its function for the gradients.
+    """A reference in a spec file, or its function for the gradients. The file is run when the reference is called.
 
     Parameters
     ----------
     digest : str
-        Of the file's content, when the kernel was read from it: that of another content is another kernel's.
+        The digest of the file's content when the kernel was read. If it has changed, the reference may be another one.
     """
 
     path: Path
@@ -105,24 +106,24 @@ class WarmLoader(Protocol):
     env: Environment
 
     def runtime_as_recorded(self) -> Entry | None:
-        """The runtime's entry, if this process has loaded that entry."""
+        """The runtime's entry with its fingerprint, if this process has loaded that entry."""
 
     def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
-        """Whether no file has changed; the runtime compares."""
+        """Whether no file has changed. Loads the runtime, because it does the comparison."""
 
     def open_launcher(self, path: Path) -> int:
-        """The address of a launcher's function."""
+        """Load a launcher and return the address of its launch function."""
 
 
 class WarmStarts:
-    """A loader's warm records of kernels, by their spec files."""
+    """Reads and writes a loader's warm records of spec files."""
 
     def __init__(self, loader: WarmLoader) -> None:
         self._loader = loader
         self._not_plain: set[Path] = set()
 
     def write(self, origin: Origin, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened) -> None:
-        """Record a kernel and the entries of its first call. Of a file that is not plain, record only this fact."""
+        """Record a kernel and the entries of its first call. If its file is not plain, record only that."""
         path, name, module, fingerprint = origin
         if path in self._not_plain:
             return
@@ -133,7 +134,7 @@ class WarmStarts:
                 return
             entries = [runtime, glue.entry, launcher.entry] if plain else []
             if any(bytes(entry.shared_object) not in entry.fingerprint for entry in entries):
-                return  # its fingerprint could not be taken during the build
+                return  # the fingerprint of an entry could not be taken during its build
             whole = fingerprint + b"".join(entry.fingerprint for entry in entries)
             more = [use, name, doc, [spec.returns for spec in specs], pack(specs, path)] if plain else None
             self._loader.cache.write_record(self._warm_key(path, name, module), entries, whole, more)
@@ -148,7 +149,7 @@ class WarmStarts:
                 self._not_plain.add(path)
             return None
         runtime, glue, launcher = record.entries
-        with suppress(ImportError):  # an entry that cannot be loaded here is built again when a call needs it
+        with suppress(ImportError):  # an entry that cannot be loaded here is rebuilt when a call needs it
             if not self._loader.is_unchanged(record.fingerprint, runtime):
                 return None
             if not all(self._loader.cache.use(entry) for entry in record.entries):
@@ -172,7 +173,7 @@ class WarmStarts:
         return self._loader.env.warm_key(f"kernel-{name}", [str(path), module])
 
     def definitions(self, place: Path) -> Definitions:
-        """``registry.definitions``; if no file of the directory has changed, as the last process read them."""
+        """``registry.definitions``, from the previous process's record if no file in the directory has changed."""
         warm_key = self._loader.env.warm_key(f"names-{place.name}", str(place))
         record = self._loader.cache.read_record(warm_key)
         if record is not None and self._loader.cache.unchanged(record.fingerprint):
@@ -185,9 +186,9 @@ class WarmStarts:
 
 
 def pack(specs: Sequence[Spec], path: Path) -> str:
-    """A kernel's specs as a text. A reference is found in the spec file when it is called."""
+    """Turn a kernel's specs into text. A reference is looked up in the spec file when it is called."""
     import base64
-    import pickle  # which torch has imported where there is a call; it takes 2 ms
+    import pickle  # takes 2 ms; before a call, torch has imported it anyway
 
     alone = tuple(_without_functions(spec, path, overload) for overload, spec in enumerate(specs))
     return base64.b64encode(pickle.dumps(alone, protocol=5)).decode()
@@ -205,7 +206,7 @@ def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
 
 
 def unpack(text: str) -> tuple[Spec, ...]:
-    """The specs of a text from ``pack``. To unpickle runs code, so the cache's directories are trusted."""
+    """Read the specs from the text that ``pack`` made. Unpickling runs code, so the cache has to be trusted."""
     import base64
     import pickle
 

@@ -8,14 +8,14 @@ from tkjit.spec import Spec, Variant
 
 
 def describe(spec: Spec, variant: Variant, target: Target) -> str:
-    """The name of a variant for a person: ``gemm (T=float32) for sm_90a``."""
+    """The name of a variant in messages: ``gemm (T=float32) for sm_90a``."""
     return f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
 
 
 def warmup_command(spec: Spec, variant: Variant | None = None, target: Target | None = None) -> str:
-    """The command that builds a variant ahead of time; for glue, that of the whole kernel."""
+    """The command that builds a variant ahead of time. Without a variant, as for glue, it builds the whole kernel."""
     if spec.module == "__main__" or not spec.module:
-        return "call it once where TKJIT_JIT is not 0; a kernel of a script or a notebook has no name to warm it up by"
+        return "call it once without TKJIT_JIT=0 (warmup cannot find a kernel that a script or a notebook defines)"
     if (name := full_name(spec.name, spec.module)) is None:
         return "python -m tkjit warmup --record used.jsonl -- COMMAND, and then warmup --from-file used.jsonl"
     words = ["python -m tkjit warmup", name]

@@ -1,4 +1,4 @@
-"""What is wrong with a kernel's source, in the words of its spec: before it is compiled, and by a compiler's log."""
+"""Explains errors in a kernel's source in terms of its spec, before compilation and from a compiler's log."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
 from tkjit.spec.expr import EXTENTS
 from tkjit.system.install import pip_install
 
-# of the parts that torch's wheels of CUDA do not have, as device_code.py names what NVRTC did not find
-_OF_CUDAS = re.compile(r"it includes (?P<header>(?:crt|nv|cuda)/\S+|cooperative_groups\.h|mma\.h),")
+# CUDA headers that the packages of a torch installation lack, in the error that device_code.py makes of NVRTC's
+_CUDA_HEADER = re.compile(r"it includes (?P<header>(?:crt|nv|cuda)/\S+|cooperative_groups\.h|mma\.h),")
 _TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
 
 def check_source(spec: Spec, source: Source) -> None:
-    """Refuse what compilers take, and what cannot be meant.
+    """Reject a source with a mistake that compilers do not report.
 
     Raises
     ------
     SpecError
-        With the line.
+        With the line of the mistake.
     """
-    from tkjit.source.silent import Passed, silent_mistake
+    from tkjit.source.lint import Passed, find_mistake
 
     if spec.host or spec.config:
         return
@@ -33,22 +33,22 @@ def check_source(spec: Spec, source: Source) -> None:
         [f.name for f in own],
         [f.name for f in own if f.direction == "in"],
         spec.taken if spec.args else (),
-        bool(spec.struct) or spec.shared_memory is not None,  # a struct of the source's own may say it
+        bool(spec.struct) or spec.shared_memory is not None,  # a struct that the source defines may set it
     )
-    if (mistake := silent_mistake(source.read(), spec.entry, passed)) is not None:
+    if (mistake := find_mistake(source.read(), spec.entry, passed)) is not None:
         line, text = mistake
         raise SpecError(f"{spec.name}: {source.place}:{line}: {text}")
 
 
 def explain(error: CompileError, spec: Spec, source: Source, what: str, *, on_cpu: bool) -> TkjitError:
-    """A compiler's error, with what the spec or the source probably meant.
+    """Add to a compiler's error what is probably wrong in the spec or the source.
 
     Parameters
     ----------
     what : str
-        The kernel, its variant and its target, for the text.
+        The kernel, its variant and its target, for the message.
     on_cpu : bool
-        Whether it was compiled for the simulator.
+        Whether the source was compiled for the simulator.
     """
     from tkjit.source.excerpt import with_excerpt
 
@@ -68,46 +68,47 @@ def explain(error: CompileError, spec: Spec, source: Source, what: str, *, on_cp
 
 
 def missing_headers(headers: Iterable[HeaderLibrary], log: str) -> str:
-    """The library whose headers a compiler has not found, and what brings them; empty if it has found all."""
+    """Name the library whose headers a compiler did not find, and how to get them; empty if it found all headers."""
     roots = {library.name: library.root for library in headers}
     if _TORCH_IS_MISSING.search(log) and "torch" not in roots:
-        return 'its source includes torch\'s headers: headers="torch"'
+        return 'its source includes torch\'s headers; add headers="torch" to the spec'
     for library in LIBRARIES.values():
         if library.package or not _is_missing(library.proof.removeprefix("include/"), log):
             continue
         install = f"python -m tkjit headers add {library.name}"
         if library.name not in roots:
-            in_spec = f'headers="{library.name}" in the spec, and {install} installs them'
-            return f"its source includes headers of {library.name}: {in_spec}"
-        if roots[library.name] is None:  # it belongs to the toolkit
-            return f"the toolkit lacks the headers of {library.name}: {install}"
-    if match := _OF_CUDAS.search(log):
-        return f"its NVRTC lacks {match['header']}, a header of CUDA: {pip_install(EXTRA)} brings all of them"
+            in_spec = f'add headers="{library.name}" to the spec and install them: {install}'
+            return f"its source includes headers of {library.name}; {in_spec}"
+        if roots[library.name] is None:  # the library is a part of the toolkit
+            return f"the toolkit lacks the headers of {library.name}; install them: {install}"
+    if match := _CUDA_HEADER.search(log):
+        return f"NVRTC's CUDA headers lack {match['header']}; install all of them: {pip_install(EXTRA)}"
     return ""
 
 
 def _is_missing(header: str, log: str) -> bool:
-    """Whether a compiler has not found a header: g++, nvcc and NVRTC."""
+    """Whether g++, nvcc or NVRTC reports that a header is missing."""
     return any(
-        said in log for said in (f" {header}: No such file", f'open source file "{header}"', f"includes {header},")
+        text in log for text in (f" {header}: No such file", f'open source file "{header}"', f"includes {header},")
     )
 
 
 def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
-    """What an entry, or a name that is not declared, should have been; empty if the compiler says it best."""
+    """Explain a wrong entry or an undeclared name; empty if the compiler's own error is more helpful."""
     from tkjit.source.entries import why_not_the_entry
     from tkjit.source.members import why_no_member
 
     if spec.host or spec.struct or spec.behind:
         return ""
     reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.taken, log=log)
-    tensor = next((f.name for f in spec.tensors if f.name in spec.order), "")  # whose extents are told
+    # a tensor comes first, because the message uses the first member as its example for extents
+    tensor = next((f.name for f in spec.tensors if f.name in spec.order), "")
     members = [*filter(None, [tensor]), *(name for name in spec.order if name != tensor)]
     return reason or why_no_member(text, spec.entry, () if spec.args else members, _extents(spec), log)
 
 
 def _extents(spec: Spec) -> dict[str, str]:
-    """How a kernel asks for each dim: a field of its name, or a tensor's member; empty where nothing has it."""
+    """Map each dim to the expression by which a kernel reads it: a field or a tensor's member; empty if none has it."""
     found = {dim: f"g.{dim}" if any(f.name == dim for f in spec.fields) else "" for dim in spec.dim_names}
     for f in spec.tensors:
         first = f"g.{f.name}[0]" if f.is_list else f"g.{f.name}"
