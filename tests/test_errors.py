@@ -17,10 +17,10 @@ import tkjit
         (tkjit.LaunchError, RuntimeError),
     ],
 )
-def test_kinds(kind, builtin):
+def test_each_error_is_a_tkjit_error_and_its_builtin_counterpart(kind, builtin):
     assert issubclass(kind, tkjit.TkjitError) and issubclass(kind, builtin)
     assert kind.__name__ in tkjit.__all__ and kind.__doc__
 
 
-def test_a_warning_can_be_told_from_others():
+def test_warning_has_its_own_class():
     assert issubclass(tkjit.TkjitWarning, UserWarning) and "TkjitWarning" in tkjit.__all__

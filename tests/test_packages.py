@@ -1,4 +1,4 @@
-"""Packages that bring kernels: found by their entry points, and nothing of them imported."""
+"""Packages that provide kernels: tkjit finds them by their entry points and imports nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import tkjit
 from tkjit import SpecError, packages, registry
 from tkjit.cli import main
 from tkjit.kernel import find_used, kernels_named
-from tkjit.loader.labels import warmup_command
+from tkjit.loader.variant_names import warmup_command
 
 KERNEL = """
 import tkjit
@@ -32,7 +32,7 @@ BROKEN = "raise RuntimeError('imported')\n"
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs a distribution with an entry point, and files of kernels."""
+    """Installs a distribution with an entry point and spec files."""
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))
@@ -71,7 +71,7 @@ def fake(install):
 # ---- names
 
 
-def test_a_package_brings_kernels(fake):
+def test_find_a_kernel_of_a_package(fake):
     kernel = tkjit.find("fake.whisper")
     assert kernel.name == "whisper" and kernel.specs[0].doc == "From afar."
     assert kernel.specs[0].module == "fake_kernels.low"
@@ -79,7 +79,7 @@ def test_a_package_brings_kernels(fake):
     assert not {"fake_kernels", "fake_kernels.low"} & set(sys.modules)
 
 
-def test_a_short_name_is_found_too(fake, tmp_path, monkeypatch):
+def test_find_a_package_kernel_by_its_short_name(fake, tmp_path, monkeypatch):
     assert tkjit.find("whisper").specs[0].module == "fake_kernels.low"
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     (tmp_path / "whisper.py").write_text(kernel_text("whisper", "My own."))
@@ -87,14 +87,14 @@ def test_a_short_name_is_found_too(fake, tmp_path, monkeypatch):
     assert tkjit.find("fake.whisper").specs[0].doc == "From afar."
 
 
-def test_a_short_name_of_two_packages(fake, install):
+def test_ambiguous_short_name_is_rejected(fake, install):
     install("other", "other", {"other/__init__.py": "", "other/loud.py": kernel_text("whisper")})
     with pytest.raises(SpecError, match=r"several packages have a kernel whisper: fake\.whisper, other\.whisper"):
         tkjit.find("whisper")
     assert tkjit.find("other.whisper").specs[0].module == "other.loud"
 
 
-def test_a_spec_file_imports_from_its_package(install):
+def test_spec_file_can_import_from_its_package(install):
     files = {"near/__init__.py": "", "near/sizes.py": "N = 3\n"}
     files["near/_more.py"] = "from .sizes import N\n"
     files["near/low.py"] = kernel_text("whisper", more="from . import _more\nfrom .sizes import N\nassert N == _more.N")
@@ -103,31 +103,31 @@ def test_a_spec_file_imports_from_its_package(install):
     assert "near.sizes" in sys.modules and "near.low" not in sys.modules
 
 
-def test_a_package_below_another(install):
+def test_nested_package(install):
     files = {"acme/__init__.py": BROKEN, "acme/gpu/__init__.py": BROKEN, "acme/gpu/kernels/__init__.py": ""}
     install("acme", "acme.gpu.kernels", {**files, "acme/gpu/kernels/low.py": kernel_text("f")})
     assert tkjit.find("acme.f").specs[0].module == "acme.gpu.kernels.low"
     assert "acme" not in sys.modules
 
 
-def test_a_single_module(install):
+def test_single_module(install):
     install("one", "one_file", {"one_file.py": kernel_text("f"), "beside.py": kernel_text("g")})
     assert kernels_named(["one"]) == ("one.f",)
     assert tkjit.find("one.f").specs[0].module == "one_file"
 
 
-def test_a_kernel_is_defined_twice(install):
+def test_kernel_defined_in_two_files_is_rejected(install):
     install("fake", "fake", {"fake/__init__.py": "", "fake/a.py": kernel_text("f"), "fake/b.py": kernel_text("f")})
     with pytest.raises(SpecError, match=r"f is defined twice: .*a.py:\d+ and .*b.py:\d+"):
         tkjit.find("fake.f")
 
 
-def test_a_bundled_kernel_reads_no_metadata(fake, monkeypatch):
+def test_bundled_kernel_is_found_without_reading_metadata(fake, monkeypatch):
     monkeypatch.setattr(packages, "packages", lambda: pytest.fail("reads metadata"))
     assert tkjit.find("axpy").name == "axpy"
 
 
-def test_what_is_installed_later_is_seen(fake, install):
+def test_package_installed_later_is_found(fake, install):
     assert "later" not in packages.packages()
     site = install("later", "later", {"later/__init__.py": "", "later/a.py": kernel_text("f")})
     assert site and tkjit.find("later.f").name == "f"
@@ -140,7 +140,7 @@ def test_namespace_packages(install):
     assert tkjit.find("flat.f").specs[0].module == "acme.kern.a"
 
 
-def test_an_upgrade_that_keeps_size_and_time_is_seen(install):
+def test_upgrade_that_keeps_size_and_modification_time_is_noticed(install):
     site = install("fake", "fake", {"fake/__init__.py": "", "fake/f.py": kernel_text("f", "Number one.")})
     path = site / "fake/f.py"
     status = path.stat()
@@ -152,8 +152,8 @@ def test_an_upgrade_that_keeps_size_and_time_is_seen(install):
     assert tkjit.find("fake.f").specs[0].doc == "Number two."
 
 
-def test_a_kernel_of_another_file_of_the_package_is_not_taken_for_it(install, monkeypatch):
-    """It is imported, as any module's kernel is."""
+def test_kernel_in_a_private_module_of_the_package_keeps_its_own_identity(install, monkeypatch):
+    """It is imported like a kernel of any other module."""
     files = {"p/__init__.py": "", "p/_own.py": kernel_text("f", "Own."), "p/k.py": kernel_text("f", "Brought.")}
     install("p", "p", files)
     assert importlib.import_module("p._own").f.specs[0].doc == "Own."
@@ -161,62 +161,62 @@ def test_a_kernel_of_another_file_of_the_package_is_not_taken_for_it(install, mo
     assert find_used("f", "p._own").specs[0].doc == "Own."
 
 
-def test_its_operator_has_the_packages_name(fake):
-    """So an exported program finds it, whichever kernels of that name were loaded before."""
+def test_operator_name_contains_the_package(fake):
+    """An exported program then finds the operator, whichever kernels of that name were loaded before."""
     assert tkjit.find("fake.whisper").schema.startswith("tkjit::fake__whisper(")
     assert registry.name_for_torch("axpy", registry.SPEC_MODULES + ".axpy") == "axpy"
 
 
-def test_the_name_in_the_cache():
+def test_name_in_the_cache():
     assert [registry.own_name(name) for name in ("relu", "my.relu", "a/b.py:relu")] == ["relu"] * 3
 
 
 @pytest.mark.parametrize("text", ["x = " + "1+" * 30_000 + "1", "x = " + "-" * 50_000 + "1", "\x00", "def f(:"])
-def test_a_file_that_cannot_be_parsed_stops_no_other(fake, install, text, capsys):
+def test_unparsable_file_does_not_hide_other_packages(fake, install, text, capsys):
     install("odd", "odd", {"odd/__init__.py": "", "odd/deep.py": text})
     assert main(["list"]) == 0
     assert "odd.deep" in capsys.readouterr().out
     assert tkjit.find("whisper").name == "whisper"
 
 
-def test_a_directory_that_cannot_be_read_stops_no_other(fake, install, monkeypatch):
+def test_unreadable_directory_does_not_hide_other_packages(fake, install, monkeypatch):
     site = install("locked", "locked", {"locked/__init__.py": "", "locked/f.py": kernel_text("f")})
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != site / "locked" and access(path, mode))
     packages._packages.cache_clear()
-    with pytest.raises(SpecError, match=rf"lies in {site}/locked, which cannot be read"):
+    with pytest.raises(SpecError, match=rf"is in {site}/locked, which cannot be read"):
         tkjit.find("locked.f")
     assert tkjit.find("whisper").name == "whisper"
 
 
-def test_a_pipe_is_not_read(fake):
+def test_pipe_is_not_read(fake):
     os.mkfifo(fake / "fake_kernels/pipe.py")
     assert "fake.whisper" in tkjit.kernels() and "fake.pipe" not in tkjit.kernels()
 
 
-# ---- names that are wrong
+# ---- wrong names
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("fake.whispers", r"no kernel is named 'fake.whispers'; did you mean fake.whisper\?"),
         ("whispers", r"did you mean fake.whisper\?"),
-        ("fakes.whisper", r"no installed package brings kernels as 'fakes'; did you mean fake\?"),
-        ("pytest.whisper", r"pytest is installed, and has no entry point: \[project.entry-points.\"tkjit.kernels\"\]"),
-        ("qqq.whisper", r"no installed package brings kernels as 'qqq'; those that do are .*fake"),
+        ("fakes.whisper", r"no installed package provides kernels as 'fakes'; did you mean fake\?"),
+        ("pytest.whisper", r"pytest is installed, but has no entry point: put \[project.entry-points"),
+        ("qqq.whisper", r"no installed package provides kernels as 'qqq'; packages with kernels: .*fake"),
         ("..whisper", "no kernel is named"),
         (".whisper", "no kernel is named"),
         ("fake.", "no kernel is named"),
     ],
 )
-def test_a_wrong_name(fake, name, said):
-    with pytest.raises(SpecError, match=said):
+def test_wrong_name_is_rejected(fake, name, message):
+    with pytest.raises(SpecError, match=message):
         tkjit.find(name)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "problem"),
     [
         ("missing", "names no module: there is no missing"),
         ("fake_kernels.deeper", "names no module: there is no fake_kernels.deeper"),
@@ -225,9 +225,9 @@ def test_a_wrong_name(fake, name, said):
         ("1/0", "names no module: there is no 1/0"),
     ],
 )
-def test_a_broken_package_stops_no_other(fake, install, capsys, value, said):
+def test_broken_package_does_not_hide_others(fake, install, capsys, value, problem):
     install("broken", value, {})
-    with pytest.raises(SpecError, match=rf"broken: the entry point of broken 1.0, '.*', (.*)({said})"):
+    with pytest.raises(SpecError, match=rf"broken: the entry point of broken 1.0, '.*', (.*)({problem})"):
         tkjit.find("broken.f")
     assert tkjit.find("fake.whisper").name == "whisper"
     assert "fake.whisper" in tkjit.kernels()
@@ -239,13 +239,13 @@ def test_a_broken_package_stops_no_other(fake, install, capsys, value, said):
         kernels_named(["broken"])
 
 
-def test_two_distributions_under_one_name(fake, install):
+def test_two_distributions_with_one_entry_point_name_are_rejected(fake, install):
     install("fake", "fake_kernels", {}, distribution="rival")
-    with pytest.raises(SpecError, match=r"fake: both .* and .* bring kernels under this name; remove one"):
+    with pytest.raises(SpecError, match=r"fake: both .* and .* provide kernels under this name; remove one"):
         tkjit.find("fake.whisper")
 
 
-def test_an_error_in_a_spec_file_of_a_package(install):
+def test_error_in_a_packages_spec_file_has_its_line(install):
     site = install("fake", "fake", {"fake/__init__.py": "", "fake/f.py": "\nraise ValueError('no')\n"})
     with pytest.raises(SpecError, match=rf"{site}/fake/f.py:2: ValueError: no"):
         tkjit.find("fake.f")
@@ -257,28 +257,28 @@ def test_an_error_in_a_spec_file_of_a_package(install):
 def test_list_imports_nothing(fake, capsys):
     assert main(["list"]) == 0
     printed = capsys.readouterr().out
-    assert "\nOf the package fake 1.0:\n\nfake.whisper" in printed and "From afar." in printed
+    assert "\nFrom the package fake 1.0:\n\nfake.whisper" in printed and "From afar." in printed
     assert not {"fake_kernels", "fake_kernels.low"} & set(sys.modules)
 
 
-def test_a_packages_name_stands_for_its_kernels(fake):
+def test_package_name_selects_all_its_kernels(fake):
     assert kernels_named(["fake", "axpy"]) == ("fake.whisper", "axpy")
     assert kernels_named(["whisper"]) == ("whisper",)
     with pytest.raises(SpecError, match="no kernel is named 'fakes'"):
         kernels_named(["fakes"])
 
 
-def test_the_command_that_compiles_it_ahead(fake):
+def test_warmup_command_of_a_package_kernel(fake):
     assert warmup_command(tkjit.find("fake.whisper").specs[0]) == "python -m tkjit warmup fake.whisper"
 
 
-def test_a_record_finds_it_without_an_import(fake):
+def test_find_a_recorded_kernel_without_importing_its_package(fake):
     spec = tkjit.find("fake.whisper").specs[0]
     assert find_used("whisper", spec.module).specs[0].doc == "From afar."
     assert "fake_kernels" not in sys.modules
 
 
-def test_it_can_be_pickled(fake):
+def test_package_kernel_can_be_pickled(fake):
     kernel = tkjit.find("fake.whisper")
     text = pickle.dumps(kernel)
     assert b"fake_kernels.low" in text
@@ -294,7 +294,7 @@ def test_stubs_of_a_package(fake, tmp_path, capsys):
 # ---- new
 
 
-def test_a_new_package(tmp_path, monkeypatch, capsys):
+def test_new_writes_a_package(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["new", "sums"]) == 0
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
@@ -303,31 +303,31 @@ def test_a_new_package(tmp_path, monkeypatch, capsys):
     text = "".join((tmp_path / one).read_text() for one in written)
     assert "my_kernels" not in text and "my-kernels" not in text
     assert main(["new", "sums"]) == 1
-    assert "sums is there already" in capsys.readouterr().err
+    assert "sums already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("my-kernels", "did you mean my_kernels?"),
-        ("9a", "no name of a package"),
-        ("class", "no name of a package"),
-        ("../up", "no name of a package"),
-        ("json", "json is another module already"),
-        ("torch", "torch is another module already"),
+        ("9a", "not a valid package name"),
+        ("class", "not a valid package name"),
+        ("../up", "not a valid package name"),
+        ("json", "json is the name of another module"),
+        ("torch", "torch is the name of another module"),
         ("tests", "choose another name"),
-        ("__", "no name of a package"),
+        ("__", "not a valid package name"),
         ("a" * 300, "cannot write"),
     ],
 )
-def test_a_name_that_no_package_can_have(tmp_path, monkeypatch, capsys, name, said):
+def test_new_rejects_invalid_package_names(tmp_path, monkeypatch, capsys, name, message):
     monkeypatch.chdir(tmp_path)
     assert main(["new", name]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_cannot_be_written(tmp_path, capsys):
+def test_new_reports_an_unwritable_directory(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["new", "sums", "-o", str(tmp_path / "file/sums")]) == 1
     assert "cannot write" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Reads tkjit's settings from environment variables."""
+"""The settings of tkjit. Only this module reads environment variables."""
 
 from __future__ import annotations
 
@@ -22,40 +22,37 @@ _COMPILER_VARIABLES = (
     "NVCC_APPEND_FLAGS",
     "NVCC_PREPEND_FLAGS",
 )
-# of the header libraries that are known by name (tkjit/spec/headers.py)
+# the header libraries that specs can name (tkjit/spec/headers.py)
 _HEADER_LIBRARIES = ("thunderkittens", "cutlass", "curand")
-COMPILERS = ("nvcc", "nvrtc")  # of device code
-BINDINGS = ("pybind11",)  # besides tkjit's own
+COMPILERS = ("nvcc", "nvrtc")  # for device code
+BINDINGS = ("pybind11",)  # in addition to tkjit's own
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True)
 class RemoteSettings:
-    """A cache on a server.
+    """The settings of a cache on a server.
 
     Parameters
     ----------
     url : str
-        ``TKJIT_CACHE_REMOTE``: any URL that fsspec reads, ``s3://bucket/kernels``; empty for none.
-    mode : str
-        ``TKJIT_CACHE_REMOTE_MODE``: ``r`` or ``rw``; empty to write if there is a key to sign with.
+        ``TKJIT_CACHE_REMOTE``: any URL that fsspec can read, such as ``s3://bucket/kernels``; empty for no server.
     key : Path or None
-        ``TKJIT_CACHE_REMOTE_KEY``: the private Ed25519 key of a writer.
+        ``TKJIT_CACHE_REMOTE_KEY``: the private Ed25519 key with which a writer signs entries.
     trust : Path or None
-        ``TKJIT_CACHE_REMOTE_TRUST``: a file of public keys, a line each, whose entries are used.
+        ``TKJIT_CACHE_REMOTE_TRUST``: a file with one public key per line; only entries signed by one of them are used.
     unsigned : bool
-        ``TKJIT_CACHE_REMOTE_UNSIGNED``: whether entries without a signature are used.
+        ``TKJIT_CACHE_REMOTE_UNSIGNED``: whether unsigned entries are used.
     """
 
     url: str = ""
-    mode: str = ""
     key: Path | None = None
     trust: Path | None = None
     unsigned: bool = False
 
     @property
     def shown(self) -> str:
-        """The URL for a person to read, without a password."""
+        """The URL without a password, for messages."""
         from urllib.parse import urlsplit
 
         host = urlsplit(self.url).netloc
@@ -67,7 +64,6 @@ class RemoteSettings:
         unsigned = environ.get("TKJIT_CACHE_REMOTE_UNSIGNED")
         return cls(
             url=environ.get("TKJIT_CACHE_REMOTE", "").rstrip("/"),
-            mode=_one_of("TKJIT_CACHE_REMOTE_MODE", environ.get("TKJIT_CACHE_REMOTE_MODE", ""), ("r", "rw")),
             key=_expanded(key).absolute() if key else None,
             trust=_expanded(trust).absolute() if trust else None,
             unsigned=_flag("TKJIT_CACHE_REMOTE_UNSIGNED", unsigned, default=False),
@@ -76,59 +72,57 @@ class RemoteSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user or an administrator may set, read once and passed on as a value.
+    """The settings of a process, read once and passed on as a value.
 
     Parameters
     ----------
     cache_root : Path
-        ``TKJIT_CACHE``, or the user's cache directory as platformdirs knows it.
+        ``TKJIT_CACHE``, or ``tkjit`` in the user's cache directory.
     kernel_path : tuple of Path
-        ``TKJIT_KERNEL_PATH``: directories of specs, searched before the bundled ones.
+        ``TKJIT_KERNEL_PATH``: directories of spec files that are searched before the bundled kernels.
     cuda_home : Path or None
-        ``CUDA_HOME`` or ``CUDA_PATH``: the toolkit to use instead of searching for one.
+        ``CUDA_HOME`` or ``CUDA_PATH``: the CUDA toolkit, instead of searching for one.
     cxx : str or None
-        ``CXX``: the C++ compiler to use instead of ``g++``.
+        ``CXX``: the C++ compiler, instead of searching for one.
     search_path : str
-        ``PATH``, where compilers are looked up.
+        ``PATH``, in which compilers are searched.
     compiler_environment : str
-        The variables that compilers read by themselves, ``CPATH`` and the like, which change what they make.
+        The variables that compilers read themselves, such as ``CPATH``, because they change the compiled code.
     header_path : tuple of Path
-        The directories among them, in which compilers look for headers.
+        The directories in these variables in which compilers look for headers.
     cache_layers : tuple of Path
-        ``TKJIT_CACHE_READONLY``: directories of entries, searched before ``cache_root`` and never written to.
+        ``TKJIT_CACHE_READONLY``: caches that are searched before ``cache_root`` and never written to.
     cache_shared : bool
-        ``TKJIT_CACHE_SHARED``: whoever can write to the cache is trusted.
+        ``TKJIT_CACHE_SHARED``: whether to trust everyone who can write to the cache.
     cache_limit_bytes : int or None
-        ``TKJIT_CACHE_LIMIT``: ``10G``; what was not used for longest is removed when the cache grows larger.
+        ``TKJIT_CACHE_LIMIT``, such as ``10G``: above it, the least recently used entries are removed.
     remote : RemoteSettings
-        A cache on a server, which is asked before anything is compiled.
+        The cache on a server that is asked before anything is compiled.
     jit : bool
         ``TKJIT_JIT``: whether anything may be compiled.
     record : Path or None
-        ``TKJIT_RECORD``: where the variants that a process uses are written down, for ``warmup --from-file``.
+        ``TKJIT_RECORD``: the file that records what a process uses, for ``warmup --from-file``.
     sim_debug : bool
-        ``TKJIT_SIM_DEBUG``: whether kernels for the CPU are compiled for a debugger, without optimization.
-    sim_bounds : bool
-        ``TKJIT_SIM_BOUNDS``: whether kernels for the CPU compare each index of a global layout with its extents; yes
-        without it.
+        ``TKJIT_SIM_DEBUG``: whether CPU kernels are compiled for a debugger, without optimization.
     compiler : str
-        ``TKJIT_COMPILER``: ``nvcc`` or ``nvrtc``, for device code; without it each source says which it needs.
+        ``TKJIT_COMPILER``: ``nvcc`` or ``nvrtc`` for device code; empty to choose by the source.
     binding : str
         ``TKJIT_BINDING``: ``pybind11``, to call kernels through pybind11 instead of tkjit's own glue.
     model_arch : str
-        ``TKJIT_MODEL_ARCH``: the GPU architecture that the simulator is, ``80``; the newest that it has without it.
+        ``TKJIT_MODEL_ARCH``, such as ``80``: the GPU architecture that the simulator imitates; empty for the newest.
     sim_numerics : str
-        ``TKJIT_SIM_NUMERICS``: ``hardware``, if tensor cores add as a device's do; the simulator reads it itself.
+        ``TKJIT_SIM_NUMERICS``: ``hardware`` if simulated tensor cores add as a GPU's do. The simulator reads it itself;
+        here it is only checked.
     sim_trace : str
-        ``TKJIT_SIM_TRACE``: where the simulator writes barriers and copies: ``1`` for standard error, or a file.
+        ``TKJIT_SIM_TRACE``: where the simulator logs barriers and copies: ``1`` for standard error, or a file.
     header_roots : tuple of (str, Path)
-        ``THUNDERKITTENS_ROOT``, ``CUTLASS_ROOT``: where header libraries lie.
+        ``THUNDERKITTENS_ROOT``, ``CUTLASS_ROOT``, ``CURAND_ROOT``: directories of header libraries.
     cuda_archs : str
-        ``TORCH_CUDA_ARCH_LIST``: the GPU architectures of extensions; without it, the current GPU's.
+        ``TORCH_CUDA_ARCH_LIST``: the GPU architectures of extensions; empty for that of the current GPU.
     sync : bool
-        ``TKJIT_SYNC``: whether each launch waits for its kernel, to find the one that goes wrong.
+        ``TKJIT_SYNC``: whether each launch waits for its kernel, so that a failing kernel raises at its own call.
     quiet : bool
-        ``TKJIT_QUIET``: whether builds show no progress.
+        ``TKJIT_QUIET``: whether builds print no progress.
     """
 
     cache_root: Path
@@ -145,7 +139,6 @@ class Settings:
     jit: bool = True
     record: Path | None = None
     sim_debug: bool = False
-    sim_bounds: bool = True
     compiler: str = ""
     binding: str = ""
     model_arch: str = ""
@@ -158,7 +151,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """Read the environment, which defaults to the process's own."""
+        """Read the settings from a mapping, by default the environment of the process."""
         environ = os.environ if environ is None else environ
         cuda_home = environ.get("CUDA_HOME") or environ.get("CUDA_PATH")
         of_compilers = [f"{name}={environ[name]}" for name in _COMPILER_VARIABLES if name in environ]
@@ -175,7 +168,6 @@ class Settings:
             jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
             record=_expanded(record).absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
-            sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=True),
             compiler=_one_of("TKJIT_COMPILER", environ.get("TKJIT_COMPILER", ""), COMPILERS),
             binding=_one_of("TKJIT_BINDING", environ.get("TKJIT_BINDING", ""), BINDINGS),
             model_arch=environ.get("TKJIT_MODEL_ARCH", "").removeprefix("sm_"),
@@ -197,12 +189,12 @@ class Settings:
 
 
 def is_completing() -> bool:
-    """Whether a shell runs the command line to complete a word."""
+    """Whether a shell is running the command line to complete a word."""
     return "_ARGCOMPLETE" in os.environ
 
 
 def environment_with(**changes: str) -> dict[str, str]:
-    """The process's environment with some variables changed, for a child process."""
+    """The environment of the process with some variables changed, for a child process."""
     return {**os.environ, **changes}
 
 
@@ -217,7 +209,7 @@ def _paths(text: str) -> tuple[Path, ...]:
 
 @contextmanager
 def model_chosen(arch: str) -> Iterator[None]:
-    """Choose for a while which GPU architecture the simulator is, here and in processes that are started."""
+    """Set the GPU architecture of the simulator, for this process and its children, while the context is open."""
     if not arch:
         yield
         return
@@ -226,7 +218,7 @@ def model_chosen(arch: str) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ["TKJIT_MODEL_ARCH"] = before  # empty is as good as none
+        os.environ["TKJIT_MODEL_ARCH"] = before  # an empty value counts as unset
 
 
 def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
@@ -236,7 +228,7 @@ def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
 
 
 def _trace(text: str) -> str:
-    """Empty, ``1``, or an absolute path."""
+    """Return an empty string, ``1`` or an absolute path."""
     if text in ("", "0"):
         return ""
     return text if text == "1" else str(_expanded(text).absolute())
@@ -249,16 +241,16 @@ def _flag(name: str, text: str | None, *, default: bool) -> bool:
         return True
     if text.lower() in ("0", "false", "no", "off"):
         return False
-    raise CacheError(f"{name}={text!r} is neither yes nor no; set it to 1 or 0")
+    raise CacheError(f"{name} is {text!r}; expected 1 or 0")
 
 
 def size_of_text(text: str, what: str) -> int:
-    """Bytes, of ``500M``, ``10G``, ``1.5T`` or a plain number; the units are powers of 1024.
+    """Convert ``500M``, ``10G``, ``1.5T`` or a plain number to bytes. The units are powers of 1024.
 
     Raises
     ------
     CacheError
-        If it does not read as a size.
+        If the text is not a size.
     """
     number, unit = text.strip().upper().removesuffix("IB").removesuffix("B"), 1
     if number and number[-1] in _UNITS:
@@ -268,7 +260,7 @@ def size_of_text(text: str, what: str) -> int:
         if not 0 <= size < float("inf"):
             raise ValueError
     except ValueError:
-        raise CacheError(f"{what}={text!r} is not a size; expected the like of 500M or 10G") from None
+        raise CacheError(f"{what}={text!r} is not a size; expected for example 500M or 10G") from None
     return int(size)
 
 
@@ -277,7 +269,7 @@ def _cache_root(given: str | None, xdg: str | None) -> Path:
         if given:
             return _expanded(given).absolute()
         if sys.platform == "linux":
-            # what platformdirs says there, without the 2 ms that it takes to be imported
+            # the same as platformdirs, whose import takes 2 ms
             base = xdg if xdg and os.path.isabs(xdg) else f"{_home()}/.cache"  # noqa: PTH117
             if not os.path.isabs(base):  # noqa: PTH117
                 raise RuntimeError("the home directory is unknown")
@@ -285,17 +277,17 @@ def _cache_root(given: str | None, xdg: str | None) -> Path:
         import platformdirs
 
         return Path(platformdirs.user_cache_dir("tkjit", appauthor=False))
-    except RuntimeError as error:  # neither HOME nor an entry in the password file
+    except RuntimeError as error:  # no HOME, and no entry in the password file
         raise CacheError(f"no directory for the cache: {error}; set TKJIT_CACHE to an absolute path") from None
 
 
 def _expanded(path: str) -> Path:
-    """A path with the home directory for its ``~``."""
+    """Replace ``~`` by the home directory."""
     return Path(_home() + path[1:] if path == "~" or path.startswith("~/") else path).expanduser()
 
 
 def _home() -> str:
-    """The home directory; where ``HOME`` is empty, that of the password file, and not ``/``."""
+    """The home directory. If ``HOME`` is empty, it is taken from the password file, because ``/`` would be wrong."""
     if os.environ.get("HOME") != "":
         return os.path.expanduser("~")  # noqa: PTH111
     import pwd

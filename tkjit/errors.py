@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 _PACKAGE = f"{Path(__file__).parent}{os.sep}"
-# the standard library, and where packages are installed
+# the standard library and installed packages
 _LIBRARIES = (f"{Path(os.__file__).parent}{os.sep}", f"{sys.prefix}{os.sep}", "<frozen ", "<string>")
 
 
@@ -18,44 +18,44 @@ class TkjitError(Exception):
     """Base of every error that tkjit raises on purpose."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows of it, in a notebook too: the user's own lines, and none of tkjit's."""
+        """Render the traceback for IPython and notebooks, with the user's own lines and none of tkjit's."""
         traceback = _users_part(self.__traceback__)
         cause, suppresses = self.__cause__, self.__suppress_context__
-        earlier = cause or (None if suppresses else self.__context__)  # what is shown before it
-        behind = None if earlier is None else earlier.__traceback__
-        users = _users_part(behind)
+        earlier = cause or (None if suppresses else self.__context__)  # IPython shows it first
+        earlier_traceback = None if earlier is None else earlier.__traceback__
+        users = _users_part(earlier_traceback)
         if not users:
-            self.__cause__ = None  # which also suppresses the context
+            self.__cause__ = None  # this also suppresses the context
         try:
             if earlier is not None:
                 earlier.__traceback__ = users
             ipython: Any = sys.modules.get("IPython")
             shell = ipython.get_ipython() if ipython is not None else None
             if shell is None:
-                from traceback import format_exception  # 25 ms, which importing tkjit does not take
+                from traceback import format_exception  # takes 25 ms, which `import tkjit` should not
 
                 return format_exception(type(self), self, traceback)
             formatter = shell.InteractiveTB
-            if traceback is None:  # of a magic command
+            if traceback is None:  # raised by a magic command
                 return list(formatter.get_exception_only(type(self), self))
             return list(formatter.structured_traceback(type(self), self, traceback, tb_offset=0))
         finally:
             if earlier is not None:
-                earlier.__traceback__ = behind
+                earlier.__traceback__ = earlier_traceback
             self.__cause__, self.__suppress_context__ = cause, suppresses
 
 
 def _users_part(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of tkjit, of IPython and what called it, and of other libraries behind them."""
+    """Drop the frames of tkjit, of the libraries that tkjit called, and of IPython and everything that called it."""
     frames: list[TracebackType] = []
-    is_behind = False
+    is_below_tkjit = False
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         is_ours = file.startswith(_PACKAGE)
-        is_behind = is_behind or is_ours
+        is_below_tkjit = is_below_tkjit or is_ours
         if f"{os.sep}IPython{os.sep}core{os.sep}" in file:
             frames.clear()  # the call of a magic command, with the text of its cell
-        elif not is_ours and not (is_behind and file.startswith(_LIBRARIES)):
+        elif not is_ours and not (is_below_tkjit and file.startswith(_LIBRARIES)):
             frames.append(traceback)
         traceback = traceback.tb_next
     part = None
@@ -65,11 +65,11 @@ def _users_part(traceback: TracebackType | None) -> TracebackType | None:
 
 
 class SpecError(TkjitError):
-    """A spec contradicts itself, or a kernel of that name does not exist."""
+    """A spec contradicts itself, or there is no kernel of the given name."""
 
 
 class ToolchainError(TkjitError):
-    """A compiler, a header or an architecture is missing; the text says what to install."""
+    """A compiler, a header or an architecture is missing; the message names what to install."""
 
 
 class CacheError(TkjitError):
@@ -77,7 +77,7 @@ class CacheError(TkjitError):
 
 
 class TkjitWarning(UserWarning):
-    """What works, and will cost somebody time."""
+    """Warns of something that works, but will cost somebody time."""
 
 
 class ArgumentError(TkjitError, TypeError):
@@ -89,38 +89,38 @@ class ShapeError(TkjitError, ValueError):
 
 
 class LaunchError(TkjitError, RuntimeError):
-    """The launch failed, or the kernel did."""
+    """A launch failed, or the kernel itself did."""
 
 
 class CppError(TkjitError, RuntimeError):
-    """A bound C++ function threw an exception for which Python has no class; the text begins with its C++ type."""
+    """A bound C++ function threw an exception without a Python counterpart; the message begins with its C++ type."""
 
 
-REPRODUCE = "reproduce.sh"  # a file beside the log, with the command
+REPRODUCE = "reproduce.sh"  # a script next to the log, with the command
 _LONG_COMMAND = 200
 
 
 class CompileError(TkjitError, RuntimeError):
-    """A compiler refused what was rendered from a spec.
+    """A compiler rejected the code that was rendered from a spec.
 
     Parameters
     ----------
     summary : str
-        The compiler's first error, on the user's own file and line where it has one.
+        The compiler's first error, at the user's own file and line if the error has one.
     what : str
-        What was compiled: ``gemm (T=float32) for sm_90a``.
+        The compiled item: ``gemm (T=float32) for sm_90a``.
     log : str
-        All that the compiler printed.
+        The compiler's whole output.
     log_path : Path
-        Where that text lies.
+        The file with that output.
     command : str
-        The shell command that reproduces it.
+        The shell command that reproduces the error.
     """
 
     def __init__(self, summary: str, *, what: str, log: str, log_path: Path, command: str) -> None:
         import shlex
 
-        # a line of a thousand characters would be all that a terminal shows
+        # a command of a thousand characters would fill the terminal
         script = log_path.with_name(REPRODUCE)
         again = f"sh {shlex.quote(str(script))}" if len(command) > _LONG_COMMAND and script.exists() else command
         super().__init__(f"{summary}\n  compiling: {what}\n  whole log: {log_path}\n  reproduce: {again}")
@@ -131,13 +131,13 @@ class CompileError(TkjitError, RuntimeError):
         self.command = command
 
     def about(self, summary: str, *, because: str = "") -> CompileError:
-        """The same error with another summary, and with a reason in front, in the words of a spec."""
+        """Return the same error with another summary, preceded by a reason in the spec's terms."""
         summary = f"{because}\n{summary}" if because else summary
         if summary == self.summary:
             return self
         return CompileError(summary, what=self.what, log=self.log, log_path=self.log_path, command=self.command)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # the default calls the class with the message alone, which a worker process could not unpickle
+        # the default calls the class with the message alone, so an error of a worker process could not be unpickled
         parts: dict[str, Any] = {"what": self.what, "log": self.log, "log_path": self.log_path, "command": self.command}
         return (partial(type(self), **parts), (self.summary,))

@@ -1,7 +1,7 @@
-"""Installed packages that bring kernels, by their entry points in the group ``tkjit.kernels``.
+"""Finds installed packages that provide kernels, by their entry points in the group ``tkjit.kernels``.
 
-An entry point names the package whose directory holds spec files. Nothing of it is imported: its directory is looked
-up, and the spec files are parsed.
+An entry point names the package whose directory holds spec files. tkjit imports none of these packages: it looks up
+the directory and parses the spec files.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ GROUP = "tkjit.kernels"
 
 @dataclass(frozen=True)
 class Package:
-    """A package that brings kernels.
+    """A package that provides kernels.
 
     Parameters
     ----------
     name : str
-        The entry point's: ``load("NAME.kernel")``.
+        The entry point's name, as in ``load("NAME.kernel")``.
     distribution : str
-        What is installed: ``my-kernels 1.0``.
+        The installed distribution: ``my-kernels 1.0``.
     place : Path
-        The directory of its spec files, or the one file of a module that is no package.
+        The directory of the spec files, or the single file of a module that is not a package.
     module : str
-        The package of the directory, or the module.
+        The import name of the package or module.
     problem : str
-        Why it cannot be used; empty if it can.
+        Why the package cannot be used; empty if it can.
     """
 
     name: str
@@ -49,37 +49,37 @@ class Package:
     problem: str = ""
 
     def module_of(self, path: Path) -> str:
-        """The module that one of its spec files is."""
+        """Return the module name of one of the package's spec files."""
         return self.module if path == self.place else f"{self.module}.{path.stem}"
 
     def has_module(self, module: str) -> bool:
-        """Whether a module is one of its spec files."""
+        """Whether a module is one of the package's spec files."""
         return not self.problem and (module if self.place.is_file() else module.rpartition(".")[0]) == self.module
 
 
 def packages() -> Mapping[str, Package]:
-    """All of them by their names, also those that cannot be used. It takes 15 ms, until a package is installed."""
+    """Map names to all packages, including unusable ones. The scan takes 15 ms; its result lasts until an install."""
     return _packages(tuple((place, _changed(place)) for place in sys.path))
 
 
 def package(name: str) -> Package:
-    """The package of that name.
+    """Return the package of a name.
 
     Raises
     ------
     SpecError
-        If there is none, or it cannot be used.
+        If there is no such package, or it cannot be used.
     """
     known = packages()
     if name not in known:
-        raise SpecError(f"no installed package brings kernels as {name!r}; {_hint(name, known)}")
+        raise SpecError(f"no installed package provides kernels as {name!r}; {_hint(name, known)}")
     if known[name].problem:
         raise SpecError(f"{name}: {known[name].problem}")
     return known[name]
 
 
 def package_of(module: str) -> Package | None:
-    """The package that a kernel's module belongs to."""
+    """Return the package that a kernel's module belongs to, or None."""
     return next((one for one in packages().values() if one.has_module(module)), None)
 
 
@@ -90,12 +90,12 @@ def _hint(name: str, known: Mapping[str, Package]) -> str:
         return f"did you mean {' or '.join(near)}?"
     if name.isidentifier() and _find_module(name, None) is not None:
         group = f'[project.entry-points."{GROUP}"]'
-        return f'{name} is installed, and has no entry point: {group} {name} = "{name}" in its pyproject.toml'
-    return f"those that do are {', '.join(sorted(known))}" if known else "none does"
+        return f'{name} is installed, but has no entry point: put {group} {name} = "{name}" into its pyproject.toml'
+    return f"packages with kernels: {', '.join(sorted(known))}" if known else "no package with kernels is installed"
 
 
 def _changed(place: str) -> int:
-    """When something was installed in a directory last, or removed from it."""
+    """Return the time of the last installation into a directory, or removal from it."""
     try:
         return os.stat(place or ".").st_mtime_ns
     except OSError:
@@ -104,13 +104,13 @@ def _changed(place: str) -> int:
 
 @lru_cache(maxsize=1)
 def _packages(search_path: tuple[tuple[str, int], ...]) -> Mapping[str, Package]:
-    from importlib.metadata import entry_points  # 15 ms, which only a name that is not bundled costs
+    from importlib.metadata import entry_points  # takes 15 ms, which bundled kernels should not cost
 
     found: dict[str, Package] = {}
     for point in entry_points(group=GROUP):
         one = _package(point)
         if (other := found.get(point.name)) is not None and other.distribution != one.distribution:
-            problem = f"both {other.distribution} and {one.distribution} bring kernels under this name; remove one"
+            problem = f"both {other.distribution} and {one.distribution} provide kernels under this name; remove one"
             one = Package(point.name, one.distribution, problem=problem)
         found[point.name] = one
     return found
@@ -120,15 +120,15 @@ def _package(point: EntryPoint) -> Package:
     distribution = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
     try:
         place, module = _place(point)
-    except Exception as error:  # of an import hook too: another package's must not stop this one
-        said = str(error) if isinstance(error, SpecError) else f"{type(error).__name__}: {error}"
-        problem = f"the entry point of {distribution}, {point.value!r}, {said}"
+    except Exception as error:  # an import hook can raise anything, and must not disable the other packages
+        reason = str(error) if isinstance(error, SpecError) else f"{type(error).__name__}: {error}"
+        problem = f"the entry point of {distribution}, {point.value!r}, {reason}"
         return Package(point.name, distribution, problem=problem)
     return Package(point.name, distribution, place, module)
 
 
 def _place(point: EntryPoint) -> tuple[Path, str]:
-    """Where an entry point's spec files lie, and the package that they are modules of; nothing is imported."""
+    """Locate an entry point's spec files, and the package that contains them, without importing anything."""
     named, _, attribute = point.value.partition("[")[0].partition(":")
     if attribute:
         raise SpecError("names an object; expected the package that holds the spec files")
@@ -146,26 +146,26 @@ def _place(point: EntryPoint) -> tuple[Path, str]:
             raise SpecError("is a namespace over several directories; expected a package with an __init__.py")
         place = directories[0]
     if not place.exists():
-        raise SpecError("is not in a directory; kernels of an archive cannot be compiled")
+        raise SpecError("is not in a directory; kernels in an archive cannot be compiled")
     if not os.access(place, os.R_OK):
-        raise SpecError(f"lies in {place}, which cannot be read")
+        raise SpecError(f"is in {place}, which cannot be read")
     return place, named.strip()
 
 
 def _find_module(name: str, parent: ModuleSpec | None) -> ModuleSpec | None:
-    """Where a module lies. ``importlib.util.find_spec`` would import the packages that it lies in."""
+    """Locate a module. ``importlib.util.find_spec`` would import its parent packages."""
     if parent is not None and parent.submodule_search_locations is None:
         return None
     path = None if parent is None else list(parent.submodule_search_locations or ())
     finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]
     try:
         return next((found for find_spec in finders if (found := find_spec(name, path)) is not None), None)
-    except KeyError:  # a namespace asks for the module that it lies in, which is not imported
+    except KeyError:  # a namespace package looks up its parent in `sys.modules`, which has not been imported
         return _namespace(name, path or ())
 
 
 def _namespace(name: str, path: Iterable[str]) -> ModuleSpec | None:
-    """A namespace package: the directories of its name in those of its parent."""
+    """Return a namespace package: the directories of its name in its parent's directories."""
     from importlib.machinery import ModuleSpec
 
     spec = ModuleSpec(name, None, is_package=True)

@@ -1,6 +1,6 @@
-"""Finds specs by name: the directories of ``TKJIT_KERNEL_PATH``, the bundled kernels, and those of packages.
+"""Finds specs by name in the directories of ``TKJIT_KERNEL_PATH``, the bundled kernels and installed packages.
 
-``NAME.py`` defines the kernel NAME. Other files may define several kernels. tkjit parses these files for the names.
+``NAME.py`` defines the kernel NAME. Other files may define several kernels, so tkjit parses them for the names.
 ``PACKAGE.NAME`` is a kernel of an installed package (``packages.py``).
 """
 
@@ -19,26 +19,26 @@ from tkjit import packages
 from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
 
-SPEC_MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
-_FILE = "file:"  # and that of one that is named by its path
+SPEC_MODULES = "tkjit.kernel_sources"  # the parent in the module name of a spec file that is found by name
+_FILE = "file:"  # the prefix of the module name if the user passed the file's path
 _PACKAGE = Path(__file__).resolve().parent
 
-State: TypeAlias = tuple[int, ...]  # of a file, which no other content of it has
+State: TypeAlias = tuple[int, ...]  # of a file; changes with its content
 _UNREADABLE = (OSError, ValueError, SyntaxError, RecursionError, MemoryError)
-Definitions: TypeAlias = dict[str, list[tuple[str, int]]]  # by a kernel's name, the files and lines that define it
+Definitions: TypeAlias = dict[str, list[tuple[str, int]]]  # kernel name -> the files and lines that define it
 
 
 @cache
 def bundled_directory() -> Path:
-    """``kernel_sources``: inside the installed package, or beside it in a checkout."""
+    """Return ``kernel_sources``: inside the installed package, or next to it in a checkout."""
     inside = _PACKAGE / "kernel_sources"
     return inside if inside.is_dir() else _PACKAGE.parent / "kernel_sources"
 
 
 def _bundled_directories() -> Iterator[Path]:
-    """``kernel_sources``, and its groups: the kernels of a header library lie in a directory of its name."""
+    """Yield ``kernel_sources`` and its subdirectories: one for each header library, with that library's kernels."""
     root = bundled_directory()
-    yield root  # where most are found, before the groups are looked for
+    yield root  # most lookups end here, before the subdirectories are listed
     yield from _groups(root)
 
 
@@ -48,24 +48,24 @@ def _groups(root: Path) -> tuple[Path, ...]:
 
 
 def names_of_file(path: Path) -> list[str]:
-    """The kernels of a spec file that lies anywhere, as ``load`` finds them: ``FILE.py:NAME``."""
+    """List the kernels of any spec file by the names that ``load`` accepts: ``FILE.py:NAME``."""
     return [f"{path}:{name}" for name in definitions(path)]
 
 
 def is_spec_module(module: str) -> bool:
-    """Whether a kernel's module is a spec file, which is found by the kernel's name and not imported."""
+    """Whether a kernel's module is a spec file, which tkjit finds by the kernel's name and does not import."""
     return module.startswith(f"{SPEC_MODULES}.")
 
 
 class Found(NamedTuple):
-    """Where a kernel is defined.
+    """The location of a kernel's definition.
 
     Parameters
     ----------
     name : str
-        By which the file defines it: the last part of ``PACKAGE.NAME``.
+        The kernel's name in the file: the last part of ``PACKAGE.NAME``.
     module : str
-        What the file's module is called.
+        The name of the file's module.
     """
 
     path: Path
@@ -74,9 +74,9 @@ class Found(NamedTuple):
 
 
 def kernel_files(settings: Settings) -> dict[str, Path]:
-    """Every kernel's spec file; of two kernels with one name the user's own wins, then the bundled one.
+    """Map every kernel's name to its spec file. A user's own kernel takes precedence over a bundled one of that name.
 
-    Those of packages are ``PACKAGE.NAME``.
+    A package's kernels are named ``PACKAGE.NAME``.
     """
     files: dict[str, Path] = {}
     for directory in (*settings.kernel_path, *_bundled_directories()):
@@ -94,15 +94,15 @@ def _files_in(place: Path) -> dict[str, Path]:
 
 
 def spec_files(place: Path) -> list[Path]:
-    """The files of a directory that may define kernels; a file stands for itself."""
+    """List the files of a directory that may define kernels. For a file, return that file."""
     if place.is_file():
         return [place]
     named = [path for path in sorted(place.glob("*.py")) if path.stem.isidentifier() and path.stem[0] != "_"]
-    return [path for path in named if path.is_file()]  # and no pipe, of which reading would wait
+    return [path for path in named if path.is_file()]  # skip pipes, because reading one would block
 
 
 def definitions(place: Path) -> Definitions:
-    """The kernels that a directory's files define, by their texts. No file is run."""
+    """Find the kernels that a directory's files define by parsing the files, without running them."""
     found: Definitions = {}
     for path in spec_files(place):
         for name, line in _names_in_file(path):
@@ -111,7 +111,7 @@ def definitions(place: Path) -> Definitions:
 
 
 def summary_in_text(path: Path, name: str) -> str:
-    """The first line of a kernel's docstring, by its file's text; empty if there is none. The file is not run."""
+    """Return the first line of a kernel's docstring, or an empty text, by parsing its file without running it."""
     try:
         statements = ast.parse(path.read_bytes()).body
     except _UNREADABLE:
@@ -121,19 +121,19 @@ def summary_in_text(path: Path, name: str) -> str:
 
 
 def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], Definitions] = definitions) -> Found:
-    """The spec file of a kernel: ``NAME.py``, or another file of the same directory that defines it.
+    """Find the spec file of a kernel: ``NAME.py``, or another file in the same directory that defines it.
 
     Parameters
     ----------
     name : str
         ``NAME``, ``PACKAGE.NAME``, or ``FILE.py:NAME``.
     definitions_of : callable
-        ``definitions``, or a function that knows the result from earlier.
+        ``definitions``, or a function that caches its results.
 
     Raises
     ------
     SpecError
-        If no kernel has that name, with near names; or if there are two, with both places.
+        If no kernel has that name (the message suggests similar names), or if two have it (the message has both lines).
     """
     file, _, own = name.rpartition(":")
     if file.endswith(".py"):
@@ -142,11 +142,11 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
             raise SpecError(f"no kernel is named {name!r}: there is no file {file}")
         return Found(alone, own, f"{_FILE}{alone}")
     if name.endswith((".cu", ".cuh")):
-        raise SpecError(f"{name} is a source; a kernel is named by its spec, a Python file: FILE.py:NAME")
-    brought_by, _, own = name.rpartition(".")
+        raise SpecError(f"{name} is a CUDA source; name the kernel by its spec, a Python file: FILE.py:NAME")
+    package_name, _, own = name.rpartition(".")
     if "." in name and own.isidentifier() and own != "py":
         try:
-            package = packages.package(brought_by)
+            package = packages.package(package_name)
         except SpecError as error:
             raise SpecError(f"no kernel is named {name!r}: {error}") from None
         if (path := _file_in(package.place, own, definitions_of)) is not None:
@@ -168,7 +168,7 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
     files = kernel_files(settings)
     near = difflib.get_close_matches(name, files) or [one for one in files if one.endswith(f".{name}")]
     own = own_name(name) if own_name(name).isidentifier() else "NAME"
-    elsewhere = f"one in a file is FILE.py:{own}, and python -m tkjit list shows those that need no file"
+    elsewhere = f"pass FILE.py:{own} for a kernel in a file; python -m tkjit list shows the kernels that need no file"
     hint = f"did you mean {' or '.join(near)}?" if near else elsewhere
     raise SpecError(f"no kernel is named {name!r}; {hint}")
 
@@ -187,7 +187,7 @@ def _file_in(place: Path, name: str, definitions_of: Callable[[Path], Definition
 
 
 def _find_in_packages(name: str, definitions_of: Callable[[Path], Definitions]) -> Found | None:
-    """The kernel of that name, if one package alone has it."""
+    """Find the kernel of that name if exactly one package has it."""
     usable = [one for one in packages.packages().values() if not one.problem]
     paths = [(one, path) for one in usable if (path := _file_in(one.place, name, definitions_of)) is not None]
     if len(paths) > 1:
@@ -196,21 +196,21 @@ def _find_in_packages(name: str, definitions_of: Callable[[Path], Definitions]) 
 
 
 def own_name(name: str) -> str:
-    """What a file defines a kernel by, and what the cache calls it: ``relu`` of ``my_kernels.relu``, ``a.py:relu``."""
+    """Return a kernel's name in its file and in the cache: ``relu`` for ``my_kernels.relu`` and ``a.py:relu``."""
     return name.rpartition(":")[2].rpartition(".")[2]
 
 
 def name_for_torch(name: str, module: str) -> str:
-    """What the operator of a kernel is called below ``torch.ops.tkjit``: with its package's name, if it has one.
+    """Return the name of a kernel's operator in ``torch.ops.tkjit``, which contains the kernel's package if it has one.
 
-    An exported program finds it in another process by this name, whichever kernels are loaded there first.
+    An exported program finds the operator by this name in another process, whichever kernels are loaded there first.
     """
     package = None if is_spec_module(module) else packages.package_of(module)
     return name if package is None else re.sub(r"\W", "_", f"{package.name}__{name}")
 
 
 def full_name(name: str, module: str) -> str | None:
-    """What ``load`` finds a kernel by that its module defines; None if that is no spec file."""
+    """Return the name by which ``load`` finds a kernel of a module, or None if the module is not a spec file."""
     if module.startswith(_FILE):
         return f"{module.removeprefix(_FILE)}:{name}"
     package = None if is_spec_module(module) else packages.package_of(module)
@@ -221,21 +221,21 @@ def full_name(name: str, module: str) -> str | None:
         found = find_file(known, Settings.from_environment())
     except SpecError:
         return None
-    return known if found.module == module else None  # and not another file's kernel of that name
+    return known if found.module == module else None  # another file may define a kernel of that name
 
 
 def run_spec_file(path: Path, name: str, module: str = "") -> Any:
-    """The object that a spec file defines under a kernel's name.
+    """Run a spec file and return the object that it defines under a kernel's name.
 
     Parameters
     ----------
     module : str
-        What the file's module is called; that of a package can import from its package.
+        The name of the file's module; a file in a package can import from its package.
 
     Raises
     ------
     SpecError
-        If it does not define it, or fails.
+        If the file does not define that name, or fails.
     """
     namespace = _run(path, module or f"{SPEC_MODULES}.{path.stem}", _state(path))
     if name not in namespace:
@@ -245,22 +245,22 @@ def run_spec_file(path: Path, name: str, module: str = "") -> Any:
 
 
 def _names_in_file(path: Path) -> list[tuple[str, int]]:
-    """The kernels that a file defines, with their lines; one that cannot be read is looked for under its own name."""
+    """List the kernels that a file defines, with their lines; an unreadable file is taken to define its own name."""
     try:
         return _parse_names(path, _state(path)) or [(path.stem, 1)]
-    except _UNREADABLE:  # running it says so
+    except _UNREADABLE:  # running the file reports the error
         return [(path.stem, 1)]
 
 
 def _state(path: Path) -> State:
-    """A file's size, times and inode: installers keep the time of change, and not the other one."""
+    """Return a file's size, times and inode. Installers preserve the modification time, but not the status time."""
     status = path.stat()
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 @cache
 def _parse_names(path: Path, state: State) -> list[tuple[str, int]]:
-    """Read a file's text; once, until it is edited."""
+    """Parse a file; the result is kept until the file is edited."""
     found = []
     decorators = {"tkjit.kernel"}
     for statement in ast.parse(path.read_bytes()).body:
@@ -270,7 +270,7 @@ def _parse_names(path: Path, state: State) -> list[tuple[str, int]]:
             case ast.ImportFrom(module="tkjit", names=names):
                 decorators.update(each.asname or each.name for each in names if each.name == "kernel")
             case ast.FunctionDef(name=name, decorator_list=[ast.Call(func=decorator)]) if name[0] != "_":
-                if ast.unparse(decorator) in decorators:  # and not NAME.overload
+                if ast.unparse(decorator) in decorators:  # NAME.overload adds to another kernel
                     found.append((name, statement.lineno))
             case ast.Assign(targets=[ast.Name(id=path.stem)]):
                 found.append((path.stem, statement.lineno))
@@ -279,22 +279,22 @@ def _parse_names(path: Path, state: State) -> list[tuple[str, int]]:
 
 @cache
 def _run(path: Path, module: str, state: State) -> dict[str, Any]:
-    """Run a spec file; once, until it is edited."""
+    """Run a spec file; the result is kept until the file is edited."""
     namespace: dict[str, Any] = {"__name__": module, "__file__": str(path)}
     if not is_spec_module(module) and not module.startswith(_FILE):
         namespace["__package__"] = module.rpartition(".")[0]
     try:
-        # no bytecode: its files know an edit by the second only
+        # no bytecode: a .pyc file records the source's time in seconds, so it would miss a quick edit
         exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), namespace)
         return namespace
     except TkjitError:
         raise
-    except Exception as error:  # the author's own, of any kind
-        raise SpecError(_of_author(error, path)) from error
+    except Exception as error:  # the author's code can raise anything
+        raise SpecError(_describe(error, path)) from error
 
 
-def _of_author(error: Exception, path: Path) -> str:
-    """What an error in a spec file says, with its line there and what was probably meant."""
+def _describe(error: Exception, path: Path) -> str:
+    """Describe an error in a spec file, with its line there and a hint at what was probably meant."""
     import traceback
 
     from tkjit.spec.advice import name_without_quotes
@@ -305,11 +305,11 @@ def _of_author(error: Exception, path: Path) -> str:
     if isinstance(error, SyntaxError) and error.filename == str(path):
         line, text = error.lineno or 1, error.msg
         if re.search(r"non-default argument|parameter without a default", text):
-            advice = "; outputs stand before the parameters with defaults"
+            advice = "; put outputs before the parameters with defaults"
     elif isinstance(error, AssertionError):
-        advice = '; this imports the file, so calls of its kernels stand under if __name__ == "__main__":'
+        advice = '; tkjit imports this file, so put calls of its kernels under if __name__ == "__main__":'
     else:
         advice = name_without_quotes(error, linecache.getline(str(path), line))
     first, _, rest = text.partition("\n")
-    said = f"{type(error).__name__}: {first}".removesuffix(": ")
-    return f"{path}:{line}: {said}{advice}\n{rest}".rstrip()
+    described = f"{type(error).__name__}: {first}".removesuffix(": ")
+    return f"{path}:{line}: {described}{advice}\n{rest}".rstrip()

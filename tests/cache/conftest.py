@@ -23,7 +23,7 @@ def header(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_cache(tmp_path: Path) -> Iterator[Callable[..., Cache]]:
-    """Opens a cache, as a process does once."""
+    """Opens a cache, as a process does at its start."""
     opened: list[Cache] = []
 
     def make(root: Path | None = None, abi: str = ABI, **options) -> Cache:
@@ -42,7 +42,7 @@ def entries(open_cache: Callable[..., Cache]) -> Cache:
 
 @pytest.fixture
 def records_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Warm records are written for files that have just changed too; a test that edits one waits for the clock."""
+    """Lets warm records be written for files that have just changed. A test that edits one waits for the clock."""
     monkeypatch.setattr(fingerprints, "SETTLED_NS", 0)
 
 
@@ -55,7 +55,7 @@ def umask() -> Iterator[Callable[[int], int]]:
 
 
 class Threads:
-    """Runs calls side by side, and keeps what each returned or raised."""
+    """Runs calls in parallel, and keeps their results and exceptions."""
 
     def __init__(self) -> None:
         self.results: list[object] = []
@@ -94,7 +94,7 @@ def lock(entries) -> Path:
 
 @pytest.fixture
 def hold(lock):
-    """Holds the lock of the recipe in somebody's name."""
+    """Holds the recipe's lock in the name of a given process."""
     held = []
 
     def take(*arguments, **options) -> int:

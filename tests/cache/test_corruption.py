@@ -19,7 +19,7 @@ DAMAGES = (drop_last_byte, flip_byte, flip_byte_keeping_time, make_empty, replac
 
 @pytest.mark.parametrize("name", ["launcher.so", MANIFEST, DEPENDENCIES])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_entry_is_a_miss_and_is_rebuilt(entries, header, name, damage):
+def test_damaged_entry_is_a_miss_and_is_rebuilt(entries, header, name, damage):
     builder = Builder(header)
     damage(entries.build(RECIPE, builder).directory / name)
     assert entries.lookup(RECIPE) is None
@@ -30,7 +30,7 @@ def test_a_damaged_entry_is_a_miss_and_is_rebuilt(entries, header, name, damage)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_list_of_dependencies_is_never_a_wrong_hit(entries, header, records_at_once, damage):
+def test_damaged_list_of_dependencies_never_gives_a_wrong_hit(entries, header, records_at_once, damage):
     entry = entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries) == entry
     damage(entry.directory / DEPENDENCIES)
@@ -38,7 +38,7 @@ def test_a_damaged_list_of_dependencies_is_never_a_wrong_hit(entries, header, re
     assert loader_lookup(entries) is None
 
 
-def test_any_byte_of_a_manifest_may_be_damaged(entries, header):
+def test_damage_to_any_byte_of_a_manifest_is_a_miss(entries, header):
     path = entries.build(RECIPE, Builder(header)).directory / MANIFEST
     whole = path.read_bytes()
     for position in range(len(whole)):
@@ -62,9 +62,9 @@ FLIPS = st.integers(1, 255)
 )
 @example(name="launcher.so", position=0, flipped=None, looked_up_before=True)
 @example(name=MANIFEST, position=0, flipped=None, looked_up_before=True)
-def test_whatever_is_damaged_is_built_once(entries, header, name, position, flipped, looked_up_before):
+def test_any_damage_causes_one_rebuild(entries, header, name, position, flipped, looked_up_before):
     builder = Builder(header)
-    entry = entries.build(RECIPE, builder)  # the last example's, which is whole again
+    entry = entries.build(RECIPE, builder)  # a hit on the last example's entry, which has been rebuilt
     if looked_up_before:
         assert loader_lookup(entries) == entry
     path = entry.directory / name
@@ -107,14 +107,14 @@ def test_damage_to_any_file_is_found(entries, header, name, position, flipped):
 
 
 @pytest.mark.parametrize("name", [MANIFEST, DEPENDENCIES, "launcher.so", "launcher.cu", "build.log"])
-def test_a_missing_file_is_found(entries, header, name):
+def test_missing_file_is_found(entries, header, name):
     path = entries.build(RECIPE, Builder(header)).directory / name
     path.unlink()
     _, (problem,) = bundle.verify(entries.root)
     assert str(path) in problem and "cannot be read" in problem
 
 
-def test_an_entry_may_be_damaged_more_than_once_and_the_last_is_kept(entries, header):
+def test_only_the_last_damaged_entry_is_kept(entries, header):
     builder = Builder(header)
     for calls in (1, 2, 3):
         entry = entries.build(RECIPE, builder)
@@ -124,7 +124,7 @@ def test_an_entry_may_be_damaged_more_than_once_and_the_last_is_kept(entries, he
         flip_byte(entry.shared_object)
 
 
-def test_a_bad_entry_that_cannot_be_set_aside_hides_no_good_one(entries, header, monkeypatch):
+def test_damaged_entry_that_cannot_be_moved_does_not_hide_the_new_one(entries, header, monkeypatch):
     builder = Builder(header)
     bad = entries.build(RECIPE, builder)
     flip_byte(bad.shared_object)
@@ -142,7 +142,7 @@ def test_a_bad_entry_that_cannot_be_set_aside_hides_no_good_one(entries, header,
 
 
 @pytest.mark.parametrize("fact", ["module", "shared_object"])
-def test_a_manifest_with_another_fact_is_a_miss(entries, header, fact):
+def test_manifest_with_a_changed_fact_is_a_miss(entries, header, fact):
     path = entries.build(RECIPE, Builder(header)).directory / MANIFEST
     manifest = json.loads(path.read_text())
     manifest[fact] = manifest[fact][:-1] + chr(ord(manifest[fact][-1]) ^ 1)
@@ -150,7 +150,7 @@ def test_a_manifest_with_another_fact_is_a_miss(entries, header, fact):
     assert entries.lookup(RECIPE) is None
 
 
-def test_a_damaged_manifest_is_not_shown(entries, header):
+def test_damaged_manifest_is_not_shown(entries, header):
     entry = entries.build(RECIPE, Builder(header))
     flip_byte(entry.directory / MANIFEST)
     with pytest.raises(DamagedError, match=MANIFEST):

@@ -1,4 +1,4 @@
-"""Dependencies of a build: edited headers, edits during a build, and shadowing headers."""
+"""Dependencies of a build: edited headers, edits during a build, and headers that hide others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tkjit.errors import CacheError
 
 @pytest.fixture(params=["compared", "noted"])
 def find(request, entries):
-    """Looks up by a full comparison, or by a warm record first: both detect every change."""
+    """Looks up with a full comparison, or with a warm record first. Both detect every change."""
     if request.param == "compared":
         return entries.lookup
     request.getfixturevalue("records_at_once")
@@ -35,7 +35,7 @@ def find(request, entries):
 # ---- edits between two calls
 
 
-def test_an_edited_dependency_is_a_miss_and_both_builds_are_kept(entries, header, find):
+def test_edited_dependency_is_a_miss_and_both_builds_are_kept(entries, header, find):
     builder = Builder(header)
     first = entries.build(RECIPE, builder)
     assert find(RECIPE) == first
@@ -50,7 +50,7 @@ def test_an_edited_dependency_is_a_miss_and_both_builds_are_kept(entries, header
     assert builder.calls == 2
 
 
-def test_an_edit_of_the_same_size_and_time_is_seen(entries, header, find):
+def test_edit_that_keeps_size_and_time_is_noticed(entries, header, find):
     built = entries.build(RECIPE, Builder(header))
     assert find(RECIPE) == built
     before = header.stat()
@@ -59,7 +59,7 @@ def test_an_edit_of_the_same_size_and_time_is_seen(entries, header, find):
     assert find(RECIPE) is None
 
 
-def test_another_file_of_the_same_size_and_time_in_its_place_is_seen(entries, header, find):
+def test_replacement_with_the_same_size_and_time_is_noticed(entries, header, find):
     built = entries.build(RECIPE, Builder(header))
     assert find(RECIPE) == built
     other = header.with_name("other.h")
@@ -69,14 +69,14 @@ def test_another_file_of_the_same_size_and_time_in_its_place_is_seen(entries, he
     assert find(RECIPE) is None
 
 
-def test_a_removed_dependency_is_a_miss(entries, header, find):
+def test_removed_dependency_is_a_miss(entries, header, find):
     built = entries.build(RECIPE, Builder(header))
     assert find(RECIPE) == built
     header.unlink()
     assert find(RECIPE) is None
 
 
-def test_a_dependency_that_was_touched_or_replaced_by_its_equal_is_a_hit(entries, header, find):
+def test_touched_or_identically_rewritten_dependency_is_a_hit(entries, header, find):
     built = entries.build(RECIPE, Builder(header))
     os.utime(header, ns=(1, 1))
     assert find(RECIPE) == built
@@ -86,7 +86,7 @@ def test_a_dependency_that_was_touched_or_replaced_by_its_equal_is_a_hit(entries
     assert find(RECIPE) == built
 
 
-def test_a_library_that_was_replaced_under_its_name_is_a_miss(entries, header, tmp_path, find):
+def test_relinked_library_is_a_miss(entries, header, tmp_path, find):
     versions = [tmp_path / f"lib/libfoo.so.{number}" for number in (1, 2)]
     for path in versions:
         write(path, f"code of {path.name}")
@@ -103,8 +103,8 @@ def test_a_library_that_was_replaced_under_its_name_is_a_miss(entries, header, t
 
 
 @pytest.mark.parametrize("edit", ["content", "shadow"])
-def test_a_header_that_is_edited_while_its_entry_is_published_is_seen(entries, header, tmp_path, monkeypatch, edit):
-    """What the entry was made from is known by what it was then, and not by what it is once the entry is there."""
+def test_edit_of_a_header_during_publishing_is_noticed(entries, header, tmp_path, monkeypatch, edit):
+    """The fingerprint describes the inputs at the time of the build, not when the entry is published."""
     first = tmp_path / "first"
     first.mkdir()
     let_the_clock_tick(first)
@@ -122,14 +122,14 @@ def test_a_header_that_is_edited_while_its_entry_is_published_is_seen(entries, h
     assert entries.lookup(RECIPE) is None
 
 
-def test_what_a_new_entry_depends_on_is_what_the_next_process_finds(entries, header, tmp_path):
+def test_fingerprint_of_a_new_entry_equals_that_of_a_lookup(entries, header, tmp_path):
     built = entries.build(RECIPE, Builder(header, search=(header.parent, tmp_path)))
     assert sorted(built.fingerprint.splitlines()) == sorted(entries.lookup(RECIPE).fingerprint.splitlines())
 
 
 @pytest.mark.parametrize("hours", [-24, -1, 0, 1, 24])
-def test_a_clock_that_is_set_while_a_header_is_edited_hides_no_edit(entries, header, monkeypatch, hours):
-    """By the clock of the build's begin the edit may be older than the build."""
+def test_clock_change_does_not_hide_an_edit_during_the_build(entries, header, monkeypatch, hours):
+    """By the clock at the start of the build, the edit may seem older than the build."""
     clock, shift = building._filesystem_time_ns, [-hours * 3600 * 10**9, 0]
     monkeypatch.setattr(
         building, "_filesystem_time_ns", lambda staging: clock(staging) + (shift.pop(0) if shift else 0)
@@ -146,7 +146,7 @@ def test_a_clock_that_is_set_while_a_header_is_edited_hides_no_edit(entries, hea
     assert entry.shared_object.read_bytes() == machine_code(header) == b"machine code struct edited {};"
 
 
-def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(entries, header):
+def test_header_edited_during_compilation_is_compiled_again(entries, header):
     texts = iter(["struct edited {};"])
 
     def edit() -> None:
@@ -161,8 +161,8 @@ def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(entries,
     assert below(entries.root, ".staging*") == []
 
 
-def test_a_header_that_is_put_in_anothers_place_while_that_is_compiled(entries, header):
-    """Its own time of writing is that of long ago."""
+def test_header_replaced_during_compilation_is_compiled_again(entries, header):
+    """The new file's modification time is long ago."""
     other = header.with_name("new.h")
     write(other, "struct other {};")
     os.utime(other, ns=(1, 1))
@@ -183,8 +183,8 @@ def swap_directories(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("swap", [swap_links, swap_directories])
-def test_a_directory_that_is_put_in_anothers_place_while_its_files_are_compiled(entries, tmp_path, swap):
-    """As a release is switched, or a checkout moved: the files in it keep their times."""
+def test_directory_swapped_during_compilation_is_compiled_again(entries, tmp_path, swap):
+    """Switching a release or moving a checkout does this; the files in it keep their times."""
     for name in ("first", "next"):
         write(tmp_path / name / "sub/a.h", name)
     if swap is swap_links:
@@ -200,13 +200,13 @@ def test_a_directory_that_is_put_in_anothers_place_while_its_files_are_compiled(
     assert entries.lookup(RECIPE) == entry
 
 
-def test_a_new_file_beside_a_header_does_not_make_it_be_compiled_again(entries, header):
+def test_new_file_next_to_a_header_does_not_cause_another_compilation(entries, header):
     builder = Builder(header, during=lambda: [(place / "new").write_text("") for place in header.parents[:2]])
     entries.build(RECIPE, builder)
     assert builder.calls == 1
 
 
-def test_a_header_that_goes_while_it_is_compiled_and_comes_again(entries, header):
+def test_header_that_vanishes_and_reappears_is_compiled_again(entries, header):
     content = header.read_text()
     builder = Builder(header)
 
@@ -225,7 +225,7 @@ def test_a_header_that_goes_while_it_is_compiled_and_comes_again(entries, header
 
 
 @pytest.mark.parametrize("event", [Path.unlink, lambda path: path.write_text("struct late {};")], ids=["goes", "edit"])
-def test_a_header_that_changes_while_it_is_recorded(entries, header, monkeypatch, event):
+def test_header_that_changes_while_it_is_hashed_is_compiled_again(entries, header, monkeypatch, event):
     content, compare, events = header.read_text(), fingerprints.digest_of_file, [event]
     builder = Builder(header)
 
@@ -245,7 +245,7 @@ def test_a_header_that_changes_while_it_is_recorded(entries, header, monkeypatch
     assert entries.lookup(RECIPE) == entry
 
 
-def test_a_header_that_always_changes_is_an_error_and_not_a_loop(entries, header):
+def test_header_that_always_changes_is_an_error(entries, header):
     numbers = itertools.count()
     builder = Builder(header, during=lambda: header.write_text(f"int now = {next(numbers)};"))
     with pytest.raises(CacheError, match="gemm for sm_90a: a file that it includes changed each time it was compiled"):
@@ -254,8 +254,8 @@ def test_a_header_that_always_changes_is_an_error_and_not_a_loop(entries, header
     assert below(entries.root, ".staging*") == [] and below(entries.root, "launcher*") == []
 
 
-def test_a_header_that_was_written_in_the_future_does_not_loop(entries, header, monkeypatch):
-    """As on a server whose clock is ahead of ours."""
+def test_header_with_a_future_time_does_not_loop(entries, header, monkeypatch):
+    """This happens on a server whose clock is ahead of ours."""
     state_of = fingerprints.state_of
 
     def ahead(path):
@@ -271,7 +271,7 @@ def test_a_header_that_was_written_in_the_future_does_not_loop(entries, header, 
     assert entries.lookup(RECIPE) == entry
 
 
-def test_headers_that_are_older_than_the_build_are_compiled_once(entries, header, tmp_path):
+def test_headers_older_than_the_build_are_compiled_once(entries, header, tmp_path):
     (tmp_path / "link").symlink_to(header.parent)
     write(tmp_path / "later", "")
     builder = Builder(header, tmp_path / "link/gl.h")
@@ -279,18 +279,18 @@ def test_headers_that_are_older_than_the_build_are_compiled_once(entries, header
     assert builder.calls == 1
 
 
-# ---- a new file that hides one
+# ---- new files that hide headers
 
 
 @pytest.fixture
 def places(tmp_path) -> tuple[Path, Path]:
-    """Two directories in which headers are looked for, the second of which has ``sub/a.h``."""
+    """Returns two directories of the include path, the second of which contains ``sub/a.h``."""
     write(tmp_path / "second/sub/a.h", "the second's")
     (tmp_path / "first").mkdir()
     return tmp_path / "first", tmp_path / "second"
 
 
-def test_a_new_file_that_hides_a_header_is_a_miss_until_it_is_removed(entries, places, find):
+def test_new_file_that_hides_a_header_is_a_miss_until_it_is_removed(entries, places, find):
     first, second = places
     builder = Builder(second / "sub/a.h", search=places)
     built = entries.build(RECIPE, builder)
@@ -299,7 +299,7 @@ def test_a_new_file_that_hides_a_header_is_a_miss_until_it_is_removed(entries, p
     assert find(RECIPE) is None
     (first / "sub/a.h").unlink()
     assert find(RECIPE) == built
-    (first / "a.h").write_text("an include of a.h may mean this one")
+    (first / "a.h").write_text("an include of a.h may find this one")
     assert find(RECIPE) is None
 
 
@@ -313,7 +313,7 @@ def test_new_files_that_hide_nothing_are_hits(entries, places, tmp_path, existin
     assert find(RECIPE) == built
 
 
-def test_a_directory_of_headers_that_appears(entries, places, tmp_path, find):
+def test_new_directory_of_the_include_path_is_noticed(entries, places, tmp_path, find):
     absent = tmp_path / "absent"
     built = entries.build(RECIPE, Builder(places[1] / "sub/a.h", search=(absent, *places)))
     assert find(RECIPE) == built
@@ -321,17 +321,17 @@ def test_a_directory_of_headers_that_appears(entries, places, tmp_path, find):
     assert find(RECIPE) is None
 
 
-def test_a_file_that_hid_nothing_from_the_build_is_a_hit_and_its_end_a_miss(entries, places, find):
+def test_removal_of_a_recorded_shadow_is_a_miss(entries, places, find):
     first, second = places
-    (first / "a.h").write_text("there when it was built, and not read")
+    (first / "a.h").write_text("existed during the build, but was not read")
     built = entries.build(RECIPE, Builder(second / "sub/a.h", search=places))
     assert find(RECIPE) == built
     (first / "a.h").unlink()
     assert find(RECIPE) is None
 
 
-def test_a_new_file_beside_a_kernels_own_header_hides_others(entries, header, tmp_path, find):
-    """A quoted include is looked for beside the file that has it, before all other directories."""
+def test_new_file_next_to_a_kernels_own_header_hides_others(entries, header, tmp_path, find):
+    """The compiler looks for a quoted include next to the including file, before all other directories."""
     system = tmp_path / "system/tiles.h"
     write(system, "the machine's")
     recipe = recipe_with_anchor(header.parent)
@@ -341,7 +341,7 @@ def test_a_new_file_beside_a_kernels_own_header_hides_others(entries, header, tm
     assert find(recipe) is None
 
 
-def test_how_deep_an_include_is_followed(entries, tmp_path, find):
+def test_shadows_of_long_includes_are_noticed(entries, tmp_path, find):
     deep = Path(*(f"d{number}" for number in range(TAIL_PARTS - 1)), "a.h")
     write(tmp_path / "second" / deep, "")
     (tmp_path / "first" / deep).parent.mkdir(parents=True)

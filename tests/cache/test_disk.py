@@ -1,4 +1,4 @@
-"""Disk errors: missing permissions raise clear errors, and finished builds survive."""
+"""Disk errors: they raise clear errors, and never lose a finished build."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def failing(number: int):
 # ---- writing
 
 
-def test_a_root_that_is_not_a_directory(tmp_path, open_cache, header):
+def test_root_that_is_not_a_directory_is_reported(tmp_path, open_cache, header):
     (tmp_path / "file").write_text("")
     root = tmp_path / "file/cache"
     cache = open_cache(root)
@@ -51,7 +51,7 @@ def test_a_root_that_is_not_a_directory(tmp_path, open_cache, header):
     "number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT, errno.ESTALE], ids=errno.errorcode.get
 )
 @pytest.mark.parametrize("function", ["mkdir", "rename", "fsync"])
-def test_a_disk_that_cannot_be_written(entries, header, monkeypatch, function, number):
+def test_unwritable_disk_is_reported(entries, header, monkeypatch, function, number):
     with monkeypatch.context() as patch:
         patch.setattr(os, function, failing(number))
         with pytest.raises(CacheError) as caught:
@@ -65,13 +65,13 @@ def test_a_disk_that_cannot_be_written(entries, header, monkeypatch, function, n
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS], ids=errno.errorcode.get)
-def test_a_full_disk_while_the_compiler_writes(entries, header, number):
+def test_disk_that_fills_up_during_compilation_is_reported(entries, header, number):
     with pytest.raises(CacheError, match=os.strerror(number)):
         entries.build(RECIPE, Builder(header, error=OSError(number, os.strerror(number))))
     assert below(entries.root, ".staging*") == []
 
 
-def test_a_staging_directory_that_goes_while_the_compiler_writes(entries, header):
+def test_staging_directory_removed_during_compilation_is_reported(entries, header):
     def lose(staging: Path):
         shutil.rmtree(staging)
         return Builder(header)(staging)
@@ -80,15 +80,15 @@ def test_a_staging_directory_that_goes_while_the_compiler_writes(entries, header
         entries.build(RECIPE, lose)
 
 
-def test_a_builders_own_file_that_is_not_there_is_not_the_disks_fault(entries, header):
+def test_missing_file_of_the_builder_is_not_reported_as_a_disk_error(entries, header):
     with pytest.raises(FileNotFoundError):
         entries.build(RECIPE, lambda staging: Path("/no/such/file").read_text())
 
 
-def test_a_file_system_on_which_nothing_may_be_run(entries, header, monkeypatch):
+def test_noexec_file_system_is_rejected(entries, header, monkeypatch):
     builder = Builder(header)
     monkeypatch.setattr(os, "statvfs", lambda path: types.SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOEXEC))
-    with pytest.raises(CacheError, match=r"lies on a file system that is mounted noexec.*set TKJIT_CACHE to another"):
+    with pytest.raises(CacheError, match=r"is on a file system that is mounted noexec.*set TKJIT_CACHE to another"):
         entries.build(RECIPE, builder)
     assert builder.calls == 0 and below(entries.root, ".staging*") == []
 
@@ -96,7 +96,7 @@ def test_a_file_system_on_which_nothing_may_be_run(entries, header, monkeypatch)
 # ---- reading
 
 
-def test_a_directory_that_cannot_be_read(entries, header, monkeypatch):
+def test_unreadable_directory_is_reported(entries, header, monkeypatch):
     entries.build(RECIPE, Builder(header))
     monkeypatch.setattr(os, "listdir", failing(errno.EACCES))
     with pytest.raises(CacheError, match=r"cannot read the cache directory .*Permission denied"):
@@ -104,7 +104,7 @@ def test_a_directory_that_cannot_be_read(entries, header, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [MANIFEST, "dependencies.json", "launcher.so"])
-def test_a_file_that_cannot_be_read_is_a_miss(entries, header, monkeypatch, name):
+def test_unreadable_file_is_a_miss(entries, header, monkeypatch, name):
     entries.build(RECIPE, Builder(header))
     opened = os.open
 
@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_read_is_a_miss(entries, header, monkeypatch, name
     assert entries.lookup(RECIPE) is not None
 
 
-def test_a_read_only_cache_still_hits(entries, header, monkeypatch, records_at_once):
+def test_read_only_cache_still_hits(entries, header, monkeypatch, records_at_once):
     built = entries.build(RECIPE, Builder(header))
     os.utime(built.directory, (1, 1))
     for function in ("open", "mkdir", "utime", "rename", "replace"):
@@ -135,16 +135,16 @@ def test_a_read_only_cache_still_hits(entries, header, monkeypatch, records_at_o
     assert loader_lookup(entries) == built
     assert records_of(entries) == []
     monkeypatch.undo()
-    assert [one.directory for one in eviction.in_use(entries)] == [built.directory]  # which needs no writing
+    assert [one.directory for one in eviction.in_use(entries)] == [built.directory]  # a lease needs no writing
 
 
-# ---- cleaning up: what is built is built
+# ---- cleaning up: a failure loses no build
 
 
 @pytest.mark.parametrize("number", [errno.EBUSY, errno.ESTALE, errno.ENOTEMPTY], ids=errno.errorcode.get)
 @pytest.mark.parametrize("function", ["rmdir", "unlink", "utime"])
-def test_what_cannot_be_removed_loses_no_build(entries, header, monkeypatch, function, number):
-    """A failed build and a bad entry lie there, which a build removes."""
+def test_undeletable_leftovers_do_not_lose_the_build(entries, header, monkeypatch, function, number):
+    """The failed build and the bad entry here are leftovers that a build removes."""
     for leave in (entries.failure_directory(RECIPE), entries.directory(RECIPE) / f"{building.BROKEN}x"):
         leave.mkdir(parents=True)
         (leave / "file").write_text("")
@@ -155,7 +155,7 @@ def test_what_cannot_be_removed_loses_no_build(entries, header, monkeypatch, fun
     assert entries.lookup(RECIPE) == built
 
 
-def test_a_directory_that_cannot_be_synchronised_after_publishing_loses_no_build(entries, header, monkeypatch):
+def test_failed_sync_after_publishing_does_not_lose_the_build(entries, header, monkeypatch):
     sync = building._sync
 
     def refuse(path):
@@ -168,7 +168,7 @@ def test_a_directory_that_cannot_be_synchronised_after_publishing_loses_no_build
     assert entries.lookup(RECIPE) == built
 
 
-def test_a_lock_that_cannot_be_given_back_loses_no_build(entries, header, monkeypatch):
+def test_unreleasable_lock_does_not_lose_the_build(entries, header, monkeypatch):
     from tkjit.cache import locks
 
     unlock = locks.fcntl.flock
@@ -184,7 +184,7 @@ def test_a_lock_that_cannot_be_given_back_loses_no_build(entries, header, monkey
     assert entries.lookup(RECIPE) == built
 
 
-def test_what_cannot_be_evicted_loses_no_build(open_cache, header, monkeypatch):
+def test_failed_eviction_does_not_lose_the_build(open_cache, header, monkeypatch):
     cache = open_cache(limit_bytes=0)
     monkeypatch.setattr(eviction, "list_entries", failing(errno.ESTALE))
     built = cache.build(RECIPE, Builder(header))
@@ -195,7 +195,7 @@ def test_what_cannot_be_evicted_loses_no_build(open_cache, header, monkeypatch):
 
 
 def open_to_others(root: Path) -> list[str]:
-    """What everybody can write to, where everybody can come to."""
+    """List the paths that everybody can reach and write to."""
     found = []
     for place, folders, names in os.walk(root):
         if not os.stat(place).st_mode & stat.S_IXOTH:
@@ -206,7 +206,7 @@ def open_to_others(root: Path) -> list[str]:
     return found
 
 
-def test_under_umask_000_nothing_is_left_that_others_can_write_to(entries, header, umask, records_at_once, tmp_path):
+def test_nothing_is_left_world_writable_under_umask_000(entries, header, umask, records_at_once, tmp_path):
     umask(0o000)
     seen = []
     builder = Builder(header, during=lambda: seen.append(open_to_others(entries.root)))
@@ -222,7 +222,7 @@ def test_under_umask_000_nothing_is_left_that_others_can_write_to(entries, heade
 
 
 @pytest.mark.parametrize("mask, mode", [(0o022, 0o755), (0o002, 0o755), (0o000, 0o755), (0o077, 0o700)])
-def test_an_entry_is_as_open_as_the_umask_says_and_not_more(entries, header, umask, mask, mode):
+def test_entry_permissions_follow_the_umask_without_write_access_for_others(entries, header, umask, mask, mode):
     umask(mask)
     directory = entries.build(RECIPE, Builder(header)).directory
     for path in (entries.root, *entries.root.rglob("*")):
@@ -230,17 +230,17 @@ def test_an_entry_is_as_open_as_the_umask_says_and_not_more(entries, header, uma
     assert directory.is_dir()
 
 
-def test_in_a_cache_that_is_shared_others_may_write(open_cache, header, umask, records_at_once):
+def test_shared_cache_is_writable_by_others(open_cache, header, umask, records_at_once):
     umask(0o000)
     cache = open_cache(shared=True)
     seen = []
     staging = lambda: seen.extend(stat.S_IMODE(path.stat().st_mode) for path in cache.building)  # noqa: E731
     built = cache.build(RECIPE, Builder(header, during=staging))
-    assert seen == [0o777]  # whoever comes after a killed builder has to be able to remove it
+    assert seen == [0o777]  # the process after a killed builder must be able to remove it
     assert loader_lookup(cache) == built
     directories = [cache.root, *(path for path in cache.root.rglob("*") if path.is_dir())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in directories} == {0o777}
-    # whoever builds has to be able to take the lock, and to see what is in use
+    # everyone who builds must be able to take the lock, and to see which entries are in use
     for name in (".lock", "in-use"):
         (path,) = cache.root.rglob(name)
         assert stat.S_IMODE(path.stat().st_mode) == 0o666

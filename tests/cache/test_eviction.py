@@ -1,4 +1,4 @@
-"""Eviction: the least recently used entries go first. Entries in use stay."""
+"""Eviction: the least recently used entries are removed first, and entries in use are kept."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECIPES = [recipe_with_part("flags", f"-O{number}") for number in range(4)]
 
 @pytest.fixture
 def built(entries, header) -> list[Entry]:
-    """Four entries of processes that have ended, the first of which was not used for longest."""
+    """Four entries of processes that have ended; the first is the least recently used."""
     made = [entries.build(recipe, Builder(header)) for recipe in RECIPES]
     for hours, entry in zip((8, 7, 6, 5), made, strict=True):
         was_used(entry, hours)
@@ -56,10 +56,10 @@ def directories(found) -> list[Path]:
     return [one.directory for one in found]
 
 
-# ---- what is there
+# ---- listing
 
 
-def test_what_is_stored(entries, built):
+def test_list_entries(entries, built):
     found = list_entries(entries.root)
     assert sorted(directories(found)) == sorted(entry.directory for entry in built)
     (one,) = [one for one in found if one.directory == built[0].directory]
@@ -68,7 +68,7 @@ def test_what_is_stored(entries, built):
     assert one.used == pytest.approx(time.time() - 8 * 3600, abs=60)
 
 
-def test_sizes_are_what_the_disk_gives(entries, built):
+def test_sizes_are_allocated_disk_blocks(entries, built):
     files = [path for path in built[0].directory.iterdir() if path.is_file()]
     (one,) = [one for one in list_entries(entries.root) if one.directory == built[0].directory]
     assert one.size_bytes == sum(path.stat().st_blocks for path in files) * 512
@@ -77,7 +77,7 @@ def test_sizes_are_what_the_disk_gives(entries, built):
     assert size_bytes(built[0].directory) >= before + (1 << 20) - 4096
 
 
-def test_an_empty_cache_holds_nothing(entries):
+def test_empty_cache_has_nothing_to_list_or_remove(entries):
     assert list_entries(entries.root) == leftovers(entries.root) == prune(entries, 0) == clear(entries) == []
     assert list(in_use(entries)) == []
 
@@ -85,7 +85,7 @@ def test_an_empty_cache_holds_nothing(entries):
 # ---- pruning
 
 
-def test_what_was_not_used_for_longest_goes_first(entries, built):
+def test_least_recently_used_entries_are_removed_first(entries, built):
     limit = size(entries) - 1
     assert directories(prune(entries, limit)) == [built[0].directory]
     assert size(entries) <= limit and not built[0].directory.exists()
@@ -94,13 +94,13 @@ def test_what_was_not_used_for_longest_goes_first(entries, built):
     assert entries.lookup(RECIPES[3]) == built[3]
 
 
-def test_a_use_keeps_an_entry(entries, built):
+def test_recent_use_keeps_an_entry(entries, built):
     assert entries.lookup(RECIPES[0]) == built[0]
     forget_leases(entries)
     assert directories(prune(entries, size(entries) - 1)) == [built[1].directory]
 
 
-def test_leftovers_go_first(entries, built):
+def test_leftovers_are_removed_before_entries(entries, built):
     dead, this = ended_process(), locks.this_process()
     place = entries.directory(RECIPES[0])
     living = place / f"{building.STAGING}{this.machine}-{this.pid}-{this.started}-x"
@@ -123,7 +123,7 @@ def test_leftovers_go_first(entries, built):
     assert len(list_entries(entries.root)) == 4
 
 
-def test_a_compiler_at_work_in_a_leftover_is_ended(entries, built, at_work):
+def test_compiler_in_a_leftover_is_ended(entries, built, at_work):
     dead = ended_process()
     staging = built[0].directory.with_name(f"{building.STAGING}{dead.machine}-{dead.pid}-{dead.started}-x")
     staging.mkdir()
@@ -132,18 +132,18 @@ def test_a_compiler_at_work_in_a_leftover_is_ended(entries, built, at_work):
     assert compiler.wait(10) == -signal.SIGKILL
 
 
-def test_bad_entries_are_evicted_too(entries, built):
+def test_damaged_entries_are_evicted(entries, built):
     flip_byte(built[0].directory / "manifest.json")
     (built[1].directory / "manifest.json").unlink()
     assert len(prune(entries, 0)) == 4 and list_entries(entries.root) == []
 
 
-def test_entries_of_another_python_are_evicted_too(entries, built, open_cache):
+def test_entries_of_other_pythons_are_evicted(entries, built, open_cache):
     other = open_cache(abi="cpython-312")
     assert len(prune(other, 0)) == 4
 
 
-def test_an_entry_that_cannot_be_moved_stays(entries, built, monkeypatch):
+def test_entry_that_cannot_be_moved_is_kept(entries, built, monkeypatch):
     rename = Path.rename
 
     def refuse(path, target):
@@ -156,7 +156,7 @@ def test_an_entry_that_cannot_be_moved_stays(entries, built, monkeypatch):
     assert built[0].directory.exists()
 
 
-def test_a_cache_keeps_its_limit_after_each_build(entries, built, header, open_cache):
+def test_cache_stays_within_its_limit_after_each_build(entries, built, header, open_cache):
     limit = size(entries)
     cache = open_cache(limit_bytes=limit)
     entry = cache.build(recipe_with_part("flags", "-O9"), Builder(header))
@@ -164,12 +164,12 @@ def test_a_cache_keeps_its_limit_after_each_build(entries, built, header, open_c
     assert not built[0].directory.exists() and cache.lookup(recipe_with_part("flags", "-O9")) == entry
 
 
-def test_without_a_limit_nothing_is_evicted(entries, built, header, monkeypatch):
+def test_nothing_is_evicted_without_a_limit(entries, built, header, monkeypatch):
     monkeypatch.setattr(eviction, "prune", lambda cache, limit: pytest.fail("it evicts"))
     entries.build(RECIPE, Builder(header))
 
 
-# ---- what is in use
+# ---- entries in use
 
 USER = """
 cache = Cache(Path(sys.argv[1]), ABI)
@@ -180,7 +180,7 @@ sys.stdin.read()
 USER_THAT_FORKS = USER.replace("sys.stdin.read()", "os.fork() or sys.stdin.read()")
 
 
-def test_what_another_process_uses_stays_until_it_ends(entries, built, start):
+def test_entry_used_by_another_process_is_kept_until_it_ends(entries, built, start):
     process = start(USER, entries.root)
     assert process.stdout.readline() == "ready\n"
     assert directories(in_use(entries)) == [built[0].directory]
@@ -192,7 +192,7 @@ def test_what_another_process_uses_stays_until_it_ends(entries, built, start):
     assert directories(prune(entries, 0)) == [built[0].directory]
 
 
-def test_a_forked_child_uses_what_its_parent_did(entries, built, start):
+def test_forked_child_keeps_its_parents_leases(entries, built, start):
     process = start(USER_THAT_FORKS, entries.root)
     assert process.wait(20) == 0
     assert directories(in_use(entries)) == [built[0].directory]
@@ -200,7 +200,7 @@ def test_a_forked_child_uses_what_its_parent_did(entries, built, start):
     wait_until(lambda: not list(in_use(entries)), what="the child has ended")
 
 
-def test_what_this_process_uses_stays(entries, built, header, open_cache):
+def test_entry_used_by_this_process_is_kept(entries, built, header, open_cache):
     assert entries.lookup(RECIPES[1]) == built[1]
     assert directories(in_use(entries)) == [built[1].directory]
     assert built[1].directory not in directories(prune(entries, 0))
@@ -209,21 +209,21 @@ def test_what_this_process_uses_stays(entries, built, header, open_cache):
     assert sorted(directories(in_use(entries))) == sorted([built[1].directory, fresh.directory])
 
 
-def test_what_was_recalled_is_in_use(entries, built, records_at_once):
+def test_entry_found_by_a_warm_record_is_in_use(entries, built, records_at_once):
     assert loader_lookup(entries, RECIPES[0]) == built[0]
     forget_leases(entries)
     assert loader_lookup(entries, RECIPES[0]) == built[0]
     assert directories(in_use(entries)) == [built[0].directory]
 
 
-def test_variants_that_read_the_same_headers_are_in_use_apart(entries, built):
-    """They share their second key."""
+def test_variants_with_the_same_headers_have_separate_leases(entries, built):
+    """Such variants have the same ``deps_key``."""
     assert len({entry.directory.name for entry in built}) == 1
     assert entries.lookup(RECIPES[0]) == built[0]
     assert directories(in_use(entries)) == [built[0].directory]
 
 
-def test_a_process_holds_all_its_entries_by_one_descriptor(entries, built):
+def test_all_leases_of_a_process_share_one_descriptor(entries, built):
     for recipe in RECIPES:
         entries.lookup(recipe)
     descriptor = entries.leases._descriptor
@@ -232,13 +232,13 @@ def test_a_process_holds_all_its_entries_by_one_descriptor(entries, built):
 
 
 @pytest.mark.parametrize("idle, evicted", [(eviction.IDLE_S - 60, 0), (eviction.IDLE_S + 60, 1)])
-def test_where_nobody_can_tell_what_is_in_use_only_what_is_old_goes(entries, built, monkeypatch, idle, evicted):
+def test_only_old_entries_are_evicted_without_locks(entries, built, monkeypatch, idle, evicted):
     def refuse(*arguments):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(leases.fcntl, "fcntl", refuse)
     was_used(built[0], idle / 3600)
-    assert entries.lookup(RECIPES[3]) == built[3]  # and is not kept from it
+    assert entries.lookup(RECIPES[3]) == built[3]  # lookups still work
     assert directories(prune(entries, 0)) == [built[0].directory][:evicted]
 
 
@@ -246,7 +246,7 @@ def test_where_nobody_can_tell_what_is_in_use_only_what_is_old_goes(entries, bui
 
 
 @pytest.mark.parametrize("hours, recorded", [(0.9, False), (1.1, True)])
-def test_a_use_is_recorded_once_an_hour(entries, built, hours, recorded):
+def test_last_use_is_recorded_once_an_hour(entries, built, hours, recorded):
     was_used(built[0], hours)
     before = built[0].directory.stat().st_mtime
     assert entries.lookup(RECIPES[0]) == built[0]
@@ -255,7 +255,7 @@ def test_a_use_is_recorded_once_an_hour(entries, built, hours, recorded):
     assert USED_S == 3600
 
 
-def test_a_use_of_a_read_only_cache_is_not_recorded(entries, built, monkeypatch):
+def test_lookup_works_if_the_last_use_cannot_be_recorded(entries, built, monkeypatch):
     def refuse(*arguments, **options):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -266,7 +266,7 @@ def test_a_use_of_a_read_only_cache_is_not_recorded(entries, built, monkeypatch)
 # ---- clearing
 
 
-def test_clearing_leaves_nothing_but_what_is_in_use(entries, built, records_at_once):
+def test_clearing_removes_everything_except_entries_in_use(entries, built, records_at_once):
     assert loader_lookup(entries, RECIPES[0]) == built[0]
     (entries.directory(RECIPES[1]) / ".failed").mkdir()
     assert len(clear(entries)) == 3
@@ -278,13 +278,13 @@ def test_clearing_leaves_nothing_but_what_is_in_use(entries, built, records_at_o
     assert below(entries.root, "gemm-*") == below(entries.root, ".lock*") == []
 
 
-def test_clearing_what_is_wanted(entries, built):
+def test_clearing_selected_entries(entries, built):
     removed = clear(entries, lambda one: one.manifest["key"]["flags"] == "-O2")
     assert directories(removed) == [built[2].directory]
     assert len(list_entries(entries.root)) == 3
 
 
-def test_clearing_takes_no_lock_away_from_a_builder(entries, built):
+def test_clearing_keeps_the_lock_of_a_builder(entries, built):
     place = entries.directory(RECIPE)
     descriptor = hold_lock_as(place / locks.LOCK)
     clear(entries)
@@ -295,8 +295,8 @@ def test_clearing_takes_no_lock_away_from_a_builder(entries, built):
 
 
 @pytest.mark.parametrize("clearers", [1, 3])
-def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, records_at_once, tmp_path):
-    """An entry that a process has got stays until the process ends, whenever somebody clears the cache."""
+def test_clearing_and_building_concurrently_both_succeed(open_cache, header, clearers, records_at_once, tmp_path):
+    """An entry that a process has looked up stays until the process ends, even if others clear the cache."""
     builders, failed, removed = [], [], []
 
     def build(number: int) -> None:
@@ -330,7 +330,7 @@ def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, reco
     assert failed == [] and len(removed) > 5
 
 
-def test_an_entry_that_is_being_removed_is_a_miss(entries, open_cache, header, records_at_once):
+def test_entry_that_is_being_removed_is_a_miss(entries, open_cache, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries) == built
     forget_leases(entries)

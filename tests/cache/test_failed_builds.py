@@ -1,4 +1,4 @@
-"""Failed and interrupted builds: the error for waiting processes, and the clean-up."""
+"""Failed and interrupted builds: the error that waiting processes get, and the clean-up."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tkjit.errors import CompileError
 # ---- failures
 
 
-def test_a_failure_reaches_those_who_waited_with_all_its_fields(entries, header, threads, monkeypatch):
+def test_waiters_get_a_failure_with_all_its_fields(entries, header, threads, monkeypatch):
     monkeypatch.setattr(building, "REPORT_S", -1)
     waiting = set()
     error = compile_error(entries)
-    builder = Builder(header, error=error, during=lambda: wait_until(lambda: len(waiting) == 2, what="two who wait"))
+    builder = Builder(header, error=error, during=lambda: wait_until(lambda: len(waiting) == 2, what="two waiters"))
     for _ in range(3):
         threads.start(
             lambda: entries.build(RECIPE, builder, report_wait=lambda text: waiting.add(threading.get_ident()))
@@ -38,7 +38,7 @@ def test_a_failure_reaches_those_who_waited_with_all_its_fields(entries, header,
     assert staging_in(entries) == []
 
 
-def test_who_comes_after_a_failure_builds_anew(entries, header):
+def test_process_that_starts_after_a_failure_builds_again(entries, header):
     failing, builder = Builder(header, error=compile_error(entries)), Builder(header)
     for calls in (1, 2):
         with pytest.raises(CompileError):
@@ -50,8 +50,8 @@ def test_who_comes_after_a_failure_builds_anew(entries, header):
     assert below(entries.root, ".failed") == []
 
 
-def test_a_failure_that_is_older_than_the_wait_is_not_raised(entries, header, threads, hold, monkeypatch):
-    """The one that was waited for built something else, or was killed."""
+def test_failure_from_before_the_wait_is_not_raised(entries, header, threads, hold, monkeypatch):
+    """The awaited process built something else, or was killed."""
     with pytest.raises(CompileError):
         entries.build(RECIPE, Builder(header, error=compile_error(entries)))
     waiting = threading.Event()
@@ -64,7 +64,7 @@ def test_a_failure_that_is_older_than_the_wait_is_not_raised(entries, header, th
 
 
 @pytest.mark.parametrize("damage", [flip_byte, lambda path: path.write_text("[]"), lambda path: path.write_text("{}")])
-def test_a_damaged_record_of_a_failure_is_no_failure(entries, header, damage):
+def test_damaged_failure_record_is_ignored(entries, header, damage):
     with pytest.raises(CompileError):
         entries.build(RECIPE, Builder(header, error=compile_error(entries)))
     path = entries.failure_directory(RECIPE) / failures.FAILURE
@@ -78,7 +78,7 @@ def test_a_damaged_record_of_a_failure_is_no_failure(entries, header, damage):
 
 
 class Compiler(Builder):
-    """Starts a process, waits for it, and takes its end for a compile error."""
+    """Starts a process, waits for it, and treats its end as a compile error."""
 
     def __init__(self, cache, header: Path) -> None:
         super().__init__(header)
@@ -92,7 +92,7 @@ class Compiler(Builder):
         raise compile_error(self.cache)
 
 
-def test_an_interrupt_ends_builders_and_waiters_and_leaves_no_failure(entries, header, threads, monkeypatch):
+def test_interrupt_ends_builders_and_waiters_and_leaves_no_failure(entries, header, threads, monkeypatch):
     monkeypatch.setattr(building, "REPORT_S", -1)
     waiting = threading.Event()
     compiler = Compiler(entries, header)
@@ -109,7 +109,7 @@ def test_an_interrupt_ends_builders_and_waiters_and_leaves_no_failure(entries, h
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
 
 
-def test_an_interrupt_ends_a_compiler_that_is_just_starting(entries, header, threads):
+def test_interrupt_ends_a_compiler_that_is_just_starting(entries, header, threads):
     compiler, interrupted = Compiler(entries, header), threading.Event()
 
     def build(staging: Path) -> Product:
@@ -129,8 +129,8 @@ def test_an_interrupt_ends_a_compiler_that_is_just_starting(entries, header, thr
     assert staging_in(entries) == [] and below(entries.root, failures.FAILURE) == []
 
 
-def test_a_compiler_that_ctrl_c_ended_first_has_not_failed(entries, header, threads, monkeypatch):
-    """A terminal sends it to all, and the main thread hears of it a moment later."""
+def test_compiler_ended_by_ctrl_c_does_not_count_as_failed(entries, header, threads, monkeypatch):
+    """A terminal sends Ctrl-C to all processes, and the main thread notices it a moment later."""
     monkeypatch.setattr(building, "INTERRUPT_S", 0.5)
     failed = threading.Event()
     threads.start(lambda: entries.build(RECIPE, Builder(header, error=compile_error(entries), during=failed.set)))
@@ -141,7 +141,7 @@ def test_a_compiler_that_ctrl_c_ended_first_has_not_failed(entries, header, thre
     assert below(entries.root, ".failed") == []
 
 
-def test_an_interrupt_in_the_builder_ends_its_compiler(entries, header):
+def test_interrupt_in_the_builder_ends_its_compiler(entries, header):
     started = []
 
     def build(staging: Path) -> Product:

@@ -1,4 +1,4 @@
-"""Files of the cache: FIFOs, planted links, and directories of untrusted users."""
+"""Files of the cache: FIFOs, planted links, directories of untrusted users, and shared caches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEEP = "[" * 200_000
 
 @contextmanager
 def within(seconds: int):
-    """The block does not hang: a blocking call is interrupted."""
+    """Interrupt the block if it hangs."""
 
     with raising_alarm(TimeoutError):
         signal.alarm(seconds)
@@ -50,15 +50,15 @@ def directory(path: Path) -> None:
 def listening(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as one:
         here = Path.cwd()
-        os.chdir(path.parent)  # a socket's path is short
+        os.chdir(path.parent)  # the path of a socket must be short
         one.bind(path.name)
         os.chdir(here)
 
 
 def link(path: Path) -> None:
-    """A link to a file that is dear to somebody."""
+    """Make a link to another user's precious file."""
     victim = path.parent / "victim"
-    victim.write_text("dear")
+    victim.write_text("precious")
     path.symlink_to(victim)
 
 
@@ -73,14 +73,14 @@ PLANTS = [fifo, directory, listening, link, dangling]
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_what_is_no_file_is_not_read(tmp_path, plant):
+def test_only_regular_files_are_read(tmp_path, plant):
     plant(tmp_path / "note")
     with within(5), pytest.raises(files.NotAFileError, match=r"note is not a regular file; remove it"):
         files.read(tmp_path / "note")
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_what_is_no_file_is_no_lock(tmp_path, plant):
+def test_only_regular_files_are_used_as_locks(tmp_path, plant):
     plant(tmp_path / "lock")
     before = sorted(tmp_path.iterdir())
     for writable in (True, False):
@@ -91,20 +91,20 @@ def test_what_is_no_file_is_no_lock(tmp_path, plant):
 
 
 @pytest.mark.parametrize("plant", [fifo, listening, link, dangling])
-def test_what_is_no_file_is_replaced_and_not_written_to(tmp_path, plant):
+def test_planted_file_is_replaced_and_not_written_to(tmp_path, plant):
     plant(tmp_path / "note")
     with within(5):
         files.write(tmp_path / "note", "new")
     assert (tmp_path / "note").read_text() == "new" and (tmp_path / "note").is_file()
     assert not (tmp_path / "note").is_symlink()
-    assert not (tmp_path / "victim").exists() or (tmp_path / "victim").read_text() == "dear"
+    assert not (tmp_path / "victim").exists() or (tmp_path / "victim").read_text() == "precious"
     assert not (tmp_path / "made through another user's link").exists()
     assert below(tmp_path, f"{files.SCRATCH}*") == []
 
 
-def test_a_link_to_a_file_is_read_where_that_is_asked_for(tmp_path):
+def test_links_are_followed_only_on_request(tmp_path):
     link(tmp_path / "manifest")
-    assert files.read(tmp_path / "manifest", follow=True) == b"dear"
+    assert files.read(tmp_path / "manifest", follow=True) == b"precious"
     with within(5), pytest.raises(files.NotAFileError):
         fifo(tmp_path / "fifo")
         (tmp_path / "to").symlink_to(tmp_path / "fifo")
@@ -112,12 +112,12 @@ def test_a_link_to_a_file_is_read_where_that_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096, (1 << 16) + 1, (1 << 20) + 3])
-def test_the_whole_file_is_read(tmp_path, size):
+def test_whole_file_is_read(tmp_path, size):
     (tmp_path / "file").write_bytes(os.urandom(size))
     assert files.read(tmp_path / "file") == (tmp_path / "file").read_bytes()
 
 
-def test_the_name_of_what_is_written_cannot_be_foreseen(tmp_path, monkeypatch):
+def test_scratch_name_is_unpredictable(tmp_path, monkeypatch):
     names = []
     opened = os.open
     monkeypatch.setattr(os, "open", lambda path, *rest: names.append((path, rest[0])) or opened(path, *rest))
@@ -128,7 +128,7 @@ def test_the_name_of_what_is_written_cannot_be_foreseen(tmp_path, monkeypatch):
     assert flags & os.O_EXCL and flags & os.O_NOFOLLOW
 
 
-def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path, monkeypatch):
+def test_failed_write_leaves_the_file_unchanged(tmp_path, monkeypatch):
     files.write(tmp_path / "file", "before")
 
     def refuse(*args):
@@ -142,16 +142,16 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", [DEEP, '{"a":' * 200_000, DEEP + "]" * 200_000])
-def test_brackets_nested_too_deep_are_no_json(text):
+def test_deeply_nested_brackets_are_rejected(text):
     with pytest.raises(ValueError, match="too deep"):
         files.from_json(text)
 
 
-# ---- in a cache: each file in turn is something else
+# ---- in a cache whose files are replaced by something else
 
 
 def places(cache, built) -> dict[str, Path]:
-    """The files that a process reads when it looks up or builds what is there already."""
+    """Return the files that a process reads when it looks up or builds an existing entry."""
     return {
         "note": records_of(cache)[0],
         "in-use": cache.root / "v1/in-use",
@@ -164,7 +164,7 @@ def places(cache, built) -> dict[str, Path]:
 
 @pytest.mark.parametrize("plant", [fifo, directory, dangling])
 @pytest.mark.parametrize("name", ["note", "in-use", "manifest", "dependencies", "shared object", "lock"])
-def test_nothing_hangs_and_nothing_else_is_written(entries, open_cache, header, records_at_once, name, plant):
+def test_replaced_file_causes_no_hang_and_no_stray_write(entries, open_cache, header, records_at_once, name, plant):
     built = entries.build(RECIPE, Builder(header))
     loader_lookup(entries)
     path = places(entries, built)[name]
@@ -180,14 +180,14 @@ def test_nothing_hangs_and_nothing_else_is_written(entries, open_cache, header, 
             assert loader_lookup(cache) == again
         assert list_entries(cache.root) and bundle.verify(cache.root)
         eviction.clear(cache)
-        if name == "lock" and plant is not directory:  # which is cleared as a leftover
+        if name == "lock" and plant is not directory:  # a directory is cleared as a leftover
             with pytest.raises(CacheError, match=r"\.lock is not a regular file; remove it"):
                 cache.build(RECIPE, Builder(header))
     assert below(cache.root, "made by*") == []
 
 
 @pytest.mark.parametrize("name", [failures.FAILURE, bundle.BUNDLE])
-def test_nothing_hangs_on_a_failure_or_a_bundle(entries, open_cache, header, tmp_path, name):
+def test_replaced_failure_record_or_bundle_list_is_ignored(entries, open_cache, header, tmp_path, name):
     built = entries.build(RECIPE, Builder(header))
     with within(10):
         if name == bundle.BUNDLE:
@@ -202,7 +202,7 @@ def test_nothing_hangs_on_a_failure_or_a_bundle(entries, open_cache, header, tmp
             assert failures.failure_of(entries.failure_directory(RECIPE), frozenset(["a-turn"])) is None
 
 
-def test_a_dependency_that_became_a_fifo_is_a_change(entries, header, records_at_once):
+def test_dependency_replaced_by_a_fifo_is_a_change(entries, header, records_at_once):
     entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries)
     header.unlink()
@@ -211,13 +211,13 @@ def test_a_dependency_that_became_a_fifo_is_a_change(entries, header, records_at
         assert loader_lookup(entries) is None
 
 
-def test_a_record_that_nobody_reads_is_said(tmp_path):
+def test_recording_to_a_fifo_without_a_reader_is_an_error(tmp_path):
     from tkjit.compile.targets import Target
     from tkjit.spec import Variant
 
     spec = type("Spec", (), {"name": "gemm", "module": "gemm"})()
     fifo(tmp_path / "used")
-    with within(5), pytest.raises(CacheError, match="cannot write down what is used in"):
+    with within(5), pytest.raises(CacheError, match="cannot write the record"):
         record(tmp_path / "used", spec, 0, Variant(()), Target("80"))
     read = []
     reader = threading.Thread(target=lambda: read.append((tmp_path / "used").read_text()))
@@ -233,7 +233,7 @@ def test_a_record_that_nobody_reads_is_said(tmp_path):
 
 @pytest.mark.parametrize("text", [DEEP, '{"a":' * 100_000])
 @pytest.mark.parametrize("name", ["note", "manifest", "dependencies", "lock"])
-def test_brackets_nested_too_deep_are_a_miss(entries, open_cache, header, records_at_once, name, text):
+def test_deeply_nested_brackets_are_a_miss(entries, open_cache, header, records_at_once, name, text):
     built = entries.build(RECIPE, Builder(header))
     loader_lookup(entries)
     path = places(entries, built)[name]
@@ -261,7 +261,7 @@ def test_brackets_nested_too_deep_are_a_miss(entries, open_cache, header, record
         [],
     ],
 )
-def test_a_lock_that_names_nobody(tmp_path, content):
+def test_lock_with_invalid_content_has_no_holder(tmp_path, content):
     more = {"kernel": "gemm", "token": "turn"} if isinstance(content, dict) else None
     (tmp_path / ".lock").write_text(json.dumps({**more, **content} if more else content))
     assert locks._HolderMonitor(tmp_path / ".lock").look() is None
@@ -272,7 +272,7 @@ def test_a_lock_that_names_nobody(tmp_path, content):
 
 @pytest.fixture
 def foreign(entries, header, records_at_once, monkeypatch):
-    """A cache that belongs to another user, who has planted something in it."""
+    """Makes the cache belong to another user, and returns an entry in it."""
     built = entries.build(RECIPE, Builder(header))
     loader_lookup(entries)
     look = trust.check
@@ -286,9 +286,7 @@ def foreign(entries, header, records_at_once, monkeypatch):
     return built
 
 
-def test_a_cache_of_another_user_is_refused_before_anything_in_it_is_opened(
-    foreign, entries, open_cache, header, monkeypatch
-):
+def test_cache_of_another_user_is_rejected_before_anything_is_opened(foreign, entries, open_cache, header, monkeypatch):
     opened = os.open
     touched = []
 
@@ -325,27 +323,27 @@ def gxx(tmp_path) -> Path:
 
 @pytest.mark.parametrize("mode", [0o777, 0o755])
 @pytest.mark.parametrize("plant", PLANTS)
-def test_versions_of_compilers_are_kept_safely(tmp_path, gxx, plant, mode):
-    """The old name of what is written, and the file itself, are something else."""
+def test_compiler_versions_are_saved_safely(tmp_path, gxx, plant, mode):
+    """The memo and a guessable name for its scratch file are planted."""
     root = tmp_path / "cache"
     (root / "v1").mkdir(parents=True)
     plant(root / "v1/tools.json")
     (root / f"v1/tools.json.{os.getpid()}").symlink_to(tmp_path / "victim")
-    (tmp_path / "victim").write_text("dear")
+    (tmp_path / "victim").write_text("precious")
     root.chmod(mode)
     before = sorted(path.name for path in (root / "v1").iterdir())
     tools = Toolchain(Settings(root, search_path=str(gxx.parent)), root / "v1/tools.json")
     with within(10):
         assert tools.cxx.version.startswith("g++ (GCC) 12.2.0")
         assert tools.cxx.version.startswith("g++ (GCC) 12.2.0")
-    assert (tmp_path / "victim").read_text() == "dear"
+    assert (tmp_path / "victim").read_text() == "precious"
     if mode == 0o777:
-        assert sorted(path.name for path in (root / "v1").iterdir()) == before, "nothing is written there"
+        assert sorted(path.name for path in (root / "v1").iterdir()) == before, "nothing may be written there"
     elif plant is not directory:
         assert "g++" in json.loads((root / "v1/tools.json").read_text()).popitem()[0]
 
 
-def test_versions_nested_too_deep(tmp_path, gxx):
+def test_deeply_nested_compiler_versions_are_replaced(tmp_path, gxx):
     memo = tmp_path / "cache/v1/tools.json"
     memo.parent.mkdir(parents=True)
     memo.write_text('{"a":' * 100_000)
@@ -367,7 +365,7 @@ def modes(root: Path) -> dict[str, set[int]]:
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])
 @pytest.mark.parametrize("mode", [0o777, 0o2775, 0o2770, 0o1777])
-def test_what_is_made_in_a_shared_cache_is_as_open_as_its_root(
+def test_files_in_a_shared_cache_get_the_permissions_of_its_root(
     open_cache, header, umask, mask, mode, tmp_path, records_at_once
 ):
     umask(mask)
@@ -387,7 +385,7 @@ def test_what_is_made_in_a_shared_cache_is_as_open_as_its_root(
     assert found["files"] == {mode & 0o666}
 
 
-def test_a_new_shared_cache_is_as_open_as_the_directory_it_lies_in(open_cache, header, umask, tmp_path):
+def test_new_shared_cache_gets_the_permissions_of_its_parent(open_cache, header, umask, tmp_path):
     umask(0o022)
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab").chmod(0o2775)
@@ -396,14 +394,14 @@ def test_a_new_shared_cache_is_as_open_as_the_directory_it_lies_in(open_cache, h
     assert modes(cache.root)["directories"] == {0o2775}
 
 
-def test_the_first_user_of_a_shared_cache_is_told_that_nobody_else_can_write(open_cache, header, umask, tmp_path):
+def test_owner_is_warned_if_nobody_else_can_write_to_a_shared_cache(open_cache, header, umask, tmp_path):
     umask(0o022)
     tmp_path.chmod(0o755)
     cache = open_cache(shared=True)
-    with pytest.warns(UserWarning, match=r"its owner alone can write to .*cache \(mode 755\): .* chmod 2775") as told:
+    with pytest.warns(UserWarning, match=r"only the owner can write to .*cache \(mode 755\), .* chmod 2775") as warned:
         cache.build(RECIPE, Builder(header))
         cache.build(recipe_with_part("flags", "-O0"), Builder(header))
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 SECOND_USER = """
@@ -426,7 +424,7 @@ print(len(eviction.clear(cache, lambda one: one.manifest["key"]["flags"] != sys.
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
-def test_of_two_users_under_umask_022_each_builds_and_removes(start, header, tmp_path):
+def test_two_users_with_umask_022_can_build_and_remove(start, header, tmp_path):
     for place in (tmp_path, *tmp_path.parents[:3]):
         place.chmod(place.stat().st_mode | 0o055)
     root = tmp_path / "shared"
@@ -436,18 +434,18 @@ def test_of_two_users_under_umask_022_each_builds_and_removes(start, header, tmp
     assert first.communicate(timeout=60)[0].split() == ["1", "1", "0"]
     assert first.returncode == 0
     second = start(SECOND_USER, root, header, 12346)
-    # what the first has built serves the second, who builds beside it, and removes what is the first's
+    # the second user's processes use the first one's entry, build another next to it, and remove the first one's
     assert second.communicate(timeout=60)[0].split() == ["0", "1", "1"]
     assert second.returncode == 0
 
 
-def test_a_directory_that_others_make_and_remove_meanwhile_is_made(tmp_path, monkeypatch):
+def test_directory_made_and_removed_by_others_meanwhile_is_made(tmp_path, monkeypatch):
     mkdir, removed = os.mkdir, []
 
     def late(path, mode=0o777):
         if not removed:
             removed.append(path)
-            raise FileExistsError  # and then it is gone
+            raise FileExistsError  # but the directory is gone by the next look
         mkdir(path, mode)
 
     monkeypatch.setattr(os, "mkdir", late)

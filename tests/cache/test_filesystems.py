@@ -1,4 +1,4 @@
-"""File systems that are full, read-only, noexec or without locks: a clear error or a private build, never a hang.
+"""File systems that are full, read-only, noexec or without locks: a clear error or a private build, but never a hang.
 
 The tests mount the file systems in a private namespace, which ends with its processes.
 """
@@ -34,7 +34,7 @@ def numbered(number):
 
 @pytest.fixture(scope="session")
 def namespace() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs Python code where a shell has mounted something first, seen by nobody else."""
+    """Runs Python code after a shell command that mounts something, which only this process sees."""
     unshare = shutil.which("unshare")
     words = [unshare, "-m"] if os.geteuid() == 0 else [unshare, "-rm"]
     probe = "mount -t tmpfs -o size=64k tmpfs /mnt"
@@ -44,7 +44,7 @@ def namespace() -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(mount: str, code: str, *arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
         script = f'{mount} && exec "$0" -c "$@"'
         command = [*words, "sh", "-c", script, sys.executable, code, *map(str, arguments)]
-        # "never a hang" is this limit
+        # this limit detects hangs
         return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=120)
 
     return run
@@ -82,12 +82,12 @@ print(json.dumps(outcomes))
 
 
 @pytest.mark.slow
-def test_wherever_a_disk_becomes_full_it_is_said_and_the_next_build_works(namespace, disk, rng):
+def test_full_disk_is_reported_at_any_size_and_the_next_build_works(namespace, disk, rng):
     sizes = [4, *(rng.randrange(8, 120, 4) for _ in range(11)), 400]
     outcomes = json.loads(ended_well(namespace(":", SMALL_ON_A_FULL_DISK, SMALL, disk, *sizes)))
     for size, printed, errors, left, later in outcomes:
-        said = errors.rstrip().splitlines()[-1:]
-        full = bool(said) and said[0].startswith("tkjit.errors.CacheError") and "TKJIT_CACHE" in said[0]
+        last = errors.rstrip().splitlines()[-1:]
+        full = bool(last) and last[0].startswith("tkjit.errors.CacheError") and "TKJIT_CACHE" in last[0]
         assert printed == "7\n" or full, f"{size} KiB: {errors}"
         assert not left and later == "7\n", f"{size} KiB"
     assert outcomes[0][1] == "" and outcomes[-1][1] == "7\n"
@@ -104,28 +104,28 @@ for number, room in enumerate(map(int, rooms)):
     with open(f"{disk}/filler", "wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, max(1, free - room * 1024))
     try:
-        said = numbered(number)(torch.zeros(1)).item()
+        outcome = numbered(number)(torch.zeros(1)).item()
     except tkjit.CacheError as error:
-        said = str(error)
+        outcome = str(error)
     os.unlink(f"{disk}/filler")
-    outcomes.append([room, said, numbered(number)(torch.zeros(1)).item()])
+    outcomes.append([room, outcome, numbered(number)(torch.zeros(1)).item()])
 print(json.dumps(outcomes))
 """
 )
 
 
-def test_a_call_on_a_full_disk_says_so_and_works_when_there_is_room(namespace, disk, cache_with_runtime, rng):
+def test_call_reports_a_full_disk_and_works_once_there_is_room(namespace, disk, cache_with_runtime, rng):
     rooms = [0, *(rng.randrange(4, 200, 4) for _ in range(5)), 2000]
     mount = f"mount -t tmpfs -o size=64m tmpfs '{disk}' && cp -a '{cache_with_runtime}' '{disk}/cache'"
     done = namespace(mount, CALLS_ON_A_FULL_DISK, disk, *rooms, TKJIT_CACHE=f"{disk}/cache")
     outcomes = json.loads(ended_well(done))
-    for number, (room, said, later) in enumerate(outcomes):
-        assert said == number or ("TKJIT_CACHE" in said and f"{disk}/cache" in said), f"{room} KiB: {said}"
+    for number, (room, outcome, later) in enumerate(outcomes):
+        assert outcome == number or ("TKJIT_CACHE" in outcome and f"{disk}/cache" in outcome), f"{room} KiB: {outcome}"
         assert later == number
     assert isinstance(outcomes[0][1], str) and outcomes[-1][1] == len(rooms) - 1
 
 
-# ---- read-only, not for programs
+# ---- read-only and noexec
 
 CALL = """
 import sys, torch, tkjit
@@ -138,7 +138,7 @@ except tkjit.TkjitError as error:
 WARM = 'import torch, tkjit; print(tkjit.load("axpy")(torch.ones(1), torch.ones(1)).item())'
 
 
-def test_a_read_only_cache_serves_what_it_has_and_refuses_the_rest(namespace, fresh, cache_with_runtime, tmp_path):
+def test_read_only_cache_serves_existing_entries_and_rejects_builds(namespace, fresh, cache_with_runtime, tmp_path):
     assert fresh.run(WARM) == "2.0\n"
     mount = (
         f"mount --bind '{cache_with_runtime}' '{cache_with_runtime}' && mount -o remount,bind,ro '{cache_with_runtime}'"
@@ -155,18 +155,18 @@ def test_a_read_only_cache_serves_what_it_has_and_refuses_the_rest(namespace, fr
     assert json.loads((built / "manifest.json").read_text())["what"].startswith("axpy (T=float16)")
 
 
-def test_a_disk_that_is_not_for_programs_is_refused_by_name(namespace, fresh, cache_with_runtime, disk):
+def test_noexec_file_system_is_rejected_by_name(namespace, fresh, cache_with_runtime, disk):
     assert fresh.run(WARM) == "2.0\n"
-    reason = f"CacheError: the cache directory {disk}/cache lies on a file system that is mounted noexec"
+    reason = f"CacheError: the cache directory {disk}/cache is on a file system that is mounted noexec"
     empty = f"mount -t tmpfs -o noexec tmpfs '{disk}'"
     assert ended_well(namespace(empty, CALL, TKJIT_CACHE=f"{disk}/cache")).startswith(reason)
-    # what is there cannot be loaded either, and is not worth building again
+    # existing entries cannot be loaded either, and rebuilding them would not help
     filled = f"{empty} && cp -a '{cache_with_runtime}' '{disk}/cache'"
     assert ended_well(namespace(filled, CALL, TKJIT_CACHE=f"{disk}/cache")).startswith(reason)
     assert fresh.run(CALL) == "3.0\n3.0\n"
 
 
-# ---- no locks, and clean-up that fails
+# ---- no locks, and failing clean-up
 
 FAILING = """
 #include <dlfcn.h>
@@ -176,7 +176,7 @@ FAILING = """
 #include <stdlib.h>
 #include <string.h>
 
-// only Python's own: compilers remove files for other reasons
+// affects only Python, because compilers remove files for their own reasons
 static int fails(const char* variable) {
     const char* number = strncmp(program_invocation_short_name, "python", 6) ? 0 : getenv(variable);
     if (number) errno = atoi(number);
@@ -199,7 +199,7 @@ extern "C" int unlinkat(int directory, const char* path, int flags) noexcept {
     return fails("FAIL_CLEANING") ? -1 : real<int (*)(int, const char*, int)>("unlinkat")(directory, path, flags);
 }
 extern "C" int unlink(const char* path) noexcept {
-    // torch's own lock file, beside what load_inline builds, is torch's to remove
+    // torch removes its own lock file next to the output of load_inline
     const bool is_torchs = strlen(path) > 5 && !strcmp(path + strlen(path) - 5, "/lock");
     return !is_torchs && fails("FAIL_CLEANING") ? -1 : real<int (*)(const char*)>("unlink")(path);
 }
@@ -211,7 +211,7 @@ extern "C" int rmdir(const char* path) noexcept {
 
 @pytest.fixture(scope="session")
 def failing(tmp_path_factory) -> dict[str, str]:
-    """Variables under which a file system fails Python as it is told to."""
+    """Returns environment variables that make file system calls of Python fail on request."""
     directory = tmp_path_factory.mktemp("failing")
     (directory / "failing.cpp").write_text(FAILING)
     build = ["g++", "-shared", "-fPIC", directory / "failing.cpp", "-o", directory / "failing.so", "-ldl"]
@@ -230,19 +230,19 @@ def no_locks(error: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("error", ["ENOLCK", "ENOSYS", "EOPNOTSUPP"])
-def test_without_locks_each_builds_for_itself_and_one_is_published(error, failing, compiler, tmp_path):
+def test_without_locks_each_process_builds_and_one_result_is_published(error, failing, compiler, tmp_path):
     compiler.hold()
     begun = [small(tmp_path / "cache", **failing, **no_locks(error)) for _ in range(3)]
-    wait_until(lambda: len(compiler.compiled) == 3, 30, "all three are at work")
+    wait_until(lambda: len(compiler.compiled) == 3, 30, "all three are compiling")
     compiler.release()
     ended = [(*process.communicate(timeout=60), process.returncode) for process in begun]
     assert [(printed, code) for printed, _, code in ended] == [("7\n", 0)] * 3
-    assert all("lies on a file system without locks" in warned for _, warned, _ in ended)
+    assert all("is on a file system without locks" in warned for _, warned, _ in ended)
     assert len(entries(tmp_path / "cache")) == 1 and not stagings(tmp_path / "cache")
 
 
 @pytest.mark.parametrize("error", ["EBUSY", "ESTALE"])
-def test_a_finished_build_is_not_lost_where_nothing_can_be_removed(error, failing, compiler, tmp_path):
+def test_finished_build_survives_failing_clean_up(error, failing, compiler, tmp_path):
     root = tmp_path / "cache"
     fails = {**failing, "FAIL_CLEANING": str(getattr(errno, error))}
     done = small(root, **fails)
@@ -253,7 +253,7 @@ def test_a_finished_build_is_not_lost_where_nothing_can_be_removed(error, failin
     assert compiler.compiled == ["launcher"]
 
 
-def test_a_call_works_without_locks_and_where_nothing_can_be_removed(failing, cache_with_runtime):
+def test_call_works_without_locks_and_with_failing_clean_up(failing, cache_with_runtime):
     environment = {**os.environ, **failing, **no_locks("ENOLCK"), "FAIL_CLEANING": str(errno.EBUSY)}
     done = subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, timeout=60)
     assert ended_well(done) == "3.0\n3.0\n"

@@ -25,7 +25,7 @@ from tkjit.cache import fingerprints
 
 @pytest.fixture
 def no_reading(monkeypatch):
-    """Call it, and from then on no file's content may be compared."""
+    """Returns a function; after it is called, reading the content of any file fails the test."""
 
     def forbid() -> None:
         for module in (entry_module, fingerprints):
@@ -34,14 +34,14 @@ def no_reading(monkeypatch):
     return forbid
 
 
-def test_a_warm_hit_reads_no_file(entries, header, records_at_once, no_reading):
+def test_warm_hit_reads_no_file(entries, header, records_at_once, no_reading):
     built = entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries) == built
     no_reading()
     assert loader_lookup(entries) == built
 
 
-def test_a_touched_dependency_is_read_once(entries, header, records_at_once, no_reading):
+def test_touched_dependency_is_read_once(entries, header, records_at_once, no_reading):
     built = entries.build(RECIPE, Builder(header))
     os.utime(header, ns=(1, 1))
     assert loader_lookup(entries) == built
@@ -49,14 +49,14 @@ def test_a_touched_dependency_is_read_once(entries, header, records_at_once, no_
     assert loader_lookup(entries) == built
 
 
-def test_without_a_shortcut_nothing_is_noted(entries, header, records_at_once):
+def test_lookup_without_a_warm_key_writes_no_record(entries, header, records_at_once):
     entries.build(RECIPE, Builder(header))
     entries.lookup(RECIPE)
     assert records_of(entries) == [] and entries.warm_lookup("gemm") is None
 
 
-def test_a_file_that_went_into_the_recipe_is_an_input(entries, header, tmp_path, records_at_once):
-    """A source is pasted into the text: where the text is not rendered, the source has to be the same."""
+def test_file_used_for_the_recipe_is_an_input(entries, header, tmp_path, records_at_once):
+    """The rendered text contains the source, so the source must be unchanged if no text is rendered."""
     source = tmp_path / "gemm.cu"
     source.write_text("one")
     built = entries.build(RECIPE, Builder(header))
@@ -66,21 +66,21 @@ def test_a_file_that_went_into_the_recipe_is_an_input(entries, header, tmp_path,
     assert entries.warm_lookup("gemm") == built
     source.write_text("two")
     assert entries.warm_lookup("gemm") is None
-    # noted before the recipe was made: an edit in between does not match
+    # the inputs were fingerprinted before the recipe was made, so an edit in between does not match
     assert entries.lookup(RECIPE, warm_key="gemm", inputs=inputs) == built
     assert entries.warm_lookup("gemm") is None
 
 
-def test_a_note_of_several_entries_and_of_more(entries, header, records_at_once):
+def test_record_of_several_entries_and_further_content(entries, header, records_at_once):
     glue, launcher = (entries.build(recipe_with_part("text", name), Builder(header)) for name in ("glue", "launcher"))
     entries.write_record("both", [glue, launcher], fingerprints.of([str(header)]) * 2, [1, "more"])
     noted = entries.read_record("both")
     assert noted.entries == [glue, launcher] and noted.more == [1, "more"]
-    assert noted.fingerprint == fingerprints.of([str(header)]), "each file once"
+    assert noted.fingerprint == fingerprints.of([str(header)]), "each file must appear once"
     assert entries.read_record("none") is None
 
 
-def test_a_note_is_asked_by_what_the_runtime_gives(entries, header, records_at_once):
+def test_records_are_compared_by_the_replaceable_function(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries) == built
     asked = []
@@ -89,8 +89,8 @@ def test_a_note_is_asked_by_what_the_runtime_gives(entries, header, records_at_o
     assert len(asked) == 1 and os.fsencode(header) in asked[0]
 
 
-def test_nothing_is_noted_of_a_file_that_has_just_changed(entries, header):
-    """Its next change may leave its times as they are."""
+def test_no_record_is_written_for_a_file_that_has_just_changed(entries, header):
+    """Its next change may not alter its times."""
     built = entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries) == built
     assert records_of(entries) == []
@@ -103,7 +103,7 @@ def test_nothing_is_noted_of_a_file_that_has_just_changed(entries, header):
     "age_ns, noted", [(fingerprints.SETTLED_NS - 10**6, False), (fingerprints.SETTLED_NS + 10**6, True)]
 )
 @pytest.mark.parametrize("stamp", [1, 2], ids=["mtime", "ctime"])
-def test_how_old_a_file_must_be(tmp_path, monkeypatch, age_ns, noted, stamp):
+def test_minimum_age_of_a_recorded_file(tmp_path, monkeypatch, age_ns, noted, stamp):
     now = 10**18
     monkeypatch.setattr(time, "time_ns", lambda: now)
     numbers = [13, 5, 7, 99]
@@ -113,25 +113,25 @@ def test_how_old_a_file_must_be(tmp_path, monkeypatch, age_ns, noted, stamp):
     assert (fingerprints.read_record(tmp_path / "note") == ([["entry", "a.so", ""]], lines)) == noted
 
 
-def test_a_file_that_changes_while_it_is_compared_is_compared_again(entries, header, records_at_once, monkeypatch):
+def test_file_that_changes_while_it_is_compared_is_compared_again(entries, header, records_at_once, monkeypatch):
     entries.build(RECIPE, Builder(header))
     compare = fingerprints.digest_of_file
 
-    def edit_behind(path):
+    def edit_afterwards(path):
         digest = compare(path)
         if str(path) == str(header):
             header.write_text("struct lg {};")
         return digest
 
     with monkeypatch.context() as patch:
-        patch.setattr(fingerprints, "digest_of_file", edit_behind)
+        patch.setattr(fingerprints, "digest_of_file", edit_afterwards)
         loader_lookup(entries)
     assert loader_lookup(entries) is None
 
 
 @pytest.mark.parametrize("name", ["launcher.so", "manifest.json"])
 @pytest.mark.parametrize("damage", [flip_byte, drop_last_byte, make_empty, Path.unlink])
-def test_a_note_hides_no_damage(entries, header, records_at_once, name, damage):
+def test_record_does_not_hide_damage(entries, header, records_at_once, name, damage):
     built = entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries) == built
     let_the_clock_tick(built.directory / name)
@@ -139,14 +139,14 @@ def test_a_note_hides_no_damage(entries, header, records_at_once, name, damage):
     assert loader_lookup(entries) is None
 
 
-def test_a_note_of_an_entry_that_is_gone(entries, header, records_at_once):
+def test_record_of_a_missing_entry_is_a_miss(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries) == built
     built.directory.rename(entries.root / "gone")
     assert loader_lookup(entries) is None
 
 
-def test_another_checkout_has_a_note_of_its_own(entries, header, tmp_path, records_at_once):
+def test_each_checkout_has_its_own_record(entries, header, tmp_path, records_at_once):
     other = tmp_path / "other"
     other.mkdir()
     (other / "gl.h").write_text("struct other {};")
@@ -158,7 +158,7 @@ def test_another_checkout_has_a_note_of_its_own(entries, header, tmp_path, recor
     assert len(records_of(entries)) == 2
 
 
-def test_any_byte_of_a_note_may_be_damaged(entries, header, records_at_once):
+def test_damage_to_any_byte_of_a_record_is_harmless(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header, search=(header.parent,)))
     assert loader_lookup(entries) == built
     (note,) = records_of(entries)
@@ -172,7 +172,7 @@ def test_any_byte_of_a_note_may_be_damaged(entries, header, records_at_once):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "3", "[[], 3]\n", '["/tmp", "x.so", "", 0]\n', "\xff\n"])
-def test_what_is_no_note(entries, header, records_at_once, text):
+def test_invalid_record_is_replaced(entries, header, records_at_once, text):
     built = entries.build(RECIPE, Builder(header))
     loader_lookup(entries)
     (note,) = records_of(entries)
@@ -181,7 +181,7 @@ def test_what_is_no_note(entries, header, records_at_once, text):
     assert loader_lookup(entries) == built
 
 
-def test_a_path_with_a_lines_end_in_it_is_compared_each_time(entries, tmp_path, records_at_once):
+def test_path_with_a_line_break_is_compared_each_time(entries, tmp_path, records_at_once):
     header = tmp_path / "a\nb.h"
     header.write_text("one")
     built = entries.build(RECIPE, Builder(header))
@@ -190,7 +190,7 @@ def test_a_path_with_a_lines_end_in_it_is_compared_each_time(entries, tmp_path, 
     assert loader_lookup(entries) is None
 
 
-def test_a_note_that_cannot_be_written(entries, header, records_at_once, monkeypatch):
+def test_unwritable_record_is_not_an_error(entries, header, records_at_once, monkeypatch):
     built = entries.build(RECIPE, Builder(header))
     opened = os.open
 
@@ -204,8 +204,8 @@ def test_a_note_that_cannot_be_written(entries, header, records_at_once, monkeyp
     assert records_of(entries) == []
 
 
-def test_what_a_line_says_of_a_file(tmp_path):
-    """The runtime reads it too."""
+def test_format_of_a_fingerprint_line(tmp_path):
+    """The runtime reads this format as well."""
     path = tmp_path / "a b.h"
     path.write_text("three")
     status = path.stat()
@@ -213,7 +213,7 @@ def test_what_a_line_says_of_a_file(tmp_path):
     assert fingerprints.of([str(path)]).decode() == " ".join(map(str, numbers)) + f" {path}\n"
 
 
-def test_a_file_that_was_not_there_is_noted_too(tmp_path):
+def test_appearance_of_a_missing_file_is_a_change(tmp_path):
     absent = tmp_path / "absent"
     lines = fingerprints.of([str(absent), str(tmp_path)])
     assert lines.startswith(fingerprints.ABSENT + b" ") and fingerprints.unchanged(lines)
@@ -222,7 +222,7 @@ def test_a_file_that_was_not_there_is_noted_too(tmp_path):
     assert fingerprints.state_of("a\0b") == fingerprints.ABSENT
 
 
-def test_headers_are_read_once_while_they_are_unchanged(header, monkeypatch):
+def test_unchanged_headers_are_read_once(header, monkeypatch):
     time.sleep(2 * fingerprints.SETTLED_NS / 1e9)
     first = fingerprints.digest_of_file(str(header))
     with monkeypatch.context() as patch:

@@ -25,7 +25,7 @@ TESTS = Path(__file__).parents[1]
 
 @pytest.fixture
 def on_host() -> Iterator[Callable[..., subprocess.Popen]]:
-    """Starts a snippet on a host of a name; the host's processes end with it."""
+    """Starts a snippet on a host with the given name; the host's processes end with it."""
     unshare = shutil.which("unshare")
     words = [*([unshare, "--pid", "--fork", "--kill-child", "--uts", "--mount", "--mount-proc"] if unshare else [])]
     words += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
@@ -54,18 +54,18 @@ def on_host() -> Iterator[Callable[..., subprocess.Popen]]:
 
 BUILD = """
 cache, builder = Cache(Path(sys.argv[1]), ABI), Builder(Path(sys.argv[2]), seconds=0.3)
-says = lambda text: print(text, flush=True)
-print(cache.build(RECIPE, builder, report_wait=says).directory.name, builder.calls, this_process().host)
+report = lambda text: print(text, flush=True)
+print(cache.build(RECIPE, builder, report_wait=report).directory.name, builder.calls, this_process().host)
 """
 
 
-def test_of_two_hosts_one_builds(on_host, entries, header):
+def test_only_one_of_two_hosts_builds(on_host, entries, header):
     hosts = [on_host(f"node{number % 2}", BUILD, entries.root, header) for number in range(4)]
-    said = [host.communicate(timeout=60)[0].split() for host in hosts]
-    assert len({name for name, _, _ in said}) == 1
-    # who builds may do it twice: the header is so young that it may have been read before it was written
-    assert [calls != "0" for _, calls, _ in said].count(True) == 1
-    assert {host for _, _, host in said} == {"node0", "node1"}
+    printed = [host.communicate(timeout=60)[0].split() for host in hosts]
+    assert len({name for name, _, _ in printed}) == 1
+    # the builder may compile twice, because the header is so new that it may have been read before its last write
+    assert [calls != "0" for _, calls, _ in printed].count(True) == 1
+    assert {host for _, _, host in printed} == {"node0", "node1"}
 
 
 HOLD = """
@@ -77,38 +77,38 @@ Cache(Path(sys.argv[1]), ABI).build(RECIPE, Builder(Path(sys.argv[2]), during=du
 """
 
 
-def test_a_host_that_dies_keeps_nobody_and_its_leftovers_go(on_host, entries, header):
+def test_dead_host_does_not_block_others_and_its_leftovers_are_removed(on_host, entries, header):
     dying = on_host("node0", HOLD, entries.root, header)
     assert dying.stdout.readline() == "at work\n"
     waiting = on_host("node1", f"print('begun', flush=True)\n{BUILD}", entries.root, header)
-    # a host that begins later may get the number of the dead one's namespace, and then knows that all of it is dead
+    # started before the other dies: a later host could get the same namespace number and know that all of it is dead
     assert waiting.stdout.readline() == "begun\n"
     dying.send_signal(signal.SIGKILL)
     dying.wait()
     start = time.monotonic()
     assert waiting.communicate(timeout=60)[0].split()[-2:] == ["1", "node1"]
-    assert time.monotonic() - start < 10, "the lock ended with its host"
+    assert time.monotonic() - start < 10, "the lock must end with its host"
     (staging,) = entries.root.rglob(".staging-*")
     entries.build(RECIPE, Builder(header), replacing=loader_lookup(entries))
-    assert staging.exists(), "another machine's may be at work"
+    assert staging.exists(), "another machine may still be working in it"
     long_ago = time.time() - ABANDONED_S - 1
     os.utime(staging, (long_ago, long_ago))
     building.sweep(entries.base)
     assert below(entries.root, ".staging-*") == []
 
 
-def test_who_waits_for_another_host_names_it(on_host, entries, header, monkeypatch):
+def test_waiter_names_the_host_that_builds(on_host, entries, header, monkeypatch):
     monkeypatch.setattr(building, "REPORT_S", 0.0)
     builder = on_host("node7", HOLD, entries.root, header)
     assert builder.stdout.readline() == "at work\n"
-    said: list[str] = []
+    reports: list[str] = []
 
-    def hear(text: str) -> None:
-        said.append(text)
+    def report(text: str) -> None:
+        reports.append(text)
         builder.kill()
 
-    assert entries.build(RECIPE, Builder(header), report_wait=hear)
-    assert "on node7 has been building it for" in said[0]
+    assert entries.build(RECIPE, Builder(header), report_wait=report)
+    assert "on node7 has been building it for" in reports[0]
 
 
 USE = """
@@ -121,7 +121,7 @@ print(len(eviction.clear(cache)))
 """
 
 
-def test_what_another_host_uses_stays(on_host, entries, header):
+def test_entries_used_by_another_host_are_kept(on_host, entries, header):
     entries.build(RECIPE, Builder(header))
     forget_leases(entries)
     user = on_host("node0", USE, entries.root, "use")

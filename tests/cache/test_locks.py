@@ -1,4 +1,4 @@
-"""Build locks: one process builds, and the others wait. Waiters skip killed and silent holders."""
+"""Build locks: one process builds while the others wait. Waiters do not wait for killed or silent holders."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tkjit.cache.staging import ABANDONED_S
 from tkjit.errors import CacheError, TkjitWarning
 from tkjit.system.process import start_time
 
-# ---- several at once
+# ---- concurrent builds
 
 
-def test_of_several_threads_one_builds(entries, header, threads):
+def test_only_one_of_several_threads_builds(entries, header, threads):
     builder = Builder(header, seconds=0.1)
     for _ in range(4):
         threads.start(lambda: entries.build(RECIPE, builder))
@@ -33,7 +33,7 @@ def test_of_several_threads_one_builds(entries, header, threads):
     assert all(isinstance(entry, Entry) for entry in found) and len({entry.directory for entry in found}) == 1
 
 
-def test_two_kernels_are_built_side_by_side(entries, header, threads):
+def test_two_kernels_are_built_in_parallel(entries, header, threads):
     both = threading.Barrier(2, timeout=20)
     for flags in ("-O1", "-O2"):
         threads.start(
@@ -42,7 +42,7 @@ def test_two_kernels_are_built_side_by_side(entries, header, threads):
     assert all(isinstance(entry, Entry) for entry in threads.join())
 
 
-# each says that it is there, and the one that builds waits for all
+# each process announces itself, and the one that builds waits for all
 ONE_OF_MANY = """
 root, header, ready, count = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 (ready / str(os.getpid())).touch()
@@ -54,7 +54,7 @@ print(builder.calls, entry.shared_object.read_text())
 """
 
 
-def test_of_sixteen_processes_one_builds(entries, header, start, tmp_path):
+def test_only_one_of_sixteen_processes_builds(entries, header, start, tmp_path):
     (tmp_path / "ready").mkdir()
     processes = [start(ONE_OF_MANY, entries.root, header, tmp_path / "ready", 16) for _ in range(16)]
     printed = sorted(process.communicate(timeout=60)[0] for process in processes)
@@ -62,7 +62,7 @@ def test_of_sixteen_processes_one_builds(entries, header, start, tmp_path):
     assert staging_in(entries) == [] and below(entries.root, ".lock-*") == []
 
 
-# ---- builders that are gone
+# ---- killed builders
 
 KILLED = """
 root, header, child = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
@@ -78,7 +78,7 @@ cache.build(RECIPE, builder)
 """
 
 
-def test_a_killed_builder_whose_child_lives_on_keeps_nobody(entries, header, start, tmp_path):
+def test_killed_builder_with_a_living_child_does_not_block_others(entries, header, start, tmp_path):
     process = start(KILLED, entries.root, header, tmp_path / "child")
     assert process.wait(30) == -signal.SIGKILL
     child = int((tmp_path / "child").read_text())
@@ -86,7 +86,7 @@ def test_a_killed_builder_whose_child_lives_on_keeps_nobody(entries, header, sta
         builder, began = Builder(header), time.monotonic()
         entry = entries.build(RECIPE, builder)
         assert time.monotonic() - began < locks.HEARTBEAT_TIMEOUT_S / 2
-        os.kill(child, 0)  # it is still there, with the lock
+        os.kill(child, 0)  # the child is still alive and holds the lock
     finally:
         os.kill(child, signal.SIGKILL)
     assert builder.calls == 1 and entries.lookup(RECIPE) == entry
@@ -94,7 +94,7 @@ def test_a_killed_builder_whose_child_lives_on_keeps_nobody(entries, header, sta
     assert staging_in(entries) == []
 
 
-def test_those_who_waited_for_a_killed_builder_line_up_anew(entries, header, threads, hold, lock):
+def test_waiters_of_a_killed_builder_agree_on_a_new_one(entries, header, threads, hold, lock):
     hold(ended_process())
     builder = Builder(header, seconds=0.1)
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_those_who_waited_for_a_killed_builder_line_up_anew(entries, header, thr
     assert builder.calls == 1
 
 
-def test_more_than_one_builder_may_have_been_killed(entries, header, lock):
+def test_several_builders_may_have_been_killed(entries, header, lock):
     held = [hold_lock_as(path, ended_process()) for path in (lock, Path(f"{lock}-1"), Path(f"{lock}-2"))]
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
     assert below(entries.root, ".lock*") == [".lock", ".lock-1", ".lock-2", ".lock-3"]
@@ -112,8 +112,8 @@ def test_more_than_one_builder_may_have_been_killed(entries, header, lock):
         os.close(descriptor)
 
 
-def test_the_name_of_a_killed_builder_goes_when_its_lock_is_taken(entries, hold, lock):
-    """Else whoever looks before the next one has written its own name goes on to another lock, and builds too."""
+def test_taking_the_lock_of_a_killed_builder_erases_its_name(entries, hold, lock):
+    """A waiter that read the old name before the new holder has written its own would take the next lock and build."""
     fcntl.flock(hold(ended_process()), fcntl.LOCK_UN)
     assert lock.stat().st_size > 0
     descriptor = locks._take(lock, False, set(), lambda: None, lambda holder, seconds: None)
@@ -121,7 +121,7 @@ def test_the_name_of_a_killed_builder_goes_when_its_lock_is_taken(entries, hold,
     os.close(descriptor)
 
 
-def test_the_staging_of_a_killed_builder_is_removed_and_a_living_ones_is_not(entries, header):
+def test_only_staging_directories_of_dead_builders_are_removed(entries, header):
     this, dead, other = locks.this_process(), ended_process(), process_on_other_host()
     mine, theirs, far, old = (
         entries.directory(recipe_with_part("flags", "-O1"))
@@ -136,8 +136,8 @@ def test_the_staging_of_a_killed_builder_is_removed_and_a_living_ones_is_not(ent
     assert [path.exists() for path in (mine, theirs, far, old)] == [True, False, True, False]
 
 
-def test_the_staging_of_a_builder_elsewhere_is_not_removed_while_it_holds_the_lock(entries, header):
-    """A clock may have been set forward by days while it builds."""
+def test_staging_directory_of_another_machine_is_kept_while_it_holds_the_lock(entries, header):
+    """A clock may have been set forward by days during the build."""
     far = process_on_other_host()
     recipe = recipe_with_part("flags", "-O1")
     staging = entries.directory(recipe) / f".staging-{far.machine}-{far.pid}-{far.started}-x"
@@ -152,7 +152,7 @@ def test_the_staging_of_a_builder_elsewhere_is_not_removed_while_it_holds_the_lo
     assert not staging.exists()
 
 
-def test_a_compiler_that_a_killed_builder_left_at_work_is_ended(entries, header, at_work):
+def test_compiler_of_a_killed_builder_is_ended(entries, header, at_work):
     dead = ended_process()
     staging = entries.directory(RECIPE) / f".staging-{dead.machine}-{dead.pid}-{dead.started}-x"
     staging.mkdir(parents=True)
@@ -177,8 +177,8 @@ Cache(Path(sys.argv[1]), ABI).build(RECIPE, builder)
 """
 
 
-def test_who_waited_for_a_killed_builder_ends_its_compiler(entries, header, start, threads, monkeypatch):
-    """Where its watchdog could not."""
+def test_waiter_ends_the_compiler_of_a_killed_builder(entries, header, start, threads, monkeypatch):
+    """This covers builders whose watchdog could not do it."""
     monkeypatch.setattr(building, "REPORT_S", -1)
     waiting = threading.Event()
     process = start(UNWATCHED, entries.root)
@@ -193,12 +193,12 @@ def test_who_waited_for_a_killed_builder_ends_its_compiler(entries, header, star
 # ---- builders on other hosts
 
 
-def test_another_machines_builder_is_waited_for_while_it_gives_signs(entries, header, threads, hold, lock, monkeypatch):
+def test_remote_builder_is_awaited_while_it_has_a_heartbeat(entries, header, threads, hold, lock, monkeypatch):
     monkeypatch.setattr(locks, "HEARTBEAT_TIMEOUT_S", 0.5)
     descriptor = hold(process_on_other_host())
     builder = Builder(header)
     threads.start(lambda: (entries.build(RECIPE, builder), time.monotonic()))
-    for _ in range(12):  # longer than it may be silent
+    for _ in range(12):  # longer than the timeout
         os.utime(descriptor)
         last_sign = time.monotonic()
         time.sleep(0.05)
@@ -209,7 +209,7 @@ def test_another_machines_builder_is_waited_for_while_it_gives_signs(entries, he
     assert below(entries.root, ".lock*") == [".lock", ".lock-1"]
 
 
-def test_a_builder_gives_signs_of_life(entries, header, lock, monkeypatch):
+def test_builder_updates_its_heartbeat(entries, header, lock, monkeypatch):
     monkeypatch.setattr(locks, "HEARTBEAT_S", 0.01)
     times = []
 
@@ -222,15 +222,15 @@ def test_a_builder_gives_signs_of_life(entries, header, lock, monkeypatch):
     assert times == sorted(set(times))
 
 
-def test_a_living_builder_that_is_silent_is_not_waited_for(entries, header, hold, monkeypatch):
-    """It was stopped, or hangs."""
+def test_living_builder_without_a_heartbeat_is_not_awaited(entries, header, hold, monkeypatch):
+    """The builder was stopped, or hangs."""
     monkeypatch.setattr(locks, "HEARTBEAT_TIMEOUT_S", 0.2)
     hold()
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"process": 3}', b'{"process": {}}', b"null", b"\xff"])
-def test_a_lock_without_a_name_is_waited_for_a_while(entries, header, hold, monkeypatch, content):
+def test_lock_without_a_name_is_awaited_briefly(entries, header, hold, monkeypatch, content):
     monkeypatch.setattr(locks, "NAME_TIMEOUT_S", 0.1)
     descriptor = hold()
     os.ftruncate(descriptor, 0)
@@ -243,15 +243,15 @@ def test_a_lock_without_a_name_is_waited_for_a_while(entries, header, hold, monk
 WITHOUT_LOCKS = pytest.mark.filterwarnings("ignore:.*a file system without locks:tkjit.TkjitWarning")
 
 
-def test_a_file_system_without_locks_is_said_to_be_one(entries, header, monkeypatch):
+def test_file_system_without_locks_is_reported(entries, header, monkeypatch):
     monkeypatch.setattr(locks, "_take", lambda *arguments: None)
-    with pytest.warns(TkjitWarning, match="without locks: every process that needs gemm builds it for itself"):
+    with pytest.warns(TkjitWarning, match="without locks, so every process that needs gemm builds it for itself"):
         entries.build(RECIPE, Builder(header))
 
 
 @WITHOUT_LOCKS
 @pytest.mark.parametrize("number", locks._NO_LOCKS, ids=errno.errorcode.get)
-def test_a_file_system_without_locks_builds(entries, header, threads, monkeypatch, number):
+def test_builds_work_on_a_file_system_without_locks(entries, header, threads, monkeypatch, number):
     def refuse(descriptor, operation):
         raise OSError(number, os.strerror(number))
 
@@ -261,13 +261,13 @@ def test_a_file_system_without_locks_builds(entries, header, threads, monkeypatc
     for _ in range(2):
         threads.start(lambda: entries.build(RECIPE, builder))
     entries_built = threads.join()
-    assert builder.calls == 2  # twice the work, and one entry
+    assert builder.calls == 2  # twice the work, but one entry
     assert entries_built == [entries.lookup(RECIPE)] * 2
     assert staging_in(entries) == [] and below(entries.root, ".broken*") == []
 
 
 @WITHOUT_LOCKS
-def test_the_loser_of_a_race_without_locks_takes_what_is_there(entries, header, monkeypatch):
+def test_loser_of_a_race_without_locks_uses_the_existing_entry(entries, header, monkeypatch):
     monkeypatch.setattr(locks, "_take", lambda *arguments: None)
     inner = Builder(header)
 
@@ -279,11 +279,11 @@ def test_the_loser_of_a_race_without_locks_takes_what_is_there(entries, header, 
     assert entries.lookup(RECIPE) == entry
     assert entry.shared_object.is_file()
     assert staging_in(entries) == []
-    assert below(entries.root, ".broken*") == []  # a whole entry is not set aside: another process may be opening it
+    assert below(entries.root, ".broken*") == []  # an intact entry stays, because another process may be opening it
 
 
 @WITHOUT_LOCKS
-def test_an_entry_that_appears_as_another_is_published(entries, header, monkeypatch):
+def test_entry_that_appears_during_publishing_is_used(entries, header, monkeypatch):
     monkeypatch.setattr(locks, "_take", lambda *arguments: None)
     rename, inner = Path.rename, Builder(header)
 
@@ -297,7 +297,7 @@ def test_an_entry_that_appears_as_another_is_published(entries, header, monkeypa
     assert inner.calls == 1 and staging_in(entries) == []
 
 
-def test_any_other_error_of_a_lock_is_said(entries, header, monkeypatch):
+def test_other_locking_errors_are_reported(entries, header, monkeypatch):
     def refuse(descriptor, operation):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -306,47 +306,47 @@ def test_any_other_error_of_a_lock_is_said(entries, header, monkeypatch):
         entries.build(RECIPE, Builder(header))
 
 
-# ---- waiting is visible
+# ---- reports of waiters
 
 
-def test_a_waiter_says_for_whom_it_waits(entries, header, threads, hold, tmp_path, at_work, monkeypatch):
+def test_waiter_reports_the_builder_and_its_compiler(entries, header, threads, hold, tmp_path, at_work, monkeypatch):
     monkeypatch.setattr(building, "REPORT_S", 0.1)
     (tmp_path / "staging").mkdir()
-    said = []
+    reports = []
     compiler = at_work(tmp_path / "staging")
     descriptor = hold(since=time.time() - 42, staging=str(tmp_path / "staging"))
     began = time.monotonic()
-    threads.start(lambda: entries.build(RECIPE, Builder(header), report_wait=said.append))
-    wait_until(lambda: said, what="a word")
+    threads.start(lambda: entries.build(RECIPE, Builder(header), report_wait=reports.append))
+    wait_until(lambda: reports, what="a report")
     assert time.monotonic() - began >= 0.1
-    assert re.fullmatch(r"this process has been building it for 4\d s, sleep is running", said[0])
+    assert re.fullmatch(r"this process has been building it for 4\d s, sleep is running", reports[0])
     compiler.kill()
     compiler.wait()
-    wait_until(lambda: said[-1].endswith("no compiler of it is running"), what="that the compiler is gone")
+    wait_until(lambda: reports[-1].endswith("none of its compilers is running"), what="a report")
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     assert isinstance(threads.join()[0], Entry)
 
 
-def test_of_another_machine_a_waiter_says_what_it_knows(entries, header, threads, hold, monkeypatch):
+def test_waiter_reports_a_builder_on_another_machine(entries, header, threads, hold, monkeypatch):
     monkeypatch.setattr(building, "REPORT_S", 0)
-    said = []
+    reports = []
     descriptor = hold(process_on_other_host(), since=time.time() - 90)
-    threads.start(lambda: entries.build(RECIPE, Builder(header), report_wait=said.append))
-    wait_until(lambda: said, what="a word")
-    assert re.fullmatch(r"process 4242 on node17 has been building it for 9\d s", said[0])
+    threads.start(lambda: entries.build(RECIPE, Builder(header), report_wait=reports.append))
+    wait_until(lambda: reports, what="a report")
+    assert re.fullmatch(r"process 4242 on node17 has been building it for 9\d s", reports[0])
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     threads.join()
 
 
-def test_a_short_wait_is_not_worth_a_word(entries, header, threads):
-    said = []
+def test_short_wait_is_not_reported(entries, header, threads):
+    reports = []
     for _ in range(2):
-        threads.start(lambda: entries.build(RECIPE, Builder(header, seconds=0.1), report_wait=said.append))
+        threads.start(lambda: entries.build(RECIPE, Builder(header, seconds=0.1), report_wait=reports.append))
     threads.join()
-    assert said == []
+    assert reports == []
 
 
-def test_a_lock_says_where_its_compilers_are_at_work(entries, header, lock):
+def test_lock_file_names_the_working_directory_of_the_compilers(entries, header, lock):
     seen = []
     watch = locks._HolderMonitor(lock)
     entries.build(RECIPE, Builder(header, during=lambda: seen.append(watch.look())), what="gemm for sm_90a")

@@ -1,4 +1,4 @@
-"""Many processes share a cache: one builds, others wait, and killed ones leave no traces."""
+"""Many processes share a cache: one builds, the others wait, and killed processes leave no traces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tkjit.system.process import working_in
 
 pytestmark = pytest.mark.compiles
 SMALL = Path(__file__).parents[1] / "support" / "small_build.py"
-KILLS = 48  # of small builds; and 6 of whole ones
+KILLS = 48  # of small builds, in addition to 6 of first calls
 BARRIER = """
 import os, sys, time
 def barrier(directory, number):
@@ -36,7 +36,7 @@ CALL = """
 import torch, tkjit
 print(tkjit.load("axpy")(torch.ones(3), torch.ones(3), {factor}).tolist())
 """
-# one name, and for each number another glue and another launcher
+# the name is the same, but each number makes another glue and another launcher
 NAMED = """
 import sys, torch, tkjit
 from tkjit import InOut, Tensor
@@ -53,7 +53,7 @@ def named(number: int, end: str = "1") -> str:
 
 
 def together(fresh, directory: Path, codes: list[str], **environ: str) -> list:
-    """Processes that begin at one moment."""
+    """Start processes that all begin at the same moment."""
     begun = [
         fresh.start(f"{BARRIER}\nbarrier({str(directory)!r}, {number})\n{code}", **environ)
         for number, code in enumerate(codes)
@@ -70,11 +70,11 @@ def nothing_is_left(root: Path) -> bool:
 # ---- starting cold
 
 
-def test_of_16_processes_that_start_cold_one_builds(fresh, cache_with_runtime, compiler, tmp_path):
+def test_only_one_of_16_cold_processes_builds(fresh, cache_with_runtime, compiler, tmp_path):
     begun = together(fresh, tmp_path, [CALL.format(factor=number) for number in range(16)])
     assert [child.printed() for child in begun] == [f"{[number + 1.0] * 3}\n" for number in range(16)]
     assert compiler.compiled == ["launcher", "module"]
-    assert len(entries(cache_with_runtime)) == 3  # and the runtime
+    assert len(entries(cache_with_runtime)) == 3  # the launcher, the glue and the runtime
     assert nothing_is_left(cache_with_runtime)
 
 
@@ -85,7 +85,7 @@ start, results = threading.Barrier(8), []
 
 def call(number):
     start.wait()
-    kernel = tkjit.load(tkjit.Kernel(*specs))  # loaded and dispatched by this thread alone
+    kernel = tkjit.load(tkjit.Kernel(*specs))  # each thread loads and dispatches its own
     results.append(kernel(torch.ones(1), torch.ones(1), number).item() - number)
 
 threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
@@ -95,13 +95,13 @@ print(results)
 """
 
 
-def test_of_8_threads_that_start_cold_one_builds(fresh, cache_with_runtime, compiler):
+def test_only_one_of_8_cold_threads_builds(fresh, cache_with_runtime, compiler):
     assert fresh.run(THREADS) == f"{[1.0] * 8}\n"
     assert compiler.compiled == ["launcher", "module"]
     assert nothing_is_left(cache_with_runtime)
 
 
-def test_two_kernels_of_one_name_at_once_are_each_its_own(fresh, cache_with_runtime, compiler, tmp_path):
+def test_two_kernels_with_one_name_stay_separate(fresh, cache_with_runtime, compiler, tmp_path):
     call = "print(named(torch.zeros(1)).item())"
     begun = together(fresh, tmp_path, [named(number) + call for number in (1, 2, 1, 2)])
     assert [child.printed() for child in begun] == ["1.0\n", "2.0\n", "1.0\n", "2.0\n"]
@@ -113,7 +113,7 @@ def test_two_kernels_of_one_name_at_once_are_each_its_own(fresh, cache_with_runt
 
 @pytest.fixture(scope="module")
 def build_s(tmp_path_factory) -> float:
-    """How long a small build takes here and now."""
+    """Returns how long a small build takes on this machine at present."""
     start = time.monotonic()
     run_small(tmp_path_factory.mktemp("timed"), 1).communicate()
     return time.monotonic() - start
@@ -125,7 +125,7 @@ def run_small(root: Path, number: int, child: str = "", **options) -> subprocess
 
 
 def watchdogs(pid: int) -> list[int]:
-    """The processes that watch over another's build."""
+    """List the watchdogs of a process's builds."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
@@ -136,10 +136,10 @@ def watchdogs(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("number", sample(range(KILLS), *map(str, range(0, KILLS, 6))))
-def test_after_a_kill_the_next_process_is_served(number, rng, build_s, tmp_path):
-    """The moment is chosen at random; whether a forked child lives on, somebody waits already, a watchdog is there."""
+def test_next_process_works_after_a_builder_was_killed(number, rng, build_s, tmp_path):
+    """Kills at a random moment, with and without a living forked child, an earlier waiter, and a watchdog."""
     child, waits, unwatched = ("", "os", "libc")[number % 3], number // 3 % 2, number // 6 % 2
-    # a child is forked when its builder has been at it for a while
+    # a child is forked only when its builder has been running for a while
     moment_s = rng.uniform(0, 0.8 if child else 1.2) * build_s
     builder = run_small(tmp_path, 7, child, stdout=subprocess.PIPE)
     forked = int(builder.stdout.readline() or "0") if child else 0
@@ -159,17 +159,17 @@ def test_after_a_kill_the_next_process_is_served(number, rng, build_s, tmp_path)
         assert len(list(tmp_path.glob("v1/*/*/*/*/manifest.json"))) == 1
     finally:
         if forked:
-            os.kill(forked, signal.SIGKILL)  # it has lived until now, or this fails
+            os.kill(forked, signal.SIGKILL)  # fails unless the child has lived until now
 
 
-def test_compilers_that_nobody_watches_are_ended_by_the_next_process(compiler, monkeypatch, tmp_path):
+def test_next_process_ends_compilers_without_a_watchdog(compiler, monkeypatch, tmp_path):
     compiler.hold()
     builder = run_small(tmp_path / "cache", 7)
     wait_until(lambda: compiler.compiled, 30, "the compiler is at work")
     for pid in (*watchdogs(builder.pid), builder.pid):
         os.kill(pid, signal.SIGKILL)
     builder.wait()
-    assert compilers(tmp_path / "cache"), "nobody has ended it, and it would go on for ever"
+    assert compilers(tmp_path / "cache"), "no watchdog has ended it, so it would run for ever"
     monkeypatch.delenv("CXX")
     assert run_small(tmp_path / "cache", 7, stdout=subprocess.PIPE).communicate(timeout=30)[0] == "7\n"
     assert nothing_is_left(tmp_path / "cache")
@@ -177,7 +177,7 @@ def test_compilers_that_nobody_watches_are_ended_by_the_next_process(compiler, m
 
 @pytest.fixture(scope="module")
 def load_s(fresh, runtime, tmp_path_factory) -> float:
-    """How long loading and calling takes where nothing but the runtime is there."""
+    """Returns how long loading and a first call take when only the runtime is cached."""
     root = shutil.copytree(runtime, tmp_path_factory.mktemp("timed") / "cache")
     start = time.monotonic()
     fresh.run(CALL.format(factor=2), TKJIT_CACHE=str(root))
@@ -186,7 +186,7 @@ def load_s(fresh, runtime, tmp_path_factory) -> float:
 
 @pytest.mark.parametrize("whole_group", [False, True], ids=["alone", "with its compilers"])
 @pytest.mark.parametrize("number", sample(range(3), "0", "1"))
-def test_after_a_kill_of_a_first_call_the_next_is_served(number, whole_group, rng, fresh, cache_with_runtime, load_s):
+def test_next_call_works_after_a_first_call_was_killed(number, whole_group, rng, fresh, cache_with_runtime, load_s):
     moment_s = rng.uniform(0, 1.1) * load_s
     killed = fresh.start(CALL.format(factor=2))
     time.sleep(moment_s)
@@ -197,7 +197,7 @@ def test_after_a_kill_of_a_first_call_the_next_is_served(number, whole_group, rn
     wait_until(lambda: not stagings(cache_with_runtime), 5, f"staging gone after a kill at {moment_s:.3f} s")
 
 
-def test_what_a_terminated_process_leaves_goes_away_by_itself(fresh, cache_with_runtime, compiler):
+def test_leftovers_of_a_terminated_process_are_removed(fresh, cache_with_runtime, compiler):
     compiler.hold()
     builder = fresh.start(CALL.format(factor=2))
     wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
@@ -224,15 +224,13 @@ except tkjit.CompileError as error:
 """
 
 
-def test_a_compile_error_is_every_waiters_and_is_forgotten_when_it_is_mended(
-    fresh, cache_with_runtime, compiler, tmp_path
-):
+def test_every_waiter_gets_a_compile_error_until_it_is_fixed(fresh, cache_with_runtime, compiler, tmp_path):
     header, source = tmp_path / "value.h", tmp_path / "including.cu"
     header.write_text("#define VALUE 5 +\n")
     source.write_text('#include "value.h"\n__global__ void f(Globals g) { g.x[0] = VALUE; }\n')
     compiler.hold("*launcher.cu*")
     begun = [fresh.start(INCLUDING, source) for _ in range(5)]
-    # nobody comes late: each holds the launcher's lock, or waits for it
+    # no process comes late: each holds the launcher's lock, or waits for it
     launchers = lambda: list(cache_with_runtime.glob("v1/*/cpu-*/including-*"))  # noqa: E731
     wait_until(
         lambda: all(set(at_locks(one.pid, cache_with_runtime)) & {d.name for d in launchers()} for one in begun), 30
@@ -243,7 +241,7 @@ def test_a_compile_error_is_every_waiters_and_is_forgotten_when_it_is_mended(
     assert f"{source}:2:" in summary and "error: expected" in summary
     assert compiler.compiled == ["launcher", "module"]
     assert fresh.run(INCLUDING, source) == summary
-    assert compiler.compiled == ["launcher", "launcher", "module"], "who did not wait tries it again"
+    assert compiler.compiled == ["launcher", "launcher", "module"], "a process that did not wait must try again"
     header.write_text("#define VALUE 5\n")
     assert fresh.run(INCLUDING, source) == "5.0\n"
     assert nothing_is_left(cache_with_runtime)
@@ -254,12 +252,12 @@ def test_a_compile_error_is_every_waiters_and_is_forgotten_when_it_is_mended(
 
 @pytest.fixture
 def python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a process with a group of its own, which a terminal's Ctrl-C reaches whole."""
+    """Starts a process in a new group, which a terminal's Ctrl-C would reach as a whole."""
     with ExitStack() as stack:
 
         def start(*arguments: str) -> subprocess.Popen[str]:
             options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-            # whoever runs the tests in the background may have them ignore SIGINT, which they would hand on
+            # tests that run in the background may ignore SIGINT, and their children would inherit that
             heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
             process = subprocess.Popen([sys.executable, *arguments], preexec_fn=heeds, **options)
             stack.enter_context(process)
@@ -270,7 +268,7 @@ def python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def interrupt(process: subprocess.Popen[str], *, group: bool) -> tuple[float, str]:
-    """How long it took to end, and what it wrote to standard error."""
+    """Interrupt a process, and return how long it took to end and its standard error."""
     start = time.monotonic()
     (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=20)
@@ -292,7 +290,7 @@ def test_ctrl_c_ends_a_first_call_and_its_compilers(held, group, python, cache_w
     compiler.hold(HELD[held])
     process = python("-c", CALL.format(factor=2))
     wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
-    # what is not held comes to its end, and the other is waited for
+    # the compilation that is not held ends, and the process waits for the other
     wait_until(lambda: len(at_locks(process.pid, cache_with_runtime)) == (2 if held == "both" else 1), 30)
     seconds, errors = interrupt(process, group=group)
     assert seconds < 3
@@ -301,7 +299,7 @@ def test_ctrl_c_ends_a_first_call_and_its_compilers(held, group, python, cache_w
 
 
 @pytest.mark.slow  # waits for several builds
-def test_an_interrupted_build_is_no_error_of_those_who_wait_for_it(python, fresh, cache_with_runtime, compiler):
+def test_waiters_build_after_the_builder_was_interrupted(python, fresh, cache_with_runtime, compiler):
     compiler.hold()
     process = python("-c", CALL.format(factor=2))
     wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
@@ -348,7 +346,7 @@ def test_ctrl_c_ends_a_waiter_and_not_the_builder(python, fresh, cache_with_runt
     [pytest.param("100G", id="all at once"), pytest.param("1K", id="one at a time", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
-def test_ctrl_c_ends_a_warm_up(group, memory, python, cache_with_runtime, operators, compiler):
+def test_ctrl_c_ends_a_warmup_command(group, memory, python, cache_with_runtime, operators, compiler):
     operators(cache_with_runtime)
     compiler.hold()
     running = 3 if memory == "100G" else 1
@@ -357,11 +355,11 @@ def test_ctrl_c_ends_a_warm_up(group, memory, python, cache_with_runtime, operat
     seconds, errors = interrupt(process, group=group)
     assert seconds < 3
     assert process.returncode == 130 and "Traceback" not in errors, errors
-    assert len(compiler.compiled) == running, "nothing else was begun"
+    assert len(compiler.compiled) == running, "no other compilation may start"
     interrupted_leaves_nothing(cache_with_runtime)
 
 
-def test_a_compiler_that_still_writes_does_not_keep_its_directory(tmp_path):
+def test_staging_directory_of_a_writing_compiler_is_removed(tmp_path):
     staging = make_staging(tmp_path / "staging", shared=False)
     code = "import itertools\nfor n in itertools.count(): open(f'object{n}', 'w').close()"
     compiler = subprocess.Popen([sys.executable, "-c", code], cwd=staging)
@@ -374,18 +372,18 @@ def test_a_compiler_that_still_writes_does_not_keep_its_directory(tmp_path):
         compiler.wait()
 
 
-# ---- waiting is visible
+# ---- reports of waiters
 
 
-def test_a_waiter_says_who_builds_for_how_long_and_what_runs(fresh, cache_with_runtime, compiler):
+def test_waiter_reports_the_builder_its_time_and_its_compiler(fresh, cache_with_runtime, compiler):
     compiler.hold()
     builder = fresh.start(CALL.format(factor=2))
     wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
     waiter = fresh.start(CALL.format(factor=2), TKJIT_QUIET="0")
     wait_until(lambda: len(at_locks(waiter.pid, cache_with_runtime)) == 2, 30, "it waits for both")
     time.sleep(0.3)
-    assert waiter.stderr == "", "a short wait is not worth a word"
-    wait_until(lambda: "waiting" in waiter.stderr, 30, "it says for whom it waits")
+    assert waiter.stderr == "", "a short wait must not be reported"
+    wait_until(lambda: "waiting" in waiter.stderr, 30, "it reports the builder")
     compiler.release()
     assert waiter.printed() == builder.printed() == "[3.0, 3.0, 3.0]\n"
     by = rf"process {builder.pid} on {re.escape(os.uname().nodename)} has been building it for \d+ s, \w+ is running"

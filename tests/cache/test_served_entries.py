@@ -1,4 +1,4 @@
-"""A lookup returns the right entry: after damage, after load failures, and after each change of a key."""
+"""Lookups return the right entry after damage, after load failures, and after each change of a key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.compiles
 
 
 def entry(root: Path, kind: str) -> Path:
-    """The entry of the runtime, the glue or the launcher."""
+    """Return the entry of the runtime, the glue or the launcher."""
     patterns = {"runtime": "runtime", "glue": "glue", "launcher": "cpu-*"}
     (found,) = root.glob(f"v1/*/{patterns[kind]}/*/[!.]*/{MANIFEST}")
     return found.parent
@@ -41,17 +41,17 @@ def shared_object(directory: Path) -> Path:
 
 
 def flip(path: Path, rng: random.Random) -> str:
-    """Change one bit of a file, and let its times be as they were."""
+    """Flip one bit of a file, and restore its times."""
     content, status = bytearray(path.read_bytes()), path.stat()
     place = rng.randrange(len(content))
     content[place] ^= 1 << rng.randrange(8)
     path.write_bytes(content)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    return f"a bit of byte {place} of {path.name} is another"
+    return f"a bit of byte {place} of {path.name} was flipped"
 
 
 def cut(path: Path, rng: random.Random) -> str:
-    """Lose the end of a file."""
+    """Cut off the end of a file."""
     length = rng.randrange(path.stat().st_size)
     os.truncate(path, length)
     return f"{path.name} ends after {length} bytes"
@@ -67,41 +67,39 @@ def check_that_it_is_rebuilt_once(fresh: Server, compiler: Compiler, root: Path,
     assert fresh.run(CALL) == RIGHT, what
     once = sorted([*before, "launcher" if "cpu-" in str(bad) else "module"])
     assert compiler.compiled == once, what
-    assert list(bad.parent.glob(f".broken-{bad.name}-*")), f"{what}, and it is kept for a person to look at"
+    assert list(bad.parent.glob(f".broken-{bad.name}-*")), f"{what}; the bad entry must be kept"
     assert fresh.run(CALL) == RIGHT, what
-    assert compiler.compiled == once, f"{what}, and it is mended"
+    assert compiler.compiled == once, f"{what}; the next call must not rebuild"
     assert len(entries(root)) == 3, what
 
 
 @pytest.mark.parametrize("damage", [flip, flip, cut, remove], ids=["flipped", "flipped again", "cut", "gone"])
 @pytest.mark.parametrize("file", ["shared object", "manifest"])
 @pytest.mark.parametrize("kind", ["glue", "launcher"])
-def test_a_damaged_entry_is_built_again_once(kind, file, damage, rng, fresh, warmed, compiler):
+def test_damaged_entry_is_rebuilt_once(kind, file, damage, rng, fresh, warmed, compiler):
     bad = entry(warmed, kind)
     what = f"{kind}: {damage(bad / MANIFEST if file == 'manifest' else shared_object(bad), rng)}"
     check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, what)
 
 
-def test_a_damaged_runtime_is_built_again_once(rng, fresh, warmed, compiler):
-    """Once is enough: it takes 7 s, and the ways are those of the others."""
+def test_damaged_runtime_is_rebuilt_once(rng, fresh, warmed, compiler):
+    """One case is enough, because it takes 7 s and uses the same code as the others."""
     bad = entry(warmed, "runtime")
     check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, f"runtime: {flip(shared_object(bad), rng)}")
 
 
-def test_a_damaged_list_of_dependencies_is_not_believed(rng, fresh, warmed, compiler):
+def test_damaged_list_of_dependencies_is_not_trusted(rng, fresh, warmed, compiler):
     bad = entry(warmed, "launcher")
     what = flip(bad / DEPENDENCIES, rng)
     assert fresh.run(CALL) == RIGHT and compiler.compiled == [], "nothing has changed since the last comparison"
-    os.utime(bad / MANIFEST)  # and now it is compared
+    os.utime(bad / MANIFEST)  # invalidates the warm record, so that contents are compared
     check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, what)
 
 
 @pytest.mark.parametrize("kind", ["glue", "launcher"])
 @pytest.mark.parametrize("lacks", ["library", "symbol"])
-def test_an_entry_that_is_whole_and_cannot_be_loaded_is_built_again_once(
-    kind, lacks, fresh, warmed, compiler, tmp_path
-):
-    """As on a machine without a library that there was where it was built."""
+def test_intact_entry_that_cannot_be_loaded_is_rebuilt_once(kind, lacks, fresh, warmed, compiler, tmp_path):
+    """For example on a machine that lacks a library of the machine where the entry was built."""
     bad = entry(warmed, kind)
     path = shared_object(bad)
     link = ["g++", "-shared", "-x", "c++", os.devnull, "-o"]
@@ -132,7 +130,7 @@ def test_verify_finds_damage_in_every_file(rng, fresh, warmed):
     assert "manifest.json cannot be read" in fresh.tkjit("cache", "verify").stderr
 
 
-# ---- what makes another entry
+# ---- changes that make another entry
 
 SPEC = """
 import tkjit
@@ -147,7 +145,7 @@ WHY = ("why", "own", "--device", "cpu")
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of a kernel whose value comes from a header three includes deep."""
+    """Returns the directory of a kernel whose value comes from a header three includes deep."""
     directory = tmp_path / "kernels"
     (directory / "headers").mkdir(parents=True)
     (directory / "own.py").write_text(SPEC.format(options='include_dirs=["headers"], defines={"ADD": 0}'))
@@ -160,10 +158,10 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def differences(fresh: Server, *options: str, before: str = "", **environ: str) -> dict[str, list[tuple[str, str]]]:
-    """What ``why`` says of each build that is missing; its text and its JSON say the same."""
-    said = fresh.tkjit(*WHY, *options, "--json", before=before, **environ)
-    answers = [one for one in json.loads(said.stdout) if not one["hit"]]
-    assert said.code == (1 if answers else 0), said.stderr
+    """Return the differences that ``why`` lists for each missing build, and check that its text and JSON agree."""
+    done = fresh.tkjit(*WHY, *options, "--json", before=before, **environ)
+    answers = [one for one in json.loads(done.stdout) if not one["hit"]]
+    assert done.code == (1 if answers else 0), done.stderr
     shown = fresh.tkjit(*WHY, *options, before=before, **environ).stdout
     found = {}
     for answer in answers:
@@ -201,7 +199,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", sample(EDITS, *list(EDITS)[:2]))
-def test_an_edit_is_a_miss_that_says_what_has_changed(edit, fresh, cache_with_runtime, compiler, own):
+def test_edit_is_a_miss_and_why_shows_the_change(edit, fresh, cache_with_runtime, compiler, own):
     (name, before, after), expected = EDITS[edit]
     assert fresh.run(CALL_OWN) == "1.0\n"
     assert differences(fresh) == {}
@@ -212,10 +210,10 @@ def test_an_edit_is_a_miss_that_says_what_has_changed(edit, fresh, cache_with_ru
     assert compiler.compiled == ["launcher", "launcher", "module"]
     replace(own / name, after, before)
     assert fresh.run(CALL_OWN) == "1.0\n"
-    assert compiler.compiled == ["launcher", "launcher", "module"], "the first build is still there"
+    assert compiler.compiled == ["launcher", "launcher", "module"], "the first build must still be there"
 
 
-def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(fresh, cache_with_runtime, compiler, own):
+def test_header_edited_during_compilation_is_compiled_again(fresh, cache_with_runtime, compiler, own):
     compiler.hold_at_the_end("*launcher.cu*")
     call = fresh.start(CALL_OWN)
     wait_until(
@@ -227,10 +225,10 @@ def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(fresh, c
     assert compiler.compiled == ["launcher", "launcher", "module"]
     assert fresh.run(CALL_OWN) == "2.0\n"
     replace(own / "headers/three.h", "VALUE 2", "VALUE 1")
-    assert fresh.run(CALL_OWN) == "1.0\n", "what was compiled first has not been kept under a wrong name"
+    assert fresh.run(CALL_OWN) == "1.0\n", "the first compilation must not be kept under a wrong name"
 
 
-def test_touching_and_moving_is_no_miss(fresh, cache_with_runtime, compiler, own, tmp_path, monkeypatch):
+def test_touched_or_moved_files_are_not_a_miss(fresh, cache_with_runtime, compiler, own, tmp_path, monkeypatch):
     assert fresh.run(CALL_OWN) == "1.0\n"
     for path in [*own.glob("*"), *own.glob("headers/*")]:
         os.utime(path)
@@ -252,7 +250,7 @@ def own(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 """
 
 
-def test_a_static_library_that_is_replaced_under_its_name_is_a_miss(fresh, cache_with_runtime, compiler, own, tmp_path):
+def test_replaced_static_library_is_a_miss(fresh, cache_with_runtime, compiler, own, tmp_path):
     (own / "own.py").write_text(LINKING.format(directory=tmp_path))
     (own / "own.cu").write_text("int value();\n__global__ void f(Globals g) { g.x[0] = value(); }\n")
     write_static_library(tmp_path, 1)
@@ -266,7 +264,7 @@ def test_a_static_library_that_is_replaced_under_its_name_is_a_miss(fresh, cache
     assert compiler.compiled == ["launcher", "launcher", "module"]
 
 
-def test_another_version_of_a_tool_or_of_torch_is_a_miss(fresh, cache_with_runtime, compiler, own):
+def test_other_version_of_a_tool_or_of_torch_is_a_miss(fresh, cache_with_runtime, compiler, own):
     assert fresh.run(CALL_OWN) == "1.0\n"
     version = subprocess.run([compiler.path, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
     found = differences(fresh, before='import torch; torch.__version__ = "9.9.9"')
@@ -278,7 +276,7 @@ def test_another_version_of_a_tool_or_of_torch_is_a_miss(fresh, cache_with_runti
     assert sorted(found.values()) == sorted([module, module, launcher])
 
 
-def test_another_python_or_architecture_is_a_miss(fresh, cache_with_runtime, own):
+def test_other_python_or_architecture_is_a_miss(fresh, cache_with_runtime, own):
     assert fresh.run(CALL_OWN) == "1.0\n"
     assert fresh.tkjit(*WHY).code == 0
     another = 'from importlib import machinery; machinery.EXTENSION_SUFFIXES[0] = ".cpython-399-x86_64-linux-gnu.so"'
@@ -288,21 +286,21 @@ def test_another_python_or_architecture_is_a_miss(fresh, cache_with_runtime, own
         f"{another}; import sys; from tkjit.cli import main; sys.exit(main(sys.argv[1:]))",
         *WHY,
     ]
-    said = subprocess.run(why, capture_output=True, text=True)
-    assert said.returncode == 1, said.stderr
-    assert said.stdout.count("nothing like it was built here") == said.stdout.count("miss") == 3
+    done = subprocess.run(why, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.count("nothing like it was built here") == done.stdout.count("miss") == 3
     parts = [part for part, _ in next(iter(differences(fresh, "--arch", "90a").values()))]
     assert parts[0] == "architecture" and "flags" in parts
 
 
-def test_a_variable_that_compilers_read_is_a_miss(fresh, cache_with_runtime, own, tmp_path):
+def test_changed_environment_variable_of_compilers_is_a_miss(fresh, cache_with_runtime, own, tmp_path):
     assert fresh.run(CALL_OWN) == "1.0\n"
     found = differences(fresh, CPATH=str(tmp_path))
     assert {part for differing in found.values() for part, _ in differing} >= {"environment"}
 
 
-def test_another_virtual_environment_of_the_same_versions_hits(warmed, tmp_path):
-    """One whose packages are links to this one's: other paths, the same contents."""
+def test_virtual_environment_with_the_same_versions_is_a_hit(warmed, tmp_path):
+    """Its packages are links to this environment's, so the paths differ and the contents are equal."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (packages,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     for path in Path(sysconfig.get_path("purelib")).iterdir():
@@ -313,10 +311,10 @@ def test_another_virtual_environment_of_the_same_versions_hits(warmed, tmp_path)
     assert done.stdout == RIGHT, done.stderr
 
 
-# ---- who can write there
+# ---- write permissions
 
 
-def test_a_cache_that_strangers_can_write_to_is_refused_unless_that_is_meant(fresh, warmed):
+def test_cache_writable_by_strangers_is_rejected_unless_shared(fresh, warmed):
     warmed.chmod(0o777)
     refused = fresh.start(CALL).wait()
     assert refused.code == 1
@@ -329,20 +327,20 @@ def test_a_cache_that_strangers_can_write_to_is_refused_unless_that_is_meant(fre
     for _ in range(2):
         refused = fresh.start(CALL).wait()
         assert refused.code == 1 and f"CacheError: {launcher} can be written by everybody" in refused.stderr
-        os.utime(launcher / MANIFEST)  # not by what was noted of it either
+        os.utime(launcher / MANIFEST)  # invalidates the warm record, so that the second pass searches the cache
 
 
-def test_a_umask_that_lets_the_group_write_makes_no_stranger(fresh, cache_with_runtime):
+def test_group_writable_umask_leaves_the_cache_closed_to_others(fresh, cache_with_runtime):
     assert fresh.run(f"import os; os.umask(0o002)\n{CALL}") == RIGHT
     writable = [path for path in cache_with_runtime.rglob("*") if path.is_dir() and path.stat().st_mode & 0o022]
     assert not writable
     assert fresh.run(CALL, TKJIT_JIT="0") == RIGHT
 
 
-def test_a_damaged_entry_of_a_read_only_layer_is_not_served(rng, fresh, warmed, compiler, runtime, tmp_path):
+def test_damaged_entry_in_a_read_only_layer_is_not_used(rng, fresh, warmed, compiler, runtime, tmp_path):
     what = flip(shared_object(entry(warmed, "launcher")), rng)
     own = shutil.copytree(runtime, tmp_path / "own")
     before = {path: path.stat().st_mtime_ns for path in warmed.rglob("*")}
     assert fresh.run(CALL, TKJIT_CACHE=str(own), TKJIT_CACHE_READONLY=str(warmed)) == RIGHT, what
     assert compiler.compiled == ["launcher"], what
-    assert {path: path.stat().st_mtime_ns for path in warmed.rglob("*")} == before, "nothing is written there"
+    assert {path: path.stat().st_mtime_ns for path in warmed.rglob("*")} == before, "nothing may be written there"

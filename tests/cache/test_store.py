@@ -16,7 +16,7 @@ from tkjit.cache.recipe import digest_of
 from tkjit.errors import TkjitError
 
 
-def test_a_miss_then_a_hit(entries, header):
+def test_build_turns_a_miss_into_a_hit(entries, header):
     builder = Builder(header)
     assert entries.lookup(RECIPE) is None
     built = entries.build(RECIPE, builder)
@@ -27,12 +27,12 @@ def test_a_miss_then_a_hit(entries, header):
     assert builder.calls == 1
 
 
-def test_looking_up_creates_nothing(entries):
+def test_lookup_creates_nothing(entries):
     assert entries.lookup(RECIPE) is None
     assert not entries.root.exists()
 
 
-def test_where_an_entry_lies(entries, header):
+def test_path_and_files_of_an_entry(entries, header):
     directory = entries.build(RECIPE, Builder(header)).directory
     assert directory.parent == entries.root / "v1/cpython-311/sm_90a" / f"gemm-{RECIPE.build_key[:16]}"
     assert {path.name for path in directory.iterdir()} == {
@@ -41,11 +41,11 @@ def test_where_an_entry_lies(entries, header):
     }
 
 
-def test_the_manifest_says_what_went_in(entries, header):
+def test_manifest_records_the_inputs(entries, header):
     entry = entries.build(RECIPE, Builder(header))
     manifest = json.loads((entry.directory / MANIFEST).read_text())
     assert (manifest["name"], manifest["arch"], manifest["shared_object"]) == ("gemm", "sm_90a", "launcher.so")
-    # a text is long and lies beside it
+    # the text is long, so the manifest has only its digest
     assert manifest["key"] == {"text": digest_of("int main() {}"), "flags": "-O3", "torch": "2.11"}
     assert manifest["tools"] == {"cxx": "g++ 12"}
     assert set(manifest["files"]) == {"launcher.cu", "launcher.so", "build.log", DEPENDENCIES}
@@ -66,7 +66,7 @@ def test_the_manifest_says_what_went_in(entries, header):
         replace(RECIPE, tools=()),
     ],
 )
-def test_any_changed_part_is_a_miss(entries, header, changed):
+def test_change_of_any_part_is_a_miss(entries, header, changed):
     built = entries.build(RECIPE, Builder(header))
     assert entries.lookup(changed) is None
     other = entries.build(changed, Builder(header))
@@ -74,13 +74,13 @@ def test_any_changed_part_is_a_miss(entries, header, changed):
     assert entries.lookup(changed) == other and entries.lookup(RECIPE) == built
 
 
-def test_another_abi_is_a_miss(entries, open_cache, header):
+def test_other_abi_is_a_miss(entries, open_cache, header):
     entries.build(RECIPE, Builder(header))
     assert open_cache(abi="cpython-312").lookup(RECIPE) is None
 
 
 @pytest.mark.parametrize("replacing", [False, True])
-def test_an_entry_that_was_copied_to_anothers_place_is_not_taken(entries, header, records_at_once, replacing):
+def test_entry_copied_to_another_path_is_not_used(entries, header, records_at_once, replacing):
     wrong = entries.build(recipe_with_part("flags", "-O0"), Builder(header)).directory
     place = entries.directory(RECIPE) / wrong.name
     if replacing:
@@ -98,7 +98,7 @@ def test_an_entry_that_was_copied_to_anothers_place_is_not_taken(entries, header
 # ---- anchors
 
 
-def test_a_moved_anchor_is_a_hit(entries, header, tmp_path):
+def test_moved_anchor_is_a_hit(entries, header, tmp_path):
     old, new = header.parent, tmp_path / "elsewhere"
     built = entries.build(recipe_with_anchor(old), Builder(header))
     old.rename(new)
@@ -108,8 +108,8 @@ def test_a_moved_anchor_is_a_hit(entries, header, tmp_path):
 
 
 @pytest.mark.parametrize("flag", ["-DHERE={}", "{}"])
-def test_a_path_in_a_define_is_a_value(entries, header, tmp_path, flag):
-    """It is compiled into the binary: another directory is another binary."""
+def test_path_in_a_define_is_not_anchored(entries, header, tmp_path, flag):
+    """The path is compiled into the binary, so another directory gives another binary."""
 
     def defining(directory: Path) -> Recipe:
         return recipe_with_part("flags", flag.format(directory), recipe_with_anchor(directory))
@@ -119,22 +119,22 @@ def test_a_path_in_a_define_is_a_value(entries, header, tmp_path, flag):
     assert entries.lookup(defining(tmp_path / "elsewhere")) is None
 
 
-def test_what_an_entry_records_has_no_path(entries, header):
+def test_entry_records_anchored_paths(entries, header):
     entry = entries.build(recipe_with_anchor(header.parent), Builder(header, search=(header.parent,)))
     recorded = "".join(path.read_text() for path in entry.directory.glob("*.json"))
     assert str(header.parent) not in recorded
     assert "<kernels>/gl.h" in recorded
 
 
-def test_without_an_anchor_a_moved_directory_is_a_miss(entries, header, tmp_path):
+def test_moved_directory_without_an_anchor_is_a_miss(entries, header, tmp_path):
     plain = replace(recipe_with_anchor(header.parent), anchors=())
     entries.build(plain, Builder(header))
     header.parent.rename(tmp_path / "elsewhere")
     assert entries.lookup(replace(recipe_with_anchor(tmp_path / "elsewhere"), anchors=())) is None
 
 
-def test_a_header_whose_path_holds_an_anchors_in_its_middle(entries, tmp_path):
-    """As ``/usr/local/cuda`` does where a kernel lies in ``/cuda``."""
+def test_header_path_that_contains_an_anchor_in_the_middle(entries, tmp_path):
+    """For example ``/usr/local/cuda``, for a kernel in ``/cuda``."""
     header = tmp_path / "usr/local/cuda/include/a.h"
     write(header, "one")
     recipe = replace(RECIPE, anchors=(("kernels", "/cuda"), ("other", "/local")))
@@ -143,7 +143,7 @@ def test_a_header_whose_path_holds_an_anchors_in_its_middle(entries, tmp_path):
     assert entries.lookup(recipe) == entry
 
 
-def test_the_longest_anchor_stands_for_a_path():
+def test_longest_matching_anchor_is_used():
     recipe = Recipe("a", "n", (), (("site", "/venv"), ("toolkit", "/venv/nvidia/cu13"), ("tkjit", "/venv/tkjit")))
     assert recipe.anchor("/venv/nvidia/cu13/include/a.h") == "<toolkit>/include/a.h"
     assert recipe.anchor("/venv/b.h") == "<site>/b.h"
@@ -152,7 +152,7 @@ def test_the_longest_anchor_stands_for_a_path():
     assert recipe.resolve("/usr/include/a.h") == "/usr/include/a.h"
 
 
-def test_an_anchor_stands_for_whole_directories_only():
+def test_anchor_matches_only_whole_directory_names():
     recipe = Recipe("a", "n", (), (("tkjit", "/src/tkjit"),))
     for path in ("/src/tkjit-plugins/a.h", "/src/tkjit2/a.h", "/src/tkjit.old", "/src/tkjit~", "/usr/src/tkjit/a.h"):
         assert recipe.anchor(path) == path
@@ -160,17 +160,17 @@ def test_an_anchor_stands_for_whole_directories_only():
     assert recipe.anchor("/src/tkjit/src/tkjit") == "<tkjit>/src/tkjit"
 
 
-def test_a_moved_cache_still_hits(entries, open_cache, header, tmp_path):
+def test_moved_cache_still_hits(entries, open_cache, header, tmp_path):
     entries.build(RECIPE, Builder(header))
     entries.root.rename(tmp_path / "moved")
     assert open_cache(tmp_path / "moved").lookup(RECIPE) is not None
 
 
-# ---- what fails
+# ---- failures
 
 
 @pytest.mark.parametrize("error", [TkjitError("refused"), ValueError("a bug"), KeyboardInterrupt()])
-def test_a_builders_error_passes_through_and_leaves_nothing(entries, header, error):
+def test_error_of_the_builder_propagates_and_leaves_nothing(entries, header, error):
     with pytest.raises(type(error)) as caught:
         entries.build(RECIPE, Builder(header, error=error))
     assert caught.value is error
@@ -180,31 +180,31 @@ def test_a_builders_error_passes_through_and_leaves_nothing(entries, header, err
 
 
 @pytest.mark.parametrize("name", [".staging-0123456789ab-1-1-abcd", ".failed", ".broken-x", ".evicted-x"])
-def test_what_begins_with_a_dot_is_not_an_entry(entries, header, name):
+def test_name_with_a_leading_dot_is_not_an_entry(entries, header, name):
     entry = entries.build(RECIPE, Builder(header))
     entry.directory.rename(entry.directory.with_name(name))
     assert entries.lookup(RECIPE) is None
 
 
-def test_a_file_among_the_entries_is_no_entry(entries, header):
+def test_stray_file_is_not_an_entry(entries, header):
     entry = entries.build(RECIPE, Builder(header))
     (entry.directory.parent / "README").write_text("hello")
     assert entries.lookup(RECIPE) == entry
     assert entries.build(recipe_with_part("flags", "-O1"), Builder(header)).shared_object.is_file()
 
 
-def test_an_entry_that_goes_while_it_is_looked_for_hides_no_other(entries, header, monkeypatch):
-    """As another process removes it when the cache grows too large."""
+def test_entry_evicted_during_a_lookup_does_not_hide_others(entries, header, monkeypatch):
+    """Another process removes it because the cache has grown too large."""
     entry = entries.build(RECIPE, Builder(header))
     listed = os.listdir
     monkeypatch.setattr(os, "listdir", lambda path: [*listed(path), "evicted"])
     assert entries.lookup(RECIPE) == entry
 
 
-# ---- an entry that cannot be loaded here
+# ---- entries that cannot be loaded here
 
 
-def test_an_entry_that_cannot_be_loaded_is_replaced(entries, header):
+def test_unloadable_entry_is_replaced(entries, header):
     unloadable = entries.build(RECIPE, Builder(header))
     builder = Builder(header)
     entry = entries.build(RECIPE, builder, replacing=unloadable)
@@ -213,7 +213,7 @@ def test_an_entry_that_cannot_be_loaded_is_replaced(entries, header):
     assert len(below(entries.root, ".broken*")) == 1
 
 
-def test_of_several_that_cannot_load_an_entry_one_builds_it(entries, open_cache, header, monkeypatch):
+def test_only_one_process_replaces_an_unloadable_entry(entries, open_cache, header, monkeypatch):
     from tkjit.cache import building
 
     unloadable = entries.build(RECIPE, Builder(header))
@@ -222,7 +222,7 @@ def test_of_several_that_cannot_load_an_entry_one_builds_it(entries, open_cache,
 
     def later(*arguments, **options):
         monkeypatch.setattr(building, "hold_build_lock", hold_build_lock)
-        entries.build(RECIPE, first, replacing=unloadable)  # another process's turn comes first
+        entries.build(RECIPE, first, replacing=unloadable)  # another process gets the lock first
         return hold_build_lock(*arguments, **options)
 
     monkeypatch.setattr(building, "hold_build_lock", later)
@@ -231,7 +231,7 @@ def test_of_several_that_cannot_load_an_entry_one_builds_it(entries, open_cache,
     assert entries.lookup(RECIPE) == entry
 
 
-def test_of_several_entries_the_latest_is_looked_at_first(entries, header):
+def test_latest_entry_is_tried_first(entries, header):
     builder = Builder(header)
     first = entries.build(RECIPE, builder).directory
     write(header, "struct lg {};")
@@ -242,12 +242,12 @@ def test_of_several_entries_the_latest_is_looked_at_first(entries, header):
     assert entries.candidates(RECIPE) == [first, second]
 
 
-def test_an_entry_may_have_no_dependencies(entries):
+def test_entry_may_have_no_dependencies(entries):
     built = entries.build(RECIPE, Builder())
     assert entries.lookup(RECIPE) == built
 
 
-def test_a_products_facts_come_back(entries, header):
+def test_facts_of_the_product_are_in_the_manifest(entries, header):
     def build(staging: Path) -> Product:
         Builder(header)(staging)
         return Product("launcher.so", (header,), {"registers": 40})

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of names."""
+"""Fixtures for the tests of the registry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def kernels_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that TKJIT_KERNEL_PATH names."""
+    """A directory on TKJIT_KERNEL_PATH."""
     directory = tmp_path / "kernels"
     directory.mkdir()
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(directory))

@@ -1,4 +1,4 @@
-"""Spec files with several kernels: lookup by name, and the cache of a directory's names."""
+"""Spec files with several kernels: lookup by name, and the cached names of a directory."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def write(path, first="left", second="right"):
     return path
 
 
-def test_each_kernel_of_a_file_is_found_by_its_name(kernels_here):
+def test_every_kernel_in_a_file_is_found_by_name(kernels_here):
     write(kernels_here / "pair.py")
     assert {"left", "right"} <= set(tkjit.kernels()) and "pair" not in tkjit.kernels()
     assert len(tkjit.find("left").specs) == 2 and tkjit.find("right").specs[0].doc == "of pair"
@@ -40,14 +40,14 @@ def test_each_kernel_of_a_file_is_found_by_its_name(kernels_here):
         tkjit.find("pair")
 
 
-def test_the_file_of_a_kernels_name_wins(kernels_here):
+def test_file_named_after_the_kernel_takes_precedence(kernels_here):
     write(kernels_here / "pair.py")
     write(kernels_here / "right.py", first="other")
     assert tkjit.find("right").specs[0].doc == "of right"
     assert registry.kernel_files(Settings.from_environment())["right"] == kernels_here / "right.py"
 
 
-def test_two_definitions_of_one_name_are_an_error_with_both_places(kernels_here):
+def test_duplicate_definition_is_reported_with_both_lines(kernels_here):
     places = [write(kernels_here / "pair.py"), write(kernels_here / "twin.py", first="third")]
     with pytest.raises(SpecError) as caught:
         tkjit.find("right")
@@ -58,12 +58,12 @@ def test_two_definitions_of_one_name_are_an_error_with_both_places(kernels_here)
         tkjit.find("left")
 
 
-def test_a_users_file_comes_before_the_bundled_ones(kernels_here):
+def test_user_file_takes_precedence_over_bundled_kernels(kernels_here):
     write(kernels_here / "pair.py", second="axpy")
     assert tkjit.find("axpy").specs[0].doc == "of pair"
 
 
-def test_a_file_that_cannot_be_read_hides_no_other(kernels_here):
+def test_unparsable_file_does_not_hide_others(kernels_here):
     write(kernels_here / "pair.py")
     (kernels_here / "broken.py").write_text("def f(\n")
     assert tkjit.find("left").name == "left" and "broken" in tkjit.kernels()
@@ -71,12 +71,12 @@ def test_a_file_that_cannot_be_read_hides_no_other(kernels_here):
         tkjit.find("broken")
 
 
-# ---- what the cache knows of a directory
+# ---- the cached names of a directory
 
 
 @pytest.fixture
 def definitions(cache):
-    """The kernels of a directory, as each of several processes looks them up: the texts that each has read."""
+    """Looks up the kernels of a directory with a new loader each time, as separate processes do."""
 
     def of(directory):
         loader = loader_for.__wrapped__(Settings.from_environment())
@@ -87,7 +87,7 @@ def definitions(cache):
 
 @pytest.fixture
 def records_at_once(monkeypatch):
-    """A record is written of files that have just changed too."""
+    """Lets the cache record files that have only just changed."""
     monkeypatch.setattr(fingerprints, "SETTLED_NS", 0)
 
 
@@ -98,7 +98,7 @@ def reads(monkeypatch):
     return places
 
 
-def test_a_directory_is_read_once(kernels_here, definitions, reads, records_at_once):
+def test_directory_is_parsed_once(kernels_here, definitions, reads, records_at_once):
     write(kernels_here / "pair.py")
     first = definitions(kernels_here)
     assert definitions(kernels_here) == {name: [list(place) for place in places] for name, places in first.items()}
@@ -106,7 +106,7 @@ def test_a_directory_is_read_once(kernels_here, definitions, reads, records_at_o
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove", "rename"])
-def test_whatever_changes_a_directory_is_seen(kernels_here, definitions, reads, records_at_once, change):
+def test_every_change_to_a_directory_is_noticed(kernels_here, definitions, reads, records_at_once, change):
     path = write(kernels_here / "pair.py")
     write(kernels_here / "other.py", "up", "down")
     definitions(kernels_here)
@@ -119,17 +119,17 @@ def test_whatever_changes_a_directory_is_seen(kernels_here, definitions, reads, 
     else:
         path.rename(kernels_here / "renamed.py")
     assert definitions(kernels_here) == registry.definitions(kernels_here)
-    assert len(reads) == 3  # the last by this test
+    assert len(reads) == 3  # the last one is this test's own
 
 
-def test_a_directory_that_is_not_there(kernels_here, definitions, records_at_once):
+def test_missing_directory_is_noticed_once_it_exists(kernels_here, definitions, records_at_once):
     assert definitions(kernels_here / "missing") == {}
     (kernels_here / "missing").mkdir()
     write(kernels_here / "missing/pair.py")
     assert set(definitions(kernels_here / "missing")) == {"left", "right"}
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(kernels_here, definitions, cache):
-    cache.write_text("a file where the directory would be")
+def test_unwritable_cache_is_not_an_error(kernels_here, definitions, cache):
+    cache.write_text("a file in place of the directory")
     write(kernels_here / "pair.py")
     assert set(definitions(kernels_here)) == {"left", "right"}

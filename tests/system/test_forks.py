@@ -1,4 +1,4 @@
-"""Forks beside other threads: a child finds no half-imported module, and holds no pipe of a process being started."""
+"""Forks while other threads run: a child gets no half-imported module and no pipe of a starting process."""
 
 import functools
 import importlib
@@ -13,12 +13,12 @@ import pytest
 
 from tkjit.system.fork_safe import cached_property
 
-PAUSE_S = 0.3  # of the other thread, in the middle of its work
+PAUSE_S = 0.3  # how long the other thread pauses in the middle of its work
 
 
 @pytest.fixture
 def beside():
-    """Runs a function in a thread; returns when it has reached its middle."""
+    """Runs a function in a thread, and returns when the function is halfway through."""
     threads = []
 
     def start(work, reached):
@@ -32,10 +32,10 @@ def beside():
 
 
 def exit_code_of_child(work):
-    """The exit code of a forked child: 0 if the function returns true there."""
+    """Run a function in a forked child and return the exit code: 0 if the function returns true."""
     child = os.fork()
     if child == 0:
-        signal.alarm(10)  # a child that waits forever fails
+        signal.alarm(10)  # so that a child which would wait forever fails
         code = 1
         try:
             code = 0 if work() else 2
@@ -44,12 +44,12 @@ def exit_code_of_child(work):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_a_fork_waits_for_a_process_that_another_thread_starts(beside, monkeypatch):
+def test_fork_waits_while_another_thread_starts_a_process(beside, monkeypatch):
     reached, pipe = threading.Event(), []
     execute = subprocess.Popen._execute_child
 
     def slowly(self, *arguments):
-        pipe.extend(os.pipe())  # as the one whose closing tells that the process has started
+        pipe.extend(os.pipe())  # stands for Popen's pipe, which closes once the process has started
         reached.set()
         time.sleep(PAUSE_S)
         for end in pipe:
@@ -87,8 +87,8 @@ def slow_modules(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_fork_waits_for_imports_of_another_thread(beside, slow_modules, which):
-    """For the one that has begun, and for the next one, which begins as soon as that has ended."""
+def test_fork_waits_for_imports_in_another_thread(beside, slow_modules, which):
+    """It waits for the import in progress, and for the next one, which begins as soon as the first has ended."""
     reached = threading.Event()
 
     def load():
@@ -102,7 +102,7 @@ def test_a_fork_waits_for_imports_of_another_thread(beside, slow_modules, which)
     assert exit_code_of_child(lambda: importlib.import_module(slow_modules[which]).VALUE == 3) == 0
 
 
-def test_a_fork_does_not_wait_for_a_program_that_runs_in_an_import(beside, tmp_path, monkeypatch):
+def test_fork_does_not_wait_for_a_program_inside_an_import(beside, tmp_path, monkeypatch):
     (tmp_path / "imported_program.py").write_text("import sys\nsys.reached.set()\nsys.go_on.wait(20)\n")
     monkeypatch.syspath_prepend(tmp_path)
     reached, go_on = threading.Event(), threading.Event()
@@ -115,7 +115,7 @@ def test_a_fork_does_not_wait_for_a_program_that_runs_in_an_import(beside, tmp_p
     go_on.set()
 
 
-def test_a_child_computes_an_attribute_that_another_thread_was_computing(beside):
+def test_child_recomputes_an_attribute_that_another_thread_was_computing(beside):
     class Slow:
         @cached_property
         def value(self):

@@ -1,4 +1,4 @@
-"""CPU and memory limits of a process, with containers."""
+"""CPU and memory limits of a process, inside and outside containers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def files(directory: Path, **contents: str) -> Path:
     "quota, cores",
     [("max 100000", 4), ("200000 100000", 2), ("50000 100000", 1), ("900000 100000", 4), ("nonsense", 4)],
 )
-def test_cores_are_those_of_the_process_and_of_the_containers_quota(quota, cores, monkeypatch, tmp_path):
+def test_cores_are_limited_by_affinity_and_container_quota(quota, cores, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2, 4, 6})
     monkeypatch.setattr(machine, "_CGROUP", files(tmp_path, cpu_max=f"{quota}\n"))
     assert usable_cores() == cores
@@ -33,7 +33,7 @@ def test_cores_without_a_container(monkeypatch, tmp_path):
     assert usable_cores() == 2
 
 
-def test_memory_is_what_is_free_and_what_the_containers_limit_leaves(monkeypatch, tmp_path):
+def test_memory_is_limited_by_free_memory_and_container_limit(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "_CGROUP", tmp_path / "absent")
     free = available_memory_bytes()
     assert 1 << 20 < free < 1 << 50

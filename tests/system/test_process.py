@@ -47,24 +47,24 @@ def test_this_process():
     assert 0 < this.started / ticks <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def test_a_number_that_was_given_to_another_process():
+def test_reused_pid_is_not_the_same_process():
     this = this_process()
     assert not this._replace(started=this.started + 1).is_alive
     assert not this._replace(started=this.started - 1).is_alive
 
 
-def test_a_process_of_another_machine_is_taken_to_live():
+def test_process_on_another_machine_counts_as_alive():
     far = this_process()._replace(machine="0123456789ab", started=1)
     assert not far.is_here and far.is_alive
 
 
-def test_a_process_that_does_not_exist(at_work, tmp_path):
+def test_nonexistent_process(at_work, tmp_path):
     assert start_time(unused_pid()) is None
     assert not this_process()._replace(pid=unused_pid()).is_alive
     assert name_of(unused_pid()) == ""
 
 
-def test_a_zombie_is_dead(at_work, tmp_path):
+def test_zombie_is_not_alive(at_work, tmp_path):
     process = at_work(tmp_path)
     owner = this_process()._replace(pid=process.pid, started=start_time(process.pid))
     assert owner.is_alive
@@ -74,7 +74,7 @@ def test_a_zombie_is_dead(at_work, tmp_path):
     assert working_in(tmp_path) == []
 
 
-def test_a_name_may_hold_anything(at_work, tmp_path):
+def test_process_name_may_contain_brackets_and_spaces(at_work, tmp_path):
     program = tmp_path / "a) S (b"
     shutil.copy(shutil.which("sleep"), program)
     process = at_work(tmp_path, str(program), "60")
@@ -85,8 +85,8 @@ def test_a_name_may_hold_anything(at_work, tmp_path):
 @pytest.mark.parametrize(
     "error, alive", [(PermissionError(), True), (ProcessLookupError(), False), (None, False)], ids=str
 )
-def test_a_process_that_proc_hides_lives_if_the_kernel_says_so(monkeypatch, error, alive):
-    """``/proc`` mounted with ``hidepid``: others' processes are not listed there, but they may not be signalled."""
+def test_hidden_process_is_alive_if_it_cannot_be_signalled(monkeypatch, error, alive):
+    """With ``hidepid``, ``/proc`` does not list other users' processes; a signal to them fails with EPERM."""
 
     def kill(pid, number):
         assert number == 0
@@ -97,9 +97,9 @@ def test_a_process_that_proc_hides_lives_if_the_kernel_says_so(monkeypatch, erro
     assert this_process()._replace(pid=unused_pid()).is_alive == alive
 
 
-def test_machines_are_told_apart_by_their_boot(monkeypatch):
+def test_machine_differs_between_pid_namespaces(monkeypatch):
     real = this_machine()
-    assert len(real) == 12 and "-" not in real  # it stands in names whose parts are joined by that
+    assert len(real) == 12 and "-" not in real  # names that contain it join their parts by dashes
     this_machine.cache_clear()
     try:
         monkeypatch.setattr(os, "stat", lambda path: os.stat_result((0, 7, *[0] * 8)))  # another namespace
@@ -108,10 +108,10 @@ def test_machines_are_told_apart_by_their_boot(monkeypatch):
         this_machine.cache_clear()
 
 
-# ---- those at work in a directory
+# ---- processes that work in a directory
 
 
-def test_who_works_in_a_directory(at_work, tmp_path):
+def test_find_processes_working_in_a_directory(at_work, tmp_path):
     (tmp_path / "staging/sub").mkdir(parents=True)
     (tmp_path / "staging-2").mkdir()
     inside = [at_work(tmp_path / "staging"), at_work(tmp_path / "staging/sub")]
@@ -123,7 +123,7 @@ def test_who_works_in_a_directory(at_work, tmp_path):
     assert len(working_in(tmp_path / "link")) == 2
 
 
-def test_who_works_in_a_directory_that_was_moved(at_work, tmp_path):
+def test_find_processes_working_in_a_moved_directory(at_work, tmp_path):
     (tmp_path / "staging").mkdir()
     process = at_work(tmp_path / "staging")
     inode = (tmp_path / "staging").stat().st_dev, (tmp_path / "staging").stat().st_ino
@@ -132,7 +132,7 @@ def test_who_works_in_a_directory_that_was_moved(at_work, tmp_path):
     assert working_in(tmp_path / "staging", inode) == [process.pid]
 
 
-def test_who_works_in_a_directory_that_was_removed(at_work, tmp_path):
+def test_find_processes_working_in_a_removed_directory(at_work, tmp_path):
     (tmp_path / "staging").mkdir()
     process = at_work(tmp_path / "staging")
     shutil.rmtree(tmp_path / "staging")
@@ -140,7 +140,7 @@ def test_who_works_in_a_directory_that_was_removed(at_work, tmp_path):
 
 
 def test_ending_reaches_grandchildren(at_work, tmp_path):
-    """As nvcc starts cicc and ptxas."""
+    """nvcc, for example, starts cicc and ptxas."""
     (tmp_path / "staging").mkdir()
     shell = at_work(tmp_path / "staging", "sh", "-c", "sleep 60 & sh -c 'sleep 60; true' & wait")
     other = at_work(tmp_path)
@@ -151,7 +151,7 @@ def test_ending_reaches_grandchildren(at_work, tmp_path):
     assert other.poll() is None
 
 
-def test_ending_spares_the_one_who_asks(tmp_path, monkeypatch):
+def test_ending_spares_the_calling_process(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     end_working_in(tmp_path)
 
@@ -168,7 +168,7 @@ with watch(sys.argv[1]):
 """
 
 
-def test_a_killed_builders_compiler_ends_and_its_directory_goes(start, tmp_path):
+def test_watchdog_of_a_killed_builder_ends_its_compiler_and_removes_its_directory(start, tmp_path):
     staging = tmp_path / "staging"
     staging.mkdir()
     (staging / "launcher.o").write_text("half")
@@ -179,7 +179,7 @@ def test_a_killed_builders_compiler_ends_and_its_directory_goes(start, tmp_path)
     assert start_time(compiler) is None
 
 
-def test_a_killed_builders_compiler_ends_where_its_directory_was_moved_to(start, tmp_path):
+def test_watchdog_ends_a_compiler_whose_directory_was_moved(start, tmp_path):
     staging = tmp_path / "staging"
     staging.mkdir()
     builder = start(BUILDER, staging)
@@ -191,7 +191,7 @@ def test_a_killed_builders_compiler_ends_where_its_directory_was_moved_to(start,
 
 
 def holding(directory: Path) -> list[int]:
-    """The processes that have a directory open."""
+    """List the processes that have a directory open."""
     found = []
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         with suppress(OSError):
@@ -202,7 +202,7 @@ def holding(directory: Path) -> list[int]:
 
 @pytest.fixture
 def watchdogs(monkeypatch):
-    """The processes that the module starts."""
+    """The watchdog processes that get started."""
     started = []
 
     class Recorded(subprocess.Popen):
@@ -214,14 +214,14 @@ def watchdogs(monkeypatch):
     return started
 
 
-def test_a_watchdog_ends_with_the_block(tmp_path, watchdogs):
+def test_watchdog_ends_with_the_block(tmp_path, watchdogs):
     with watch(tmp_path):
         assert [process.poll() for process in watchdogs] == [None]
     assert [process.poll() for process in watchdogs] == [-signal.SIGKILL]
     assert tmp_path.exists()
 
 
-def test_a_watchdog_may_come_later(tmp_path, watchdogs):
+def test_watchdog_can_start_after_a_delay(tmp_path, watchdogs):
     with watch(tmp_path, 30):
         pass
     assert watchdogs == []
@@ -231,7 +231,7 @@ def test_a_watchdog_may_come_later(tmp_path, watchdogs):
     assert watchdogs[0].poll() == -signal.SIGKILL
 
 
-def test_what_a_block_leaves_at_work_when_it_fails_is_ended(tmp_path, at_work):
+def test_compiler_of_a_failed_block_is_ended(tmp_path, at_work):
     (tmp_path / "staging").mkdir()
     with pytest.raises(KeyboardInterrupt), watch(tmp_path / "staging"):
         compiler = at_work(tmp_path / "staging")
@@ -239,14 +239,14 @@ def test_what_a_block_leaves_at_work_when_it_fails_is_ended(tmp_path, at_work):
     assert compiler.wait(10) == -signal.SIGKILL
 
 
-def test_a_watchdog_is_out_of_reach_of_ctrl_c(tmp_path, watchdogs):
+def test_ctrl_c_does_not_reach_the_watchdog(tmp_path, watchdogs):
     with watch(tmp_path):
         assert os.getsid(watchdogs[0].pid) == watchdogs[0].pid != os.getsid(0)
         assert Path(f"/proc/{watchdogs[0].pid}/cwd").readlink() == Path("/")
 
 
 @pytest.mark.parametrize("executable", ["/no/such/python", "", None])
-def test_where_no_watchdog_can_be_started_the_block_runs(tmp_path, monkeypatch, executable):
+def test_block_runs_even_if_no_watchdog_can_start(tmp_path, monkeypatch, executable):
     monkeypatch.setattr(sys, "executable", executable)
     ran = []
     with watch(tmp_path):
@@ -256,7 +256,7 @@ def test_where_no_watchdog_can_be_started_the_block_runs(tmp_path, monkeypatch, 
 
 @pytest.fixture
 def start_watchdog():
-    """Starts one by itself, for a process and a directory."""
+    """Starts a watchdog directly, for a process and a directory."""
     started = []
 
     def run(process: Process, directory: Path) -> subprocess.Popen:
@@ -270,7 +270,7 @@ def start_watchdog():
         process.wait()
 
 
-def test_a_watchdog_waits_for_its_process_alone(tmp_path, start_watchdog):
+def test_watchdog_waits_while_its_process_is_alive(tmp_path, start_watchdog):
     staging = tmp_path / "staging"
     staging.mkdir()
     process = start_watchdog(this_process(), staging)
@@ -278,11 +278,11 @@ def test_a_watchdog_waits_for_its_process_alone(tmp_path, start_watchdog):
     assert process.poll() is None and staging.exists()
 
 
-def test_a_watchdog_that_comes_too_late_leaves(tmp_path, start_watchdog):
+def test_watchdog_exits_if_the_directory_is_gone(tmp_path, start_watchdog):
     assert start_watchdog(this_process(), tmp_path / "published").wait(20) == 0
 
 
-def test_a_watchdog_of_a_process_that_is_gone_tidies_up(tmp_path, start_watchdog):
+def test_watchdog_of_a_dead_process_removes_the_directory(tmp_path, start_watchdog):
     staging = tmp_path / "staging"
     staging.mkdir()
     this = this_process()
@@ -290,8 +290,8 @@ def test_a_watchdog_of_a_process_that_is_gone_tidies_up(tmp_path, start_watchdog
     assert not staging.exists()
 
 
-def test_a_watchdog_imports_little():
-    """It starts with each build."""
+def test_watchdog_imports_little():
+    """A watchdog starts with each build."""
     command = [sys.executable, "-I", "-S", "-X", "importtime", watchdog.SCRIPT, str(os.getpid()), "0", "/no/such"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     imported = {line.rpartition("|")[2].strip() for line in printed.splitlines()}
@@ -302,7 +302,7 @@ def test_a_watchdog_imports_little():
 # ---- locks in forked children
 
 
-def test_a_forked_child_finds_a_lock_open_that_another_thread_holds(tmp_path):
+def test_lock_held_by_another_thread_is_free_in_a_forked_child(tmp_path):
     lock, held, done = ForkSafeLock(), threading.Event(), threading.Event()
 
     def hold():
@@ -318,9 +318,9 @@ def test_a_forked_child_finds_a_lock_open_that_another_thread_holds(tmp_path):
         with lock:
             os._exit(7)
     try:
-        wait_until(lambda: start_time(child) is None, what="the child is through")
+        wait_until(lambda: start_time(child) is None, what="the child has exited")
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        assert not lock.acquire(blocking=False)  # here it is still held
+        assert not lock.acquire(blocking=False)  # still held in the parent
     finally:
         if start_time(child):
             os.kill(child, signal.SIGKILL)
@@ -328,7 +328,7 @@ def test_a_forked_child_finds_a_lock_open_that_another_thread_holds(tmp_path):
         thread.join()
 
 
-def test_a_lock_that_is_held_across_a_fork_is_given_back_on_both_sides():
+def test_lock_held_across_a_fork_is_released_in_parent_and_child():
     lock = ForkSafeLock()
     with lock:
         child = os.fork()
@@ -338,17 +338,17 @@ def test_a_lock_that_is_held_across_a_fork_is_given_back_on_both_sides():
     assert lock.acquire(blocking=False)
 
 
-def test_a_lock_is_released_whenever_a_signals_handler_raises():
+def test_lock_is_released_whenever_a_signal_handler_raises():
     lock, ended = ForkSafeLock(), 0
 
     class Alarm(Exception):
         pass
 
     with raising_alarm(Alarm):
-        while ended < 200:  # without the C functions, about half of them left it locked
+        while ended < 200:  # with Python functions, about half of them left the lock held
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0002)
-                until = time.monotonic() + 1  # what is raised in a callback of the garbage collector is swallowed
+                until = time.monotonic() + 1  # an exception in a garbage collector callback gets lost
                 while time.monotonic() < until:
                     with lock:
                         pass
@@ -358,20 +358,20 @@ def test_a_lock_is_released_whenever_a_signals_handler_raises():
                 lock.release()
 
 
-def test_without_proc_nobody_is_taken_for_dead(monkeypatch):
-    somebody = Process(this_machine(), "here", 1 << 22, 5)
-    assert not somebody.is_alive
+def test_without_proc_every_process_counts_as_alive(monkeypatch):
+    process = Process(this_machine(), "here", 1 << 22, 5)
+    assert not process.is_alive
     monkeypatch.setattr(tkjit.system.process, "start_time", lambda pid: None)
-    assert somebody.is_alive
+    assert process.is_alive
 
 
-def test_the_memory_of_whoever_works_in_a_directory_is_watched(tmp_path, start):
+def test_peak_memory_of_processes_in_a_directory_is_measured(tmp_path, start):
     ours = b"x" * (150 << 20)
     with MemoryWatch(tmp_path) as memory:
         worker = start(
             "held = b'x' * (80 << 20); os.chdir(sys.argv[1]); print('ready', flush=True); time.sleep(60)", tmp_path
         )
         worker.stdout.readline()
-        wait_until(lambda: memory.peak_bytes > 0, what="it is seen")
+        wait_until(lambda: memory.peak_bytes > 0, what="a memory reading")
     assert 80 << 20 <= memory.peak_bytes < len(ours)
     worker.kill()

@@ -1,4 +1,4 @@
-"""Progress: one line that is replaced, in a terminal and in a notebook; in a log a line for what takes long."""
+"""Progress: one line that is updated in a terminal or a notebook, or a line for each long build in a log."""
 
 import io
 import re
@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 
 def watch(monkeypatch, stream, **modules):
-    """Let the module see these instead of the test run's own standard error and imported modules."""
+    """Give the module these in place of the test run's own standard error and imported modules."""
     monkeypatch.setattr(progress, "sys", types.SimpleNamespace(stderr=stream, modules=modules))
     monkeypatch.setattr(progress, "TICK_S", 0.01)
     return stream
@@ -31,7 +31,7 @@ def terminal(monkeypatch):
     return watch(monkeypatch, Terminal())
 
 
-def test_a_terminal_gets_one_line_that_is_replaced(terminal):
+def test_terminal_shows_one_line_that_is_updated(terminal):
     with show_progress("gemm (T=float32) for sm_90a"):
         time.sleep(0.1)
     text = terminal.getvalue()
@@ -42,14 +42,14 @@ def test_a_terminal_gets_one_line_that_is_replaced(terminal):
     assert text.count("\n") == 1 and text.count(ERASE) >= 3
 
 
-def test_a_failure_is_said_and_passes_through(terminal):
+def test_failure_is_shown_and_propagates(terminal):
     with pytest.raises(ValueError, match="refused"), show_progress("axpy"):
         raise ValueError("refused")
     assert "tkjit: failed to compile axpy in" in terminal.getvalue()
     assert terminal.getvalue().endswith(" s\n")
 
 
-def test_a_build_inside_another_shows_nothing_of_its_own(terminal):
+def test_nested_build_shows_no_line(terminal):
     with show_progress("the glue of axpy"), show_progress("axpy for sm_80"):
         time.sleep(0.05)
     assert "axpy for sm_80" not in terminal.getvalue()
@@ -60,14 +60,14 @@ def test_a_build_inside_another_shows_nothing_of_its_own(terminal):
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), None])
-def test_a_log_has_nothing_of_a_short_build(monkeypatch, stream):
+def test_short_build_is_not_logged(monkeypatch, stream):
     watch(monkeypatch, stream)
     with show_progress("axpy"):
         time.sleep(0.05)
     assert stream is None or stream.getvalue() == ""
 
 
-def test_a_log_has_one_line_of_a_long_build(monkeypatch):
+def test_long_build_is_logged_once(monkeypatch):
     log = watch(monkeypatch, io.StringIO())
     monkeypatch.setattr(progress, "LONG_S", 0.02)
     with show_progress("the runtime"), show_progress("axpy"):
@@ -76,7 +76,7 @@ def test_a_log_has_one_line_of_a_long_build(monkeypatch):
     assert log.getvalue() == "tkjit: compiling the runtime ...\n"
 
 
-def test_a_line_that_cannot_be_shown_does_not_stand_in_the_way_of_the_next(monkeypatch):
+def test_error_of_the_display_does_not_affect_the_next_build(monkeypatch):
     def unplugged(text, last):
         raise OSError("the terminal is gone")
 
@@ -90,28 +90,28 @@ def test_a_line_that_cannot_be_shown_does_not_stand_in_the_way_of_the_next(monke
     assert "compiled gemm" in terminal.getvalue()
 
 
-def test_a_closed_log_stops_no_build(monkeypatch):
+def test_closed_log_does_not_stop_a_build(monkeypatch):
     log = watch(monkeypatch, io.StringIO())
     log.close()
     monkeypatch.setattr(progress, "LONG_S", 0.02)
-    with show_progress("axpy") as say:
-        say("process 7 builds it")
+    with show_progress("axpy") as report:
+        report("process 7 builds it")
         time.sleep(0.1)
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_quiet(monkeypatch, stream):
+def test_quiet_shows_nothing(monkeypatch, stream):
     watch(monkeypatch, stream)
     monkeypatch.setattr(progress, "LONG_S", 0.02)
-    with show_progress("axpy", quiet=True) as say:
-        say("process 7 builds it")
+    with show_progress("axpy", quiet=True) as report:
+        report("process 7 builds it")
         time.sleep(0.1)
     assert stream.getvalue() == ""
 
 
 @pytest.mark.compiles
 @pytest.mark.parametrize(("quiet", "printed"), [("0", r"(tkjit: compiling .* \.\.\.\n)+"), ("1", "")])
-def test_a_process_with_a_log(cache_with_runtime, fresh, quiet, printed):
+def test_log_of_a_real_process(cache_with_runtime, fresh, quiet, printed):
     code = """
 import torch, tkjit
 from tkjit.system import progress
@@ -122,7 +122,7 @@ tkjit.load("axpy").warm_up((torch.ones(1), torch.ones(1))).wait()
     assert process.code == 0 and re.fullmatch(printed, process.stderr)
 
 
-def test_a_notebook_gets_one_display_that_is_updated(monkeypatch):
+def test_notebook_shows_one_display_that_is_updated(monkeypatch):
     shown = []
 
     class Handle:
@@ -146,7 +146,7 @@ def test_a_notebook_gets_one_display_that_is_updated(monkeypatch):
     assert terminal.getvalue() == ""
 
 
-def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
+def test_ipython_in_a_terminal_uses_the_terminal(monkeypatch):
     notebook = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace())
     terminal = watch(monkeypatch, Terminal(), IPython=notebook)
     with show_progress("axpy"):
@@ -157,11 +157,11 @@ def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
 # ---- waiting
 
 
-def test_a_terminal_says_for_whom_it_waits(terminal, monkeypatch):
+def test_terminal_shows_the_reason_for_waiting(terminal, monkeypatch):
     monkeypatch.setattr(progress, "STALE_S", 0.2)
-    with show_progress("axpy") as say:
+    with show_progress("axpy") as report:
         wait_until(lambda: "compiling axpy" in terminal.getvalue(), what="a line")
-        say("process 7 on node17 has been building it for 3 s")
+        report("process 7 on node17 has been building it for 3 s")
         wait_until(lambda: "node17" in terminal.getvalue(), what="the reason")
         shown = terminal.getvalue()
         wait_until(lambda: "compiling axpy" in terminal.getvalue()[len(shown) :], what="the end of the wait")
@@ -169,36 +169,36 @@ def test_a_terminal_says_for_whom_it_waits(terminal, monkeypatch):
     assert terminal.getvalue().split(ERASE)[-1].startswith("tkjit: compiled axpy in")
 
 
-def test_who_waited_until_the_end_has_not_compiled(terminal):
-    with show_progress("axpy") as say:
-        say("process 7 builds it")
+def test_waiting_until_the_end_is_shown_as_waited(terminal):
+    with show_progress("axpy") as report:
+        report("process 7 builds it")
     assert terminal.getvalue().split(ERASE)[-1].startswith("tkjit: waited for axpy in")
 
 
-def test_a_log_file_says_once_in_a_while_for_whom_it_waits(monkeypatch):
+def test_log_shows_the_reason_for_waiting_from_time_to_time(monkeypatch):
     log = watch(monkeypatch, io.StringIO())
-    with show_progress("axpy") as say:
+    with show_progress("axpy") as report:
         for pid in (7, 8, 9):
-            say(f"process {pid} builds it")
+            report(f"process {pid} builds it")
         assert log.getvalue() == "tkjit: waiting for axpy: process 7 builds it\n"
         monkeypatch.setattr(progress, "REMIND_S", 0)
-        say("process 9 builds it")
+        report("process 9 builds it")
     assert log.getvalue().splitlines()[1:] == ["tkjit: waiting for axpy: process 9 builds it"]
 
 
-def test_a_build_inside_another_says_for_whom_it_waits_too(terminal):
-    with show_progress("the glue of axpy"), show_progress("axpy for sm_80") as say:
-        say("process 7 builds it")
+def test_nested_build_logs_its_reason_for_waiting(terminal):
+    with show_progress("the glue of axpy"), show_progress("axpy for sm_80") as report:
+        report("process 7 builds it")
     assert "waiting for axpy for sm_80: process 7 builds it" in terminal.getvalue()
 
 
-def test_without_a_standard_error_nothing_is_said(monkeypatch):
+def test_progress_works_without_standard_error(monkeypatch):
     watch(monkeypatch, None)
-    with show_progress("axpy") as say:
-        say("process 7 builds it")
+    with show_progress("axpy") as report:
+        report("process 7 builds it")
 
 
-def test_under_another_display_nothing_is_shown(monkeypatch):
+def test_silence_hides_the_line(monkeypatch):
     shown = []
     monkeypatch.setattr(progress, "_display", lambda: lambda text, last: shown.append(text))
     with progress.silence(), progress.show_progress("gemm for sm_90a"):

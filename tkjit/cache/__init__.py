@@ -1,8 +1,8 @@
 """The cache: keys, entries, build locks, publishing, layers, eviction. It is independent of compilers and torch.
 
-``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/`` holds an entry: ``manifest.json``, ``dependencies.json``, the
+``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/`` is an entry: ``manifest.json``, ``dependencies.json``, the
 text, the log and the shared object. ``build_key`` is a hash of texts, flags and versions. ``deps_key`` is a hash of the
-tools and of every file that the compiler reported. ``docs/cache.md`` describes all of it.
+tools and of every file that the compiler reported. ``docs/cache.md`` has the details.
 """
 
 from tkjit.cache.checked_json import DamagedError

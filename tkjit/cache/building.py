@@ -1,4 +1,4 @@
-"""Builds an entry: takes the build lock, compiles in a staging directory, and publishes by an atomic rename."""
+"""Builds an entry: takes the build lock, compiles in a staging directory, and publishes with an atomic rename."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tkjit.system import files, watchdog
 from tkjit.system.process import end_working_in, name_of, working_in
 
 BROKEN = ".broken-"
-ATTEMPTS = 4  # at a build during which a header is edited
-DIRECTORY_TRIES = 100  # attempts in a recipe's directory: each one fails if the directory is removed meanwhile
-REPORT_S = 1.5  # after which a waiter reports the holder; sooner than the progress says that this process compiles
+ATTEMPTS = 4  # at a build, if headers are edited while it runs
+DIRECTORY_TRIES = 100  # at an action in a recipe's directory, which another process may remove each time
+REPORT_S = 1.5  # a waiter reports the holder after this time, before the progress display would claim a compilation
 INTERRUPT_S = 0.1
-EVICTION_S = 10.0  # the most that the removal of one entry takes
+EVICTION_S = 10.0  # upper bound for the removal of one entry
 
 Builder = Callable[[Path], Product]
 Result = TypeVar("Result")
@@ -61,12 +61,12 @@ def build(
         if not lock.is_held:
             _warn_of_no_locks(cache, what)
         if _stamp(replacing) != stamp:
-            replacing = None  # the previous builder has replaced it
+            replacing = None  # the previous holder of the lock has replaced it
         if (entry := lookup(recipe, exclude=replacing)) is not None:
             return entry
         if (failure := failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
             raise failure
-        # only with the build lock held: the previous holder may have been killed
+        # only once the lock is taken, because its previous holder may have been killed
         sweep(cache.base)
         if replacing is None and (entry := _fetch(cache, lookup, recipe, lock, check)) is not None:
             return entry
@@ -94,7 +94,7 @@ def fetch(
 def _locked(
     cache: Directory, recipe: Recipe, what: str, report_wait: Callable[[str], None]
 ) -> Iterator[tuple[Lock, Callable[[], None]]]:
-    """Hold the build lock of a recipe, and give a function that raises KeyboardInterrupt once builds are to end."""
+    """Hold a recipe's build lock. Also yield a function that raises KeyboardInterrupt after a request to end builds."""
     interruptions = cache.interruptions
 
     def check() -> None:
@@ -112,7 +112,7 @@ def _locked(
 
 
 def _fetch(cache: Directory, lookup: Lookup, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Entry | None:
-    """Fetch an entry from the remote cache and publish it. Then a lookup takes it, which checks it like any other."""
+    """Fetch an entry from the remote cache and publish it. The final lookup checks it like any other entry."""
     if cache.remote is None or recipe.stays_here:
         return None
     with _staged(cache, recipe, lock) as staging:
@@ -126,8 +126,8 @@ def _fetch(cache: Directory, lookup: Lookup, recipe: Recipe, lock: Lock, check: 
 
 def _warn_of_no_locks(cache: Directory, what: str) -> None:
     warnings.warn(
-        f"{cache.root} lies on a file system without locks: every process that needs {what} builds it for itself; "
-        "set TKJIT_CACHE to another directory",
+        f"{cache.root} is on a file system without locks, so every process that needs {what} builds it for itself; "
+        "set TKJIT_CACHE to a directory on another file system",
         TkjitWarning,
         stacklevel=3,
     )
@@ -140,11 +140,11 @@ def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable
         yield
     except CompileError as error:
         if threading.current_thread() is not threading.main_thread():
-            # Ctrl-C in a terminal ends compilers too, and reaches the main thread a moment later
+            # Ctrl-C in a terminal also ends the compilers, and reaches the main thread a moment later
             time.sleep(INTERRUPT_S)
         try:
             check()
-        except KeyboardInterrupt:  # the compiler was interrupted: no error of the source
+        except KeyboardInterrupt:  # the compiler was interrupted, so the error is not the source's
             shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
             raise
         leave_failure(cache.failure_directory(recipe), lock.holder.token, error, shared=cache.shared)
@@ -155,7 +155,7 @@ def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable
 def _build_lock(
     cache: Directory, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
 ) -> Iterator[Lock]:
-    """Hold the build lock of a recipe's directory, which another process may remove by clearing the cache."""
+    """Hold the build lock in a recipe's directory, which another process may remove by clearing the cache."""
     with ExitStack() as stack:
 
         def take(directory: Path) -> Lock:
@@ -165,11 +165,12 @@ def _build_lock(
 
 
 def _retry(cache: Directory, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
-    """Do something in a recipe's directory, which is made again each time that another process removes it."""
+    """Run an action in a recipe's directory, making the directory again whenever another process removes it."""
     for attempt in range(DIRECTORY_TRIES):
         with suppress(FileNotFoundError):
             return action(cache.make_directory(cache.directory(recipe)))
-        with suppress(OSError):  # a network file system may still cache a directory that another machine removed
+        # a network file system may still show a directory that another machine has removed
+        with suppress(OSError):
             os.rmdir(cache.directory(recipe))
         time.sleep(0.0 if attempt < 10 else 0.02)
     return action(cache.make_directory(cache.directory(recipe)))
@@ -184,15 +185,15 @@ def _attempt(
     states: dict[str, bytes],
     watch_after_s: float | None,
 ) -> Entry | None:
-    """Build and publish; None if a file may have changed while the compiler read it.
+    """Build and publish. Returns None if a file may have changed while the compiler read it.
 
     Parameters
     ----------
     states : dict
-        The dependencies' states at the end of the last attempt, and then of this one.
+        The dependencies' states at the end of the last attempt. On return, those at the end of this one.
     """
     with _staged(cache, recipe, lock) as staging:
-        # by the clock that stamps files: a file written from now on is not older
+        # by the file system's clock, so that a file written from now on is not older
         begun_ns, begun = _filesystem_time_ns(staging), time.monotonic_ns()
         try:
             with nullcontext() if watch_after_s is None else watchdog.watch(staging, watch_after_s):
@@ -208,7 +209,7 @@ def _attempt(
 
 @contextmanager
 def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
-    """A staging directory in a recipe's directory, removed after the block unless it has got another name."""
+    """Make a staging directory in a recipe's directory, and remove it after the block unless it was published."""
     owner = lock.holder.process
     name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
     with cache.writing():
@@ -224,14 +225,14 @@ def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
 
 
 def _filesystem_time_ns(directory: Path) -> int:
-    """The time by the clock of a directory's file system, which may be another machine's, in ns since the epoch."""
-    with suppress(OSError):  # then it is the time of the last file in it, and may cause one more build
+    """Return the time in ns since the epoch by a file system's clock, which may be another machine's."""
+    with suppress(OSError):  # on failure the time is that of the latest file in it, which may cause one more build
         os.utime(directory)
     return directory.stat().st_ctime_ns
 
 
 def _corrected_begin_ns(staging: Path, begun_ns: int, taken_ns: int) -> int:
-    """The start of a build, by the clock that stamps files now: it may have been set back since."""
+    """Return the start of a build by the file system's present clock, which may have been set back since."""
     begin_ns = _filesystem_time_ns(staging) - taken_ns
     return begin_ns if begin_ns < begun_ns - fingerprints.SETTLED_NS else begun_ns
 
@@ -248,16 +249,16 @@ def _publish_unless_changed(
     before = dict(states)
     states.clear()
     states.update((str(path), fingerprints.state_of(str(path))) for path in product.dependencies)
-    # a file as young as the build may have been read before it was written; the next build settles that
+    # a file as new as the build may have been read before its last write; another attempt decides that
     young = any(state == fingerprints.ABSENT or int(state.split()[2]) >= begun_ns for state in states.values())
     if states != before and (young or fingerprints.moved_since(states, begun_ns)):
         return None
-    # before the contents are compared: a later edit does not match it, even after the entry is published
+    # taken before the contents are hashed, so that it does not match if a file is edited later
     fingerprint = fingerprints.of(files_and_places(recipe, product))
     try:
         deps_key = complete(staging, recipe, product)
     except FileNotFoundError:
-        return None  # a header that was just removed
+        return None  # a header has just been removed
     if any(fingerprints.state_of(path) != state for path, state in states.items()):
         return None
     entry = _publish(cache, recipe, product, staging, deps_key, replacing)
@@ -268,7 +269,7 @@ def _publish_unless_changed(
 def _publish(
     cache: Directory, recipe: Recipe, product: Product, staging: Path, deps_key: str, replacing: Entry | None
 ) -> Entry:
-    """Give a finished build its name by an atomic rename, so no reader sees half of it."""
+    """Give a finished build its name with an atomic rename, so that no reader sees half of it."""
     directory = cache.directory(recipe)
     for path in staging.iterdir():
         if cache.shared:
@@ -281,7 +282,7 @@ def _publish(
         set_aside(path)
     target = directory / deps_key
     if target in bad and target.exists():
-        # it could not be set aside; a lookup finds entries by their contents
+        # it could not be moved aside; another name works too, because lookups find entries by their contents
         target = directory / f"{deps_key}-{secrets.token_hex(4)}"
     staging.chmod(stat.S_IMODE(directory.stat().st_mode))
     _hold(cache, target)
@@ -290,9 +291,9 @@ def _publish(
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        # without locks another process may have been faster; its entry may already be in use
+        # without locks another process may have been faster, and its entry may already be in use
         return Entry.of(target, read_manifest(target))
-    # it is published: a failure from here on does not remove it
+    # the entry is published, so later failures do not matter
     with suppress(OSError):
         _sync(directory)
         shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
@@ -300,7 +301,7 @@ def _publish(
 
 
 def _hold(cache: Directory, target: Path) -> None:
-    """Take the lease of an entry before the entry exists, so that nobody can clear it before its first use."""
+    """Take an entry's lease before the entry exists, so that no process can evict it before its first use."""
     deadline = time.monotonic() + EVICTION_S
     while not cache.leases.hold(target) and time.monotonic() < deadline:
         time.sleep(0.01)  # an entry of that name is being removed
@@ -321,7 +322,7 @@ def _must_be_replaced(directory: Path, recipe: Recipe, replacing: Entry | None) 
 
 
 def set_aside(directory: Path) -> None:
-    """Move a damaged entry aside, for a person to look at; only the last one is kept."""
+    """Move a damaged entry aside for later inspection; only the last one is kept."""
     with suppress(OSError):
         for earlier in files.below(directory.parent, f"{BROKEN}*"):
             shutil.rmtree(earlier, ignore_errors=True)
@@ -329,13 +330,13 @@ def set_aside(directory: Path) -> None:
 
 
 def end_compilers(cache: Directory) -> None:
-    """End the compilers that this process runs for a cache."""
+    """Kill the compilers that this process runs for a cache."""
     for staging in list(cache.building):
         end_working_in(staging)
 
 
 def _waiting_text(holder: Holder) -> str:
-    """The report of a waiter: the builder, the time since its start, and whether its compiler still runs."""
+    """Describe the process that builds, the time since it started, and the compiler that it runs."""
     process = holder.process
     is_own = process.is_here and process.pid == os.getpid()
     who = "this process" if is_own else f"process {process.pid} on {process.host}"
@@ -343,14 +344,14 @@ def _waiting_text(holder: Holder) -> str:
     if not process.is_here:
         return text
     names = sorted({name_of(pid) for pid in working_in(holder.staging)} if holder.staging else ())
-    return f"{text}, {f'{names[-1]} is running' if names else 'no compiler of it is running'}"
+    return f"{text}, {f'{names[-1]} is running' if names else 'none of its compilers is running'}"
 
 
 def _refuse_noexec(cache: Directory, staging: Path) -> None:
     if os.statvfs(staging).f_flag & os.ST_NOEXEC:
         raise CacheError(
-            f"the cache directory {cache.root} lies on a file system that is mounted noexec, and nothing in it can be "
-            "loaded; set TKJIT_CACHE to another one"
+            f"the cache directory {cache.root} is on a file system that is mounted noexec, so nothing in it can be "
+            "loaded; set TKJIT_CACHE to another directory"
         )
 
 

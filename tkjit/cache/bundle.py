@@ -1,6 +1,6 @@
 """Bundles: portable read-only layers with a hash of each file.
 
-``<bundle>/bundle.json`` lies beside the layout of a cache. It lists the kernels, architectures, versions and files.
+A bundle has the layout of a cache, and a file ``bundle.json`` that lists kernels, architectures, versions and files.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ BUNDLE = "bundle.json"
 def write(
     directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any], more: Mapping[str, Path] | None = None
 ) -> int:
-    """Write a bundle and return its size in bytes. An existing bundle is replaced.
+    """Write a bundle, replacing an existing one, and return its size in bytes.
 
     Parameters
     ----------
     more : mapping of str to Path, optional
-        Files to carry beside the entries, by their places in the bundle.
+        Files to include in addition to the entries, by their paths in the bundle.
 
     Raises
     ------
     CacheError
-        If the directory holds anything but a bundle, or cannot be written.
+        If the directory contains anything but a bundle, or cannot be written.
     """
     check_target(directory)
     scratch = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}")
@@ -63,7 +63,7 @@ def write(
             shutil.rmtree(replaced, ignore_errors=True)
         else:
             scratch.rename(directory)
-    except shutil.Error as error:  # of all files that could not be copied
+    except shutil.Error as error:  # lists all files that could not be copied
         raise CacheError(f"cannot write the bundle {directory}: {error.args[0][0][-1]}") from error
     except OSError as error:
         raise CacheError(f"cannot write the bundle {directory}: {error.strerror or error}") from error
@@ -73,14 +73,14 @@ def write(
 
 
 def check_target(directory: Path) -> None:
-    """Refuse to write a bundle over anything but a bundle.
+    """Reject a directory that contains anything but a bundle.
 
     Raises
     ------
     CacheError
     """
     if directory.exists() and not is_bundle(directory) and (not directory.is_dir() or any(directory.iterdir())):
-        raise CacheError(f"{directory} is there and is no bundle; name a new directory")
+        raise CacheError(f"{directory} exists and is not a bundle; choose another directory")
 
 
 def is_bundle(directory: Path) -> bool:
@@ -88,19 +88,20 @@ def is_bundle(directory: Path) -> bool:
 
 
 def check_bundled(directory: Path, root: Path) -> None:
-    """Whether an entry is the one that its bundle lists.
+    """Check that an entry is the one that its bundle lists.
 
     Raises
     ------
     DamagedError
+        If it is not.
     """
     check_file(root, str((directory / MANIFEST).relative_to(root)))
 
 
 def digest(root: Path) -> str:
-    """The digest of a whole bundle: the hash of its list, which has the hash of each file.
+    """Return the digest of a whole bundle: the hash of ``bundle.json``, which contains the hash of each file.
 
-    A user who gets the digest from another source than the bundle can detect a replaced bundle.
+    A user who receives the digest separately can detect that a bundle was replaced.
 
     Raises
     ------
@@ -110,7 +111,7 @@ def digest(root: Path) -> str:
     try:
         return digest_of_file(root / BUNDLE)
     except OSError:
-        raise CacheError(f"{root} is no bundle: it has no {BUNDLE} that can be read") from None
+        raise CacheError(f"{root} is not a bundle: it has no readable {BUNDLE}") from None
 
 
 def check_digest(root: Path, expected: str) -> None:
@@ -119,26 +120,26 @@ def check_digest(root: Path, expected: str) -> None:
     Raises
     ------
     CacheError
-        If the expected value is no digest, or there is no bundle.
+        If the expected value is not a digest, or there is no bundle.
     DamagedError
-        If the bundle is another one.
+        If the bundle has another digest.
     """
     wanted = expected.strip().lower().removeprefix("sha256:")
     if not re.fullmatch("[0-9a-f]{64}", wanted):
-        raise CacheError(f"{expected!r} is no digest; expected the 64 digits that python -m tkjit bundle printed")
+        raise CacheError(f"{expected!r} is not a digest; pass the 64 digits that python -m tkjit bundle printed")
     if (found := digest(root)) != wanted:
-        raise DamagedError(f"{root} is another bundle: expected the digest {wanted}, got {found}")
+        raise DamagedError(f"{root} is a different bundle: expected the digest {wanted}, got {found}")
 
 
 def verify(root: Path) -> tuple[list[ListedEntry], list[str]]:
-    """The entries of a cache, a layer or a bundle, and the damage to any file of them."""
+    """List the entries of a cache, layer or bundle, and describe the damage to any of its files."""
     entries = list_entries(root)
     found = [problem for one in entries for problem in one.damage()]
     return entries, found + (_bundle_damage(root) if is_bundle(root) else [])
 
 
 def bundled_files(root: Path) -> dict[str, str]:
-    """The hash of each file of a bundle, by its path in it.
+    """Map each file in a bundle to its hash.
 
     Raises
     ------
@@ -153,11 +154,12 @@ def bundled_files(root: Path) -> dict[str, str]:
 
 
 def check_file(root: Path, place: str) -> None:
-    """Whether a file of a bundle is the one that was bundled.
+    """Check that a file of a bundle is unchanged.
 
     Raises
     ------
     DamagedError
+        If it is not.
     """
     try:
         found = digest_of_file(root / place)
@@ -179,7 +181,7 @@ def _bundle_damage(root: Path) -> list[str]:
                 found.append(f"{root / name} is not the file that was bundled")
         except OSError as error:
             found.append(f"{root / name} cannot be read: {error.strerror}")
-    # links and FIFOs too: the list has only files
+    # including links and FIFOs, which a bundle never contains
     here = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
     unknown = {str(path.relative_to(root)) for path in here} - {*files, BUNDLE}
     return found + [f"{root / name} was not bundled" for name in sorted(unknown)]

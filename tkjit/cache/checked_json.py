@@ -1,4 +1,4 @@
-"""Reads and writes JSON files that contain a digest of their content."""
+"""Reads and writes JSON files that contain a digest of their own content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_DIGEST = '"digest": ""'
 
 
 class DamagedError(TkjitError):
-    """A file of the cache has changed since it was written. It is a cache miss, and a rebuild sets it aside."""
+    """A cache file has changed since it was written. This is a cache miss, and the rebuild sets the entry aside."""
 
 
 def write(path: Path, value: Mapping[str, Any]) -> None:
@@ -23,11 +23,12 @@ def write(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The value that was written, if no byte of the file has changed.
+    """Return the value that was written.
 
     Raises
     ------
     DamagedError
+        If the file is unreadable or a byte of it has changed.
     """
     try:
         text = files.read(path, follow=True).decode()

@@ -1,4 +1,4 @@
-"""Compares two entries, or an entry with a new recipe."""
+"""Compares two entries, or an entry with a recipe."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Difference:
     Parameters
     ----------
     part : str
-        ``"flags"``, ``"torch"``, ``"compiler"``; ``"files"`` for the files that the compiler read by itself.
+        ``"flags"``, ``"torch"``, ``"compiler"``, or ``"files"`` for the files that the compiler found by itself.
     text : str
-        The previous value, and the value now.
+        The previous value and the current one.
     """
 
     part: str
@@ -34,7 +34,7 @@ class Difference:
 
 
 def from_entry(stored: ListedEntry, recipe: Recipe) -> list[Difference]:
-    """The differences between an entry and a recipe; none if the entry is the recipe's."""
+    """List the differences between an entry and a recipe; empty if the entry matches."""
     try:
         check_intact(stored.directory)
     except DamagedError as error:
@@ -52,7 +52,7 @@ def from_entry(stored: ListedEntry, recipe: Recipe) -> list[Difference]:
 
 
 def of_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
-    """The parts of two keys that differ; of a list of flags, the added and the removed ones."""
+    """List the parts in which two keys differ. For a list of flags, show the added and removed ones."""
     return [
         Difference(part, _words(before.get(part, ""), now.get(part, "")))
         for part in sorted({*before, *now})
@@ -61,18 +61,18 @@ def of_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Differen
 
 
 def of_files(before: ListedEntry, now: ListedEntry) -> list[Difference]:
-    """The files that the compiler read by itself and that differ between two builds."""
+    """List the files that the compiler found by itself and that differ between two builds."""
     try:
         was, is_now = (read_dependencies(one.directory, one.manifest)["files"] for one in (before, now))
     except DamagedError as error:
         return [Difference("files", str(error))]
     changed = [name for name in sorted({*was, *is_now}) if was.get(name) != is_now.get(name)]
-    states = {(True, True): "has changed", (True, False): "is read no more", (False, True): "is read too"}
+    states = {(True, True): "has changed", (True, False): "is no longer read", (False, True): "is now read"}
     return [Difference("files", f"{name} {states[name in was, name in is_now]}") for name in changed]
 
 
 def nearest(recipe: Recipe, candidates: Sequence[ListedEntry]) -> ListedEntry | None:
-    """The entry of the same kernel that has most in common with a recipe, the latest of several."""
+    """Return the entry of the same kernel that has most in common with a recipe; of several, the latest."""
 
     def closeness(stored: ListedEntry) -> tuple[bool, int, float]:
         manifest = stored.manifest
@@ -88,7 +88,7 @@ def nearest(recipe: Recipe, candidates: Sequence[ListedEntry]) -> ListedEntry | 
 
 
 def read_text(stored: ListedEntry) -> str:
-    """The text that an entry was compiled from; empty if it is not there."""
+    """Return the text that an entry was compiled from, or an empty text if it is missing."""
     for name in TEXT_FILES:
         path = stored.directory / name
         if path.is_file():
@@ -111,18 +111,18 @@ def _words(before: str, now: str) -> str:
 
 
 def _first_change(before: str, now: str) -> str:
-    """The number of changed lines, and the first of them."""
+    """Describe a change of text by the number of changed lines and the first of them."""
     changed = [
         line
         for line in difflib.unified_diff(before.splitlines(), now.splitlines(), lineterm="", n=0)
         if line[:1] in "+-" and not line.startswith(("+++", "---"))
     ]
     shown = "; ".join(line.strip() for line in changed[:2])
-    return f"{len(changed)} lines differ, first {shown}" if changed else "it cannot be compared"
+    return f"{len(changed)} lines differ, first {shown}" if changed else "cannot be compared"
 
 
 def text_diff(before: ListedEntry, now: ListedEntry) -> str:
-    """The rendered texts of two builds, as ``diff -u`` shows them."""
+    """Return the differences between the rendered texts of two builds, in the format of ``diff -u``."""
     was, now_is = (read_text(one).splitlines() for one in (before, now))
     lines = difflib.unified_diff(was, now_is, _label(before.directory), _label(now.directory), lineterm="", n=2)
     return "\n".join(lines)
@@ -133,7 +133,7 @@ def _label(directory: Path) -> str:
 
 
 def resources(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of a build that are worth comparing."""
+    """Return a build's figures that are worth comparing."""
     names = (
         "seconds",
         "peak_memory_bytes",

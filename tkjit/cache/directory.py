@@ -1,6 +1,6 @@
-"""The directory that a cache owns: its paths, the trust in its writers, and the leases of entries.
+"""The directory that a cache owns: its paths, the trust in its writers, and the leases of its entries.
 
-The base of the other modules. `store.py` adds layers and lookup.
+The other modules build on it. `store.py` adds layers and lookup.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Directory:
     root : Path
         ``TKJIT_CACHE``.
     abi : str
-        The Python tag and platform that the entries are for.
+        The Python tag and platform of the entries.
     layers : sequence of Path
-        Other directories that are trusted on the same terms.
+        Further directories, read-only, whose writers are checked as well.
     shared : bool
-        ``TKJIT_CACHE_SHARED``: whoever can write to these directories is trusted.
+        ``TKJIT_CACHE_SHARED``: everyone who can write to these directories is trusted.
     """
 
     def __init__(self, root: Path, abi: str, *, layers: Sequence[Path] = (), shared: bool = False) -> None:
@@ -47,14 +47,14 @@ class Directory:
         self.shared = shared
         self.leases = Leases(root / LAYOUT, shared=shared)
         self.trust = Trust(root, layers, shared=shared)
-        self._prefix = f"{root}/"  # a string: a step on a Path takes 5 us of a warm call
-        self.interruptions = 0  # number of requests to end all builds
+        self._prefix = f"{root}/"  # a string, because each step on a Path costs a warm call 5 us
+        self.interruptions = 0  # the number of requests to end all builds
         self.building: set[Path] = set()  # the staging directories of this process's builds
         os.register_at_fork(after_in_child=self.building.clear)
 
     @property
     def remote(self) -> Remote | None:
-        """A cache on a server that is asked before a build, and given what was built."""
+        """A cache on a server, which is searched before a build and receives new builds."""
         return None
 
     @property
@@ -64,16 +64,16 @@ class Directory:
     # ---- paths
 
     def directory(self, recipe: Recipe, layer: Path | None = None) -> Path:
-        """The directory of a recipe's entries."""
+        """Return the directory of a recipe's entries."""
         base = layer / LAYOUT / self.abi if layer else self.base
         return base / recipe.arch / f"{recipe.name}-{recipe.build_key[:16]}"
 
     def failure_directory(self, recipe: Recipe) -> Path:
-        """The directory of the text and the log of a failed build, for a person to read."""
+        """Return the directory in which a failed build leaves its text and log for the user."""
         return self.directory(recipe) / ".failed"
 
     def candidates(self, recipe: Recipe, layer: Path | None = None) -> list[Path]:
-        """The directories in which an entry of a recipe may lie, the latest first.
+        """List the directories that may be entries of a recipe, the latest first.
 
         Raises
         ------
@@ -97,11 +97,12 @@ class Directory:
     # ---- trust and leases
 
     def check_trust(self) -> None:
-        """Refuse a cache that an untrusted user can write to, before it is listed or cleared.
+        """Check, before a cache is listed or cleared, that no untrusted user can write to it.
 
         Raises
         ------
         CacheError
+            If one can.
         """
         self.trust.check(str(self.root / LAYOUT))
 
@@ -111,7 +112,7 @@ class Directory:
         Returns
         -------
         bool
-            False if the entry was evicted before that.
+            False if the entry has been evicted.
         """
         directory = str(entry.directory)
         if not directory.startswith(self._prefix):
@@ -119,7 +120,7 @@ class Directory:
         if not self.leases.hold(entry.directory):
             return False
         try:
-            # a time in the future is of a wrong clock, and would keep the entry until then
+            # abs, because a future time comes from a wrong clock and would protect the entry until then
             if abs(time.time() - os.stat(directory).st_mtime) > USED_S:
                 os.utime(directory)
         except FileNotFoundError:
@@ -131,19 +132,19 @@ class Directory:
     # ---- writing
 
     def make_directory(self, directory: Path) -> Path:
-        """Make a directory of the cache, and those above it, as open as sharing needs."""
+        """Make a directory of the cache and its missing parents, open to other users if the cache is shared."""
         return files.make_directory(directory, shared=self.shared)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn an ``OSError`` of the block into an error that names the cache directory."""
+        """Turn an ``OSError`` in the block into an error that names the cache directory."""
         try:
             yield
         except OSError as error:
             raise self.write_failure(error) from error
 
     def write_failure(self, error: OSError) -> CacheError:
-        """The error for a cache directory that cannot be written."""
+        """Return the error for an unwritable cache directory."""
         return CacheError(
             f"cannot write to the cache directory {self.root}: {error.strerror or error}; "
             "set TKJIT_CACHE to another one"

@@ -1,4 +1,4 @@
-"""Writes an entry. Opens an entry after a check of its files and inputs.
+"""Writes entries, and opens them after checking their files and inputs.
 
 ``manifest.json`` holds the hashes of the other files and of itself. ``dependencies.json`` holds the hash of every file
 that the compiler reported, and the names of shadows: files with the name of an included header, in a directory that may
@@ -24,7 +24,7 @@ from tkjit.system.fork_safe import cached_property
 LAYOUT = "v1"
 MANIFEST = "manifest.json"
 DEPENDENCIES = "dependencies.json"
-TAIL_PARTS = 5  # an include of "cuda/std/__atomic/order.h" may name its last one to five parts
+TAIL_PARTS = 5  # an include may contain the last one to five parts of a path: "cuda/std/__atomic/order.h" has four
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Entry:
     module : str
         The name under which a Python module was compiled; empty for a launcher.
     fingerprint : bytes
-        Of the files that the entry was compared with.
+        The fingerprint of the files with which the entry was compared.
     """
 
     directory: Path
@@ -51,7 +51,7 @@ class Entry:
 
     @cached_property
     def manifest(self) -> Mapping[str, Any]:
-        """The inputs of the entry, the time of its build, and the figures of the compiler.
+        """The inputs of the entry, the time of its build, and the compiler's figures.
 
         Raises
         ------
@@ -66,11 +66,12 @@ class Entry:
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """An entry's manifest, if no byte of it has changed.
+    """Read an entry's manifest.
 
     Raises
     ------
     DamagedError
+        If it cannot be read, or a byte of it has changed.
     """
     manifest = checked_json.read(directory / MANIFEST)
     try:
@@ -111,12 +112,12 @@ def _deps_key(recipe: Recipe, digests: Mapping[str, str], anchored_shadows: Iter
 
 
 def deps_key_here(dependencies: Mapping[str, Any], recipe: Recipe) -> str | None:
-    """The ``deps_key`` that a build would have here, if it read the files that another build has read.
+    """Return the ``deps_key`` of a build here, assuming that it reads the same files as a recorded build did.
 
     Returns
     -------
     str or None
-        None if one of these files is not here.
+        None if one of these files does not exist here.
     """
     try:
         digests = {name: fingerprints.digest_of_file(recipe.resolve(name)) for name in dependencies["files"]}
@@ -127,18 +128,18 @@ def deps_key_here(dependencies: Mapping[str, Any], recipe: Recipe) -> str | None
 
 
 def open_entry(directory: Path, recipe: Recipe, *, exact: bool = True) -> Entry | None:
-    """An entry that is whole and was made from the present inputs; None if its inputs differ.
+    """Open an intact entry, or return None if its inputs differ from the present ones.
 
     Parameters
     ----------
     exact : bool
-        Whether tools and all headers have to be the same. In a read-only layer only the kernel's own files count, if
-        they exist: its machine may have neither compilers nor their headers.
+        Whether tools and all headers must match. For a read-only layer only the kernel's own files are compared, if
+        they exist, because a machine that uses it may have neither compilers nor their headers.
 
     Raises
     ------
     DamagedError
-        If the entry is not whole.
+        If the entry is damaged.
     """
     manifest = read_manifest(directory)
     _check_recipe(directory, manifest, recipe)
@@ -156,6 +157,7 @@ def check_intact(directory: Path, recipe: Recipe | None = None) -> None:
     Raises
     ------
     DamagedError
+        If one of them has.
     """
     manifest = read_manifest(directory)
     if recipe is not None:
@@ -165,10 +167,10 @@ def check_intact(directory: Path, recipe: Recipe | None = None) -> None:
 
 
 def _check_recipe(directory: Path, manifest: Mapping[str, Any], recipe: Recipe) -> None:
-    """Check that an entry lies at its own path: it may have been copied to that of another."""
+    """Check that an entry is at its own path, because it may have been copied to another entry's path."""
     made_from = manifest.get("name"), manifest.get("arch"), manifest.get("key")
     if made_from != (recipe.name, recipe.arch, recipe.recorded_parts()):
-        raise DamagedError(f"{directory} was made from something else than its path says")
+        raise DamagedError(f"{directory} was built from other inputs than its path states")
 
 
 def verify_file(directory: Path, manifest: Mapping[str, Any], name: str) -> None:
@@ -177,6 +179,7 @@ def verify_file(directory: Path, manifest: Mapping[str, Any], name: str) -> None
     Raises
     ------
     DamagedError
+        If they differ.
     """
     try:
         digest = digest_of_file(f"{directory}/{name}")
@@ -187,18 +190,18 @@ def verify_file(directory: Path, manifest: Mapping[str, Any], name: str) -> None
 
 
 def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool = True) -> list[str]:
-    """The changed files among the inputs of an entry, in words.
+    """Describe the changed files among an entry's inputs.
 
     Raises
     ------
     DamagedError
-        If the entry's list of files is not whole.
+        If the entry's list of files is damaged.
     """
     return input_changes(read_dependencies(directory, manifest), recipe, exact=exact)
 
 
 def input_changes(dependencies: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
-    """The changed files among the recorded ``files``, ``search`` and ``shadows`` of a build, in words."""
+    """Describe the changed files among the recorded ``files``, ``search`` and ``shadows`` of a build."""
     recorded = _compared_inputs(dependencies, recipe, exact=exact)
     found = []
     for name, digest in recorded["files"].items():
@@ -217,7 +220,7 @@ def input_changes(dependencies: Mapping[str, Any], recipe: Recipe, *, exact: boo
 
 
 def _compared_inputs(recorded: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> Mapping[str, Any]:
-    """The recorded files and directories that count: all, or in a layer those of the kernel."""
+    """Return the recorded files and directories to compare: all, or for a layer only the kernel's own."""
     if exact:
         return recorded
     return {
@@ -228,11 +231,12 @@ def _compared_inputs(recorded: Mapping[str, Any], recipe: Recipe, *, exact: bool
 
 
 def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of an entry besides its recipe: ``files``, ``search``, ``shadows``.
+    """Read the inputs of an entry that are not in its recipe: ``files``, ``search``, ``shadows``.
 
     Raises
     ------
     DamagedError
+        If the list is damaged.
     """
     verify_file(directory, manifest, DEPENDENCIES)
     try:
@@ -242,7 +246,7 @@ def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str,
 
 
 def fingerprinted_paths(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
-    """Every file and directory that decides if an entry is a hit."""
+    """List every file and directory that decides whether an entry is a hit."""
     recorded = _compared_inputs(read_dependencies(directory, manifest), recipe, exact=exact)
     read = [recipe.resolve(name) for name in recorded["files"]]
     places = watched_directories([recipe.resolve(place) for place in recorded["search"]], read)
@@ -250,19 +254,19 @@ def fingerprinted_paths(directory: Path, manifest: Mapping[str, Any], recipe: Re
 
 
 def files_and_places(recipe: Recipe, product: Product) -> list[str]:
-    """The list of ``fingerprinted_paths`` for a build before it is an entry, without the entry's own files."""
+    """List the ``fingerprinted_paths`` of a build that is not yet an entry, without the entry's own files."""
     read = [str(path) for path in product.dependencies]
     return [*read, *watched_directories(_search_directories(recipe, product), read)]
 
 
 def _search_directories(recipe: Recipe, product: Product) -> list[str]:
-    """The directories in which a new header may hide another: the given ones, and those of the kernel's own files."""
-    beside = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchor(path))]
-    return list(dict.fromkeys([*map(str, product.search), *beside]))
+    """List the directories in which a new header may hide another: the given ones and those of the kernel's files."""
+    own = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchor(path))]
+    return list(dict.fromkeys([*map(str, product.search), *own]))
 
 
 def shadows(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
-    """The files that were not read, though an include of a file that was read might have found them."""
+    """List the files that the compiler did not read, but might have found for the include of a file that it read."""
     known = set(dependencies)
     return sorted(
         path
@@ -273,7 +277,7 @@ def shadows(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
 
 
 def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
-    """The directories whose time of change shows that no shadow has appeared."""
+    """List the directories whose unchanged times prove that no shadow has appeared."""
     found: dict[str, None] = {}
     for directory in search:
         found[directory] = None
@@ -286,7 +290,7 @@ def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> l
 
 
 def _tails_in(directory: str, dependencies: Sequence[str]) -> set[str]:
-    """The ends of the dependencies' paths whose first part exists in a directory."""
+    """Return those trailing parts of the dependencies' paths that begin with a name in a directory."""
     try:
         names = set(os.listdir(directory))
     except OSError:
@@ -295,7 +299,7 @@ def _tails_in(directory: str, dependencies: Sequence[str]) -> set[str]:
     return {tail for first in by_first.keys() & names for tail in by_first[first]}
 
 
-@lru_cache(maxsize=2)  # asked for each directory of one entry
+@lru_cache(maxsize=2)  # called once for each directory of an entry
 def _tails_by_first_part(dependencies: tuple[str, ...]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in dependencies:

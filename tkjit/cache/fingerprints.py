@@ -1,8 +1,8 @@
-"""Fingerprints of files, and warm records: if no file has changed, a warm call reads no headers and no manifests.
+"""Fingerprints of files, and warm records: if no file has changed, a warm call reads neither headers nor manifests.
 
-A fingerprint is bytes, a line for each file: its size, times, inode and path. A warm record lies under its warm key.
-Its first line names its entries, the others are their fingerprint. A record is local and may be deleted. A process
-compares fingerprints often, so the runtime has a faster C++ version of ``unchanged``.
+A fingerprint is a byte string with a line for each file: its size, times, inode and path. A warm record is a file named
+by its warm key. Its first line lists entries, and the other lines are their fingerprint. Records are local and may be
+deleted. Because fingerprints are compared often, the runtime has a faster C++ version of ``unchanged``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 from tkjit.cache import recipe
 from tkjit.system import files
 
-DIRECTORY = "notes"  # where records lie
+DIRECTORY = "notes"  # of the records
 ABSENT = b"0 0 0 0"
-# a second change within a tick of the kernel's clock (at most 10 ms) leaves a file's times as they are
+# a second change within one tick of the kernel's clock (at most 10 ms) does not alter a file's times
 SETTLED_NS = 50_000_000
 
 
 def state_of(path: str | bytes) -> bytes:
-    """A file's size, times and inode; one of them changes with the content. ``ABSENT`` if there is no file."""
+    """Return a file's size, times and inode, at least one of which changes with its content; or ``ABSENT``."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -34,12 +34,12 @@ def state_of(path: str | bytes) -> bytes:
 
 
 def of(paths: Iterable[str | bytes]) -> bytes:
-    """The fingerprint of files. A path with a line break gives a fingerprint that never matches."""
+    """Return the fingerprint of files. If a path contains a line break, the fingerprint never matches."""
     return b"".join(b"%b %b\n" % (state_of(path), os.fsencode(path)) for path in paths)
 
 
 def changed(fingerprint: bytes) -> list[str]:
-    """The files of a fingerprint that are not what they were."""
+    """List the files of a fingerprint that have changed."""
     found = []
     for line in fingerprint.split(b"\n")[:-1]:
         *state, path = line.split(b" ", 4)
@@ -49,7 +49,7 @@ def changed(fingerprint: bytes) -> list[str]:
 
 
 def moved_since(paths: Iterable[str], begun_ns: int) -> bool:
-    """Whether a directory or a link on the path of a file was put there since: the file's own times stay unchanged."""
+    """Whether a directory or link on a file's path was put there since, which leaves the file's own times unchanged."""
     places: set[str] = set()
     for path in paths:
         while path not in places and len(path) > 1:
@@ -63,21 +63,21 @@ def _was_put_there(path: str, begun_ns: int) -> bool:
         status = os.lstat(path)
     except OSError:
         return True
-    # a move changes only the later one of a directory's times; a new file in the directory changes both
+    # moving a directory changes only its status time; a new file in it changes both of its times
     is_new = stat.S_ISLNK(status.st_mode) or status.st_mtime_ns != status.st_ctime_ns
     return is_new and status.st_ctime_ns >= begun_ns
 
 
-_digests: dict[str, tuple[bytes, str]] = {}  # by path: of a file's content, and the state in which it had that
+_digests: dict[str, tuple[bytes, str]] = {}  # path -> the file's state, and the digest of its content in that state
 
 
 def digest_of_file(path: str) -> str:
-    """The digest of a file's content; from memory while the file is unchanged: builds in a row read the same headers.
+    """Return the digest of a file's content, cached while the file is unchanged, because builds share many headers.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     state = state_of(path)
     kept_state, digest = _digests.get(path, (b"", ""))
@@ -89,13 +89,13 @@ def digest_of_file(path: str) -> str:
 
 
 def after_linking(fingerprint: bytes, path: str) -> bytes:
-    """A fingerprint, where links to one of its files may have been made since: of that file, they changed one time."""
+    """Update a fingerprint after hard links to one of its files were made, which changes the file's status time."""
     lines = fingerprint.splitlines(keepends=True)
     end = b" %b\n" % os.fsencode(path)
     for at, line in enumerate(lines):
         if line.endswith(end):
             before, now = line.split(b" ", 4), state_of(path).split(b" ")
-            if [before[i] for i in (0, 1, 3)] == [now[i] for i in (0, 1, 3)]:  # all but the status' time
+            if [before[i] for i in (0, 1, 3)] == [now[i] for i in (0, 1, 3)]:  # all except the status time
                 lines[at] = b" ".join(now) + end
     return b"".join(lines)
 
@@ -107,7 +107,7 @@ def unchanged(fingerprint: bytes) -> bool:
 
 
 def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
-    """A record's content, in JSON's types, and its fingerprint; None if no record can be read."""
+    """Return a record's content, as parsed from JSON, and its fingerprint; None if it cannot be read."""
     try:
         head, _, fingerprint = files.read(path).partition(b"\n")
         digest, *content = files.from_json(head)
@@ -117,23 +117,23 @@ def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
 
 
 def _digest(content: list[Any], fingerprint: bytes) -> str:
-    """The digest of a record's subject and of its number of lines, which the fingerprint does not prove."""
+    """Return the digest of a record's content and its fingerprint's length, which the fingerprint cannot verify."""
     return files.sha256_of(f"{len(fingerprint)} {content}".encode())
 
 
 def _is_settled(stamps: Iterable[bytes]) -> bool:
-    """Whether a change from now on is seen in the times of files."""
+    """Whether any change from now on will alter these times of files."""
     times = [int(stamp) for stamp in stamps if stamp.isdigit()]
-    # a file system with whole seconds only
+    # some file systems record only whole seconds
     tick_ns = 1_000_000_000 if all(stamp % 1_000_000_000 == 0 for stamp in times) else 0
     return time.time_ns() - max(times, default=0) >= SETTLED_NS + tick_ns
 
 
 def write_record(path: Path, content: list[Any], fingerprint: bytes, *, shared: bool = False) -> None:
-    """Write a record, unless a file changed so recently that the next change might be missed. Ignores a full disk."""
+    """Write a record, unless a file changed so recently that its next change could be missed. Ignores a full disk."""
     if not _is_settled(stamp for line in fingerprint.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3]):
         return
-    content = files.from_json(files.to_json(content))  # a reader gets lists for tuples
+    content = files.from_json(files.to_json(content))  # hash what a reader will get: lists in place of tuples
     with suppress(OSError):
         head = files.to_json([_digest(content, fingerprint), *content]).encode()
         files.write(path, head + b"\n" + fingerprint, shared=shared)

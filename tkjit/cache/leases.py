@@ -1,8 +1,8 @@
-"""Leases of entries in use: a process holds a shared lock for each entry that it has opened, until it ends.
+"""Leases of entries in use: until it ends, a process holds a shared lock for each entry that it has opened.
 
-All locks are bytes of one file, one for each entry, so a process with a thousand kernels has one descriptor for them.
-They are locks of the open file description (``F_OFD_SETLK``): a forked child, which uses the same kernels, keeps them
-too. The locks write nothing. The system releases them at the end of the process.
+Each lock is a byte of one file, so a process with a thousand kernels needs only one descriptor. The locks belong to
+the open file description (``F_OFD_SETLK``), so a forked child, which uses the same kernels, keeps them. They write
+nothing, and the system releases them when the process ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Leases:
         self._lock = ForkSafeLock()
 
     def hold(self, entry: Path) -> bool:
-        """Take the lease of an entry for this process. Without locks, or on a read-only disk, this does nothing.
+        """Take the lease of an entry for this process. Does nothing on a read-only disk or one without locks.
 
         Returns
         -------
@@ -46,7 +46,7 @@ class Leases:
 
     @contextmanager
     def unused(self, entry: Path) -> Iterator[bool | None]:
-        """Whether an entry is unused, and remains so until the block ends; None if this is unknown."""
+        """Yield whether an entry is unused, and keep it unused until the block ends. Yields None if this is unknown."""
         try:
             descriptor = files.open_lock(self._path, shared=self._shared)
         except OSError:
@@ -59,7 +59,7 @@ class Leases:
 
 
 def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
-    """Whether an entry's byte was locked; None without locks."""
+    """Try to lock an entry's byte, and return whether that worked; None if the file system has no locks."""
     try:
         _lock(descriptor, kind, entry)
     except OSError as error:
@@ -68,7 +68,7 @@ def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
 
 
 def _lock(descriptor: int, kind: int, entry: Path) -> None:
-    """Lock an entry's byte. It is chosen by both keys, since variants that read the same headers share one of them."""
+    """Lock an entry's byte. Its offset depends on both keys, because variants with equal headers share one of them."""
     place = "/".join(str(entry).rsplit("/", 4)[1:])  # <abi>/<arch>/<name>-<build_key>/<deps_key>
     offset = int(files.sha256_of(place.encode())[:16], 16) >> 2
     # struct flock: type, whence, start, length, pid

@@ -17,12 +17,12 @@ from tkjit.system.fork_safe import cached_property
 
 @dataclass(frozen=True)
 class ListedEntry:
-    """An entry on the disk, whole or damaged.
+    """An entry on disk, intact or damaged.
 
     Parameters
     ----------
     used : float
-        The last use, to the hour, in seconds since the epoch.
+        The time of the last use in seconds since the epoch, accurate to an hour.
     """
 
     directory: Path
@@ -43,14 +43,14 @@ class ListedEntry:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """The entry's manifest; empty if it is damaged."""
+        """The entry's manifest, empty if it is damaged."""
         try:
             return read_manifest(self.directory)
         except DamagedError:
             return {}
 
     def damage(self) -> list[str]:
-        """The damage to each file of the entry, in words."""
+        """Describe the damage to the entry's files."""
         found = []
         try:
             manifest = read_manifest(self.directory)
@@ -65,7 +65,7 @@ class ListedEntry:
 
 
 def list_entries(root: Path) -> list[ListedEntry]:
-    """Every entry of a cache or a layer, of all Pythons and architectures."""
+    """List every entry of a cache or layer, for all Python versions and architectures."""
     found = []
     for directory in files.below(root / LAYOUT, "*", "*", "*", "*"):
         with suppress(OSError):  # removed in the meantime
@@ -75,7 +75,7 @@ def list_entries(root: Path) -> list[ListedEntry]:
 
 
 def leftovers(root: Path) -> list[Path]:
-    """Directories besides entries: failed builds, damaged entries, and the remains of killed processes."""
+    """List the directories that are not entries: failed builds, damaged entries, and remains of killed processes."""
     found = []
     for directory in files.below(root / LAYOUT, "*", "*", "*", ".*"):
         if directory.is_dir() and not (directory.name.startswith(STAGING) and not is_abandoned(directory)):
@@ -84,7 +84,7 @@ def leftovers(root: Path) -> list[Path]:
 
 
 def size_bytes(directory: Path) -> int:
-    """The size of a directory's files on the disk."""
+    """Return the disk space that a directory's files take."""
     total = 0
     for place, _, names in os.walk(directory):
         for name in names:

@@ -1,9 +1,8 @@
-"""Build locks: one process builds and the others wait. A killed builder blocks no other process.
+"""Build locks: one process builds while the others wait. A killed builder does not block the others.
 
 The lock only avoids duplicate builds; results are correct without it. The system releases a ``flock`` when its process
-ends, unless a forked child of that process lives on and holds it. So a waiter does not sleep in the lock: it polls the
-holder. If the holder's process has ended, or had no heartbeat for ``HEARTBEAT_TIMEOUT_S``, the waiter goes on to the
-next lock (``.lock-1``), and so do the other waiters.
+ends, unless a forked child still holds it. So waiters do not block in ``flock`` but poll the holder. If the holder's
+process has ended, or had no heartbeat for ``HEARTBEAT_TIMEOUT_S``, all waiters move on to the next lock (``.lock-1``).
 """
 
 from __future__ import annotations
@@ -25,24 +24,26 @@ from tkjit.system import files
 from tkjit.system.process import Process, this_process
 
 LOCK = ".lock"
-POLL_S = 0.05  # between two looks at the holder, at first
-LONGEST_POLL_S = 0.25  # after some seconds: of many processes that wait, the looks alone would take a core
-HEARTBEAT_S = 1.0  # between two heartbeats
+POLL_S = 0.05  # the initial interval between two polls
+LONGEST_POLL_S = 0.25  # the interval after some seconds, because polls of many waiters would keep a core busy
+HEARTBEAT_S = 1.0  # the interval between two heartbeats
 HEARTBEAT_TIMEOUT_S = 30.0
-NAME_TIMEOUT_S = 2.0  # how long a lock may be held by a process that has not yet written its name
+NAME_TIMEOUT_S = 2.0  # how long the holder of a lock may take to write its name
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The holder of a lock, as it wrote itself.
+    """The holder of a lock, as written to the lock's file.
 
     Parameters
     ----------
     kernel : str
-        The kernel that it builds: ``gemm (T=float32) for sm_90a``.
+        The item that it builds: ``gemm (T=float32) for sm_90a``.
     since : float
         The start of the build, in seconds since the epoch.
+    token : str
+        Identifies this build.
     staging : str
         The working directory of its compilers.
     """
@@ -55,7 +56,7 @@ class Holder:
 
 
 class Lock:
-    """A lock that this process holds, and the file that names the holder.
+    """A lock that this process holds, and the lock's file, which names the holder.
 
     Parameters
     ----------
@@ -70,21 +71,21 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether there is a lock: some file systems have none."""
+        """Whether this process holds a lock: some file systems do not support them."""
         return self._descriptor is not None
 
     def say(self, staging: Path | None) -> None:
-        """Write the holder of the lock, and the working directory of its compilers, to the file."""
+        """Write the holder and the working directory of its compilers to the lock's file."""
         if self._descriptor is None:
             return
         content = asdict(self.holder) | {"process": self.holder.process._asdict(), "staging": str(staging or "")}
-        with suppress(OSError):  # a full disk: the waiters get no name
+        with suppress(OSError):  # on a full disk the waiters see no name
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps(content).encode(), 0)
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a process builds in a directory, on any machine whose locks this one sees."""
+    """Whether a process is building in a directory, on any machine whose locks are visible here."""
     for path in files.below(directory, f"{LOCK}*"):
         with suppress(OSError):
             descriptor = files.open_lock(path)
@@ -113,7 +114,7 @@ def hold_build_lock(
     check : callable
         Called at each poll; it raises to stop waiting.
     report_wait : callable
-        Called at each poll with the holder and the seconds waited.
+        Called at each poll with the holder and the seconds waited so far.
 
     Yields
     ------
@@ -121,7 +122,7 @@ def hold_build_lock(
         On a file system without locks it holds nothing, and each process builds for itself.
     """
     this = this_process()
-    # the token identifies this build: the error of a failed build is for the processes that waited for it
+    # a build that fails leaves its error with this token, so that only the processes that waited for it raise it
     holder = Holder(this, kernel, time.time(), f"{this.machine}-{this.pid}-{this.started}-{time.monotonic_ns()}")
     awaited: set[str] = set()
     descriptor = None
@@ -147,12 +148,12 @@ class _HolderIsGone(Exception):
 def _take(
     path: Path, shared: bool, awaited: set[str], check: Callable[[], None], report_wait: Callable[[Holder, float], None]
 ) -> int | None:
-    """Take a lock and return its descriptor; None without locks.
+    """Take a lock and return its descriptor, or None if the file system has no locks.
 
     Raises
     ------
     FileNotFoundError
-        If another process has removed the lock's file by clearing the cache.
+        If another process has cleared the cache and so removed the lock's file.
     """
     descriptor = files.open_lock(path, shared=shared)
     monitor = _HolderMonitor(path)
@@ -164,7 +165,7 @@ def _take(
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _check_in_place(descriptor, path)
                 with suppress(OSError):
-                    os.ftruncate(descriptor, 0)  # the name of a killed builder, for which no process would wait
+                    os.ftruncate(descriptor, 0)  # remove the name of a killed builder
                 taken, descriptor = descriptor, -1
                 return taken
             except OSError as error:
@@ -185,13 +186,13 @@ def _take(
 
 
 def _check_in_place(descriptor: int, path: Path) -> None:
-    """Check that a lock's file is still at its path: clearing a cache removes locks without a holder."""
+    """Check that a lock's file is still at its path, because clearing a cache removes locks that nobody holds."""
     if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 class _HolderMonitor:
-    """Watches a lock's holder by its heartbeat, and by its process if that is on this machine."""
+    """Watches a lock's holder by its heartbeat, and by its process if it is on this machine."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -218,12 +219,12 @@ class _HolderMonitor:
 
 
 def _holder_of(content: Any) -> Holder:
-    """The holder that a lock's file names.
+    """Parse the holder from the content of a lock's file.
 
     Raises
     ------
     ValueError, TypeError, KeyError, AttributeError
-        If the file names no holder.
+        If the content does not describe a holder.
     """
     process = Process(**content.pop("process"))
     holder = Holder(process, **content)
@@ -231,13 +232,13 @@ def _holder_of(content: Any) -> Holder:
     numbers = (process.pid, process.started)
     right = all(isinstance(one, str) for one in texts) and all(isinstance(one, int) for one in numbers)
     if not right or not isinstance(holder.since, int | float):
-        raise TypeError("it names nobody")
+        raise TypeError("not a holder")
     return holder
 
 
 @contextmanager
 def _heartbeats(descriptor: int | None) -> Iterator[None]:
-    """Touch the lock's file while the block runs: the heartbeat. A forked child of this process does not."""
+    """Touch the lock's file regularly while the block runs. A forked child does not, because it lacks the thread."""
     if descriptor is None:
         yield
         return
@@ -258,7 +259,7 @@ def _heartbeats(descriptor: int | None) -> Iterator[None]:
 
 
 def _release(descriptor: int) -> None:
-    # the build is done, so errors of the disk do not matter
+    # the build is done, so disk errors no longer matter
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Recipes and products: the known inputs and the output of a build. ``build_key`` is a hash of a recipe's parts."""
+"""Recipes and products: the known inputs and the outputs of a build. ``build_key`` is a hash of a recipe's parts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
 
-PATHS = "paths"  # the part of a key in which directories are anchored
-TEXT = "text"  # the long part: an entry records its digest, and has the text beside it
+PATHS = "paths"  # the only part of a key whose directories are anchored
+TEXT = "text"  # the long part: an entry records its digest, and has the text in a file
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Recipe:
     parts : tuple of (str, str)
         The named parts of the key: texts, flags, versions. ``paths`` has a directory on each line, and is anchored.
     anchors : tuple of (str, str)
-        Directories that may lie elsewhere on another machine, by their names in the key.
+        Names in the key and the directories they stand for, which may be elsewhere on another machine.
     tools : tuple of (str, str), or None
-        The compilers' versions; None without compilers.
+        The compilers' versions; None if there are no compilers.
     own : tuple of str
-        The anchors of the kernel's own directories: their files count in read-only layers too.
+        The anchors of the kernel's own directories. Files in them are compared even in read-only layers.
     stays_here : bool
-        Whether an entry of another machine is of no use: neither a layer nor a remote cache is asked.
+        Whether entries from other machines are useless, so that neither layers nor a remote cache are searched.
     """
 
     arch: str
@@ -48,20 +48,20 @@ class Recipe:
 
     @property
     def text(self) -> str:
-        """The text to compile."""
+        """The text that gets compiled."""
         return dict(self.parts).get(TEXT, "")
 
     def key_parts(self) -> Iterator[tuple[str, str]]:
-        """The parts as the key has them: a path in a text or a define is a value, and is not anchored."""
+        """Yield the parts as the key contains them. A path in a text or a define is a value, so it is not anchored."""
         for name, text in self.parts:
             yield name, "\n".join(map(self.anchor, text.split("\n"))) if name == PATHS else text
 
     def recorded_parts(self) -> dict[str, str]:
-        """The parts as an entry stores them, for comparison with another entry's."""
+        """Return the parts as an entry records them, for comparison with another entry."""
         return {name: digest_of(text) if name == TEXT else text for name, text in self.key_parts()}
 
     def anchor(self, path: str) -> str:
-        """A path with its innermost anchored directory replaced by that directory's name."""
+        """Replace a path's innermost anchored directory by its name in the key."""
         inside = [(name, place) for name, place in self.anchors if path == place or path.startswith(f"{place}/")]
         if not inside:
             return path
@@ -69,7 +69,7 @@ class Recipe:
         return f"<{name}>{path[len(place) :]}"
 
     def resolve(self, text: str) -> str:
-        """The reverse of ``anchor``, for a path."""
+        """Undo ``anchor``."""
         if text.startswith("<"):
             for name, path in self.anchors:
                 if text == f"<{name}>" or text.startswith(f"<{name}>/"):
@@ -77,7 +77,7 @@ class Recipe:
         return text
 
     def is_own(self, anchored: str) -> bool:
-        """Whether a file, by its anchored path, belongs to the kernel."""
+        """Whether a file, given by its anchored path, belongs to the kernel."""
         return anchored.startswith(tuple(f"<{name}>/" for name in self.own))
 
 
@@ -88,13 +88,13 @@ class Product:
     Parameters
     ----------
     shared_object : str
-        The name of the shared object's file.
+        The file name of the shared object.
     dependencies : tuple of Path
         Every file that the compiler read.
     facts : mapping
         Further facts for the manifest: times, registers, the command.
     search : tuple of Path
-        Directories in which the compiler looks before its own: a new file there may hide a dependency.
+        Directories that the compiler searches before its own, where a new file may hide a dependency.
     """
 
     shared_object: str

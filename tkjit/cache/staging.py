@@ -1,4 +1,4 @@
-"""Staging directories: makes one for a build, and removes those of builders that have ended."""
+"""Makes the staging directory of a build, and removes those of builders that have ended."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tkjit.system import files
 from tkjit.system.process import Process, end_working_in
 
 STAGING = ".staging-"
-REMOVE_TRIES, REMOVE_S = 5, 2.0  # a compiler that waits for a disk cannot be ended
+REMOVE_TRIES, REMOVE_S = 5, 2.0  # limited, because a compiler that is waiting for a disk cannot be killed
 ABANDONED_S = 86400.0  # the age at which another machine's staging directory is abandoned
 
 
 def make_staging(staging: Path, *, shared: bool) -> Path:
-    # closed to other users while a compiler writes to it with the umask
+    # closed to other users while a compiler, which obeys the umask, writes to it
     staging.mkdir(0o777 if shared else 0o700)
-    if shared:  # the next builder has to be able to remove it after a kill
+    if shared:  # if this builder is killed, the next one must be able to remove it
         files.copy_sharing_mode(staging, staging.parent)
     return staging
 
@@ -31,17 +31,17 @@ def sweep(base: Path) -> None:
 
 
 def remove_staging(staging: Path) -> None:
-    """Remove a staging directory. Compilers at work in it are ended first: what they write would keep it."""
+    """Remove a staging directory. First end the compilers in it, because they could write new files during removal."""
     deadline = time.monotonic() + REMOVE_S
     for _ in range(REMOVE_TRIES):
-        if not staging.exists() or time.monotonic() > deadline:  # after a build it has got another name
+        if not staging.exists() or time.monotonic() > deadline:  # a successful build has renamed it
             return
         end_working_in(staging)
         shutil.rmtree(staging, ignore_errors=True)
 
 
 def is_abandoned(staging: Path) -> bool:
-    """Whether the builder that a staging directory names has ended."""
+    """Whether the builder named by a staging directory has ended."""
     try:
         machine, pid, started, _ = staging.name.removeprefix(STAGING).split("-")
         owner = Process(machine, "", int(pid), int(started))
@@ -50,7 +50,7 @@ def is_abandoned(staging: Path) -> bool:
     if owner.is_here:
         return not owner.is_alive
     try:
-        # a clock may have been set forward by a day while another machine builds there
+        # the lock counts too: a clock may have been set forward by a day while another machine builds there
         return time.time() - staging.stat().st_mtime > ABANDONED_S and not is_locked(staging.parent)
     except OSError:
         return False

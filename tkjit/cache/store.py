@@ -1,4 +1,4 @@
-"""The cache: searches the layers and its own directory, and builds into its own directory."""
+"""The cache: searches the layers and its own directory, and builds into the latter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Record(NamedTuple):
-    """A warm record: its entries, further content, and the fingerprint on which both depend."""
+    """A warm record: its entries, further content, and the fingerprint that validates both."""
 
     entries: list[Entry]
     more: Any
@@ -42,7 +42,7 @@ class Cache(Directory):
     limit_bytes : int or None
         ``TKJIT_CACHE_LIMIT``: a build that exceeds it removes the least recently used entries.
     remote : RemoteSettings, optional
-        ``TKJIT_CACHE_REMOTE`` and what belongs to it.
+        ``TKJIT_CACHE_REMOTE`` and its related settings.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class Cache(Directory):
         self._remote_settings = remote
         self.layers = tuple(layers)
         self.limit_bytes = limit_bytes
-        # replaced by the runtime's compiled function as soon as there is a runtime
+        # replaced by a compiled function once the runtime is available
         self.unchanged: Callable[[bytes], bool] = fingerprints.unchanged
         self._warned_of_private_root = False
-        # a string: each step on a Path takes 5 us of a warm call
+        # a string, because each step on a Path costs a warm call 5 us
         self._records = str(self.base / fingerprints.DIRECTORY)
 
     @cached_property
     def remote(self) -> Remote | None:
-        """The cache on a server, if there is one; a warm call does not import it."""
+        """The cache on a server, or None. It is imported lazily, so warm calls do not pay for it."""
         if self._remote_settings is None or not self._remote_settings.url:
             return None
         from tkjit.cache.remote import Remote
@@ -75,7 +75,7 @@ class Cache(Directory):
         return Remote(self._remote_settings, self.abi, self.root / LAYOUT, shared=self.shared)
 
     def interrupt(self, is_over: Callable[[], bool]) -> None:
-        """End every build of this process, also those about to begin, until ``is_over`` returns true."""
+        """End every build of this process, including those about to begin, until ``is_over`` returns true."""
         from tkjit.cache import building
 
         while True:
@@ -83,17 +83,17 @@ class Cache(Directory):
             building.end_compilers(self)
             if is_over():
                 return
-            time.sleep(0.02)  # one may just be starting its compiler
+            time.sleep(0.02)  # a build may be about to start its compiler
 
-    # ---- looking up
+    # ---- lookup
 
     def warm_lookup(self, warm_key: str) -> Entry | None:
-        """The entry of the previous lookup under a warm key, if none of its files has changed since.
+        """Return the entry of the previous lookup under a warm key, if none of its files has changed since.
 
         Parameters
         ----------
         warm_key : str
-            A name for all inputs of the recipe besides files: a hit then renders no text.
+            Identifies all inputs of the recipe except files, so that a hit need not render any text.
         """
         record = self.read_record(warm_key)
         if record is None or not self.unchanged(record.fingerprint):
@@ -102,7 +102,7 @@ class Cache(Directory):
         return entry if self.use(entry) else None
 
     def read_record(self, warm_key: str) -> Record | None:
-        """A record, valid or outdated. The record and its entries lie in trusted directories."""
+        """Read a record, valid or outdated. The record and its entries are in trusted directories."""
         self.trust.check(self._records)
         if (found := fingerprints.read_record(f"{self._records}/{warm_key}")) is None:
             return None
@@ -113,18 +113,18 @@ class Cache(Directory):
         return Record(entries, more, fingerprint)
 
     def write_record(self, warm_key: str, entries: Sequence[Entry], fingerprint: bytes, more: object = None) -> None:
-        """Write a record of entries and the fingerprint of their files, each file once.
+        """Write a record of entries and of the fingerprint of their files, with duplicate files removed.
 
         Parameters
         ----------
         more : object
-            Further content, of JSON's types.
+            Further content that JSON can represent.
         """
         directory = Path(self._records)
         self.trust.check(self._records)
         with suppress(OSError):
             self.make_directory(directory)
-        self.trust.check(self._records)  # now that it is there: somebody else may have been first
+        self.trust.check(self._records)  # check again now that it exists: another user may have created it first
         subjects = [[str(one.directory), one.shared_object_name, one.module] for one in entries]
         once = b"".join(dict.fromkeys(fingerprint.splitlines(keepends=True)))
         fingerprints.write_record(directory / warm_key, [subjects, more], once, shared=self.shared)
@@ -132,7 +132,7 @@ class Cache(Directory):
     def lookup(
         self, recipe: Recipe, *, exclude: Entry | None = None, warm_key: str = "", inputs: bytes = b""
     ) -> Entry | None:
-        """The entry of a recipe whose dependencies are unchanged since its build; None on a miss.
+        """Return a recipe's entry whose dependencies are unchanged since its build, or None on a miss.
 
         Parameters
         ----------
@@ -156,10 +156,10 @@ class Cache(Directory):
         return entry
 
     def _search(self, recipe: Recipe, exclude: Entry | None) -> Entry | None:
-        """Compare the existing entries, byte for byte."""
+        """Search the layers and the cache, comparing the contents of files with the recorded hashes."""
         for layer in (*(() if recipe.stays_here else self.layers), self.root):
             own = layer == self.root
-            # without compilers nothing can be built, so an existing entry is used
+            # without compilers nothing can be built, so tools and foreign headers need not match
             exact = own and recipe.tools is not None
             for directory in self.candidates(recipe, layer):
                 self.trust.check(str(directory))
@@ -167,24 +167,24 @@ class Cache(Directory):
                     if not own:
                         _check_bundled(directory, layer)
                     manifest = read_manifest(directory)
-                    # before the contents: a file that changes in between does not match, and is read again
+                    # taken before the contents are read: a file edited in between will not match at the next lookup
                     fingerprint = fingerprints.of(fingerprinted_paths(directory, manifest, recipe, exact=exact))
                     entry = open_entry(directory, recipe, exact=exact)
                     if entry is not None and entry != exclude:
                         return replace(entry, fingerprint=fingerprint)
         return None
 
-    # ---- building
+    # ---- builds
 
     def fetch(
         self, recipe: Recipe, *, what: str = "", report_wait: Callable[[str], None] = lambda text: None
     ) -> Entry | None:
-        """The entry of a recipe from the remote cache, if there is one that has it; nothing is built.
+        """Fetch a recipe's entry from the remote cache, without building anything. Returns None if it is not there.
 
         Raises
         ------
         CacheError
-            If the directory cannot be written, or the settings of the remote cache are no good.
+            If the directory cannot be written, or the settings of the remote cache are invalid.
         """
         if self.remote is None:
             return None
@@ -195,10 +195,10 @@ class Cache(Directory):
         return entry if entry is not None and self.use(entry) else None
 
     def _prepare(self, recipe: Recipe) -> None:
-        """Make the root, and check who can write to it and to a recipe's directory, and how a server is set."""
+        """Make the root; check who can write to it and to a recipe's directory, and the remote cache's settings."""
         with self.writing():
             self.make_directory(self.root)
-        self.trust.check(str(self.root))  # now that it is there: somebody else may have been first
+        self.trust.check(str(self.root))  # only now that it exists: another user may have created it first
         self.trust.check(str(self.directory(recipe)))
         if self.remote is not None:
             self.remote.check_settings()
@@ -213,28 +213,28 @@ class Cache(Directory):
         report_wait: Callable[[str], None] = lambda text: None,
         watch_after_s: float | None = 0.0,
     ) -> Entry:
-        """The entry of a recipe, built by ``builder(staging directory)`` unless another process was first.
+        """Return a recipe's entry, built by ``builder(staging directory)`` unless another process builds it first.
 
         Parameters
         ----------
         what : str
-            Its name for a person.
+            The name of the item in messages.
         replacing : Entry, optional
-            An entry that is whole but cannot be loaded here: the new one replaces it.
+            An intact entry that cannot be loaded here, which the new one replaces.
         report_wait : callable
-            Called with a text that names the process for which this one waits.
+            Called with a text about the process for which this one waits.
         watch_after_s : float, optional
-            Seconds after which a watchdog is there, which ends what the builder has started if this process is killed;
-            None for no watchdog.
+            Seconds until a watchdog starts, which ends the builder's compilers if this process is killed. None for no
+            watchdog.
 
         Raises
         ------
         CacheError
             If the directory cannot be written, or a header kept changing while it was compiled.
         CompileError
-            Another process's, if this one waited for it.
+            If this process waited for another one whose build failed.
 
-        An exception of the builder passes through, and leaves no entry.
+        The builder's own exceptions propagate and leave no entry.
         """
         from tkjit.cache import building
 
@@ -254,7 +254,7 @@ class Cache(Directory):
 
 
 def _check_bundled(directory: Path, layer: Path) -> None:
-    """Compare an entry with its bundle's own hashes, which an entry that was added later does not match."""
+    """Compare an entry in a bundle with the bundle's hashes, which reject entries that were added later."""
     from tkjit.cache import bundle
 
     if bundle.is_bundle(layer):

@@ -1,1 +1,1 @@
-"""The operating system: files, processes, ownership, cores and memory, and the line of progress."""
+"""The operating system: files, processes, ownership, cores, memory and the progress display."""

@@ -1,6 +1,6 @@
-"""Runs a program that dies with the process that started it, even if that one is killed by SIGKILL.
+"""Runs a program that dies with the process that started it, even if SIGKILL ends that process.
 
-This file is also the script that stands between the two: it asks the kernel for the signal and becomes the program. It
+This file is also the script between the two: it asks the kernel for the signal and then becomes the program. It
 runs without site-packages, so it imports only the standard library. A ``preexec_fn`` could do the same, but it runs
 Python code in a forked copy of a process that may have had threads.
 """
@@ -14,9 +14,10 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def dying_with_parent(command: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The command line that starts a program so; the thread that starts it has to live for as long as the program.
+    """Return the command line of a program that dies with this process.
 
-    A program that cannot be run ends with status 126 or 127, as a shell has it, and a line on standard error.
+    The thread that starts the program must live as long as the program does. A program that cannot be run ends with
+    status 126 or 127, as in a shell, and a line on standard error.
     """
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *(os.fspath(word) for word in command)]
 
@@ -26,11 +27,11 @@ def _become(parent: int, command: list[str]) -> None:
     import ctypes
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-    if os.getppid() != parent:  # it died before the kernel was asked
+    if os.getppid() != parent:  # the parent died before the call of prctl
         return
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C from here on prints no traceback
-    # Python ignores these, and a program would inherit that
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C prints no traceback from here on
+    # Python ignores these signals, and the program would inherit that
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:

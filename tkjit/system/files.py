@@ -1,7 +1,7 @@
-"""The files that tkjit owns, mostly in a cache: reads them without blocking, and replaces them atomically.
+"""Reads the files that tkjit owns (mostly in a cache) without blocking, and replaces them atomically.
 
-Their paths may hold untrusted links, FIFOs without a writer, or truncated files. The functions here follow no such
-link, wait for no such FIFO, and write only to files that they have made.
+Their paths may hold untrusted links, FIFOs without a writer, or truncated files. The functions here do not follow such
+links, do not wait for such FIFOs, and write only to files that they created.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
-SCRATCH = ".new-"  # what a file is called before it is whole
-# no controlling terminal, no program that inherits it, and no waiting for the other end of a FIFO
+SCRATCH = ".new-"  # the prefix of a file that is still being written
+# do not acquire a controlling terminal, leak the descriptor to a program, or wait for the other end of a FIFO
 _SAFELY = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_PATIENCE = 40  # looks at a directory or a lock that another user is just opening to others
+_PATIENCE = 40  # attempts at a directory or lock that another user has created but not yet opened to others
 _PAUSE_S = 0.005
 
 Result = TypeVar("Result")
 
 
 class NotAFileError(OSError):
-    """A link, a FIFO, a device or a directory stands where a file should be."""
+    """A link, a FIFO, a device or a directory is in the place of a file."""
 
 
 def read(path: str | Path, *, follow: bool = False) -> bytes:
-    """What a file holds.
+    """Return a file's content.
 
     Parameters
     ----------
     follow : bool
-        Whether a link is as good as a file: a source's is, and that of an entry, which somebody may have put together
-        out of links. Files that tkjit replaces are none.
+        Whether to follow a link. Sources may be links, and so may the files of an entry, since users assemble caches
+        out of links. Files that tkjit replaces are never links.
 
     Raises
     ------
     OSError
-        If it cannot be read, or is no regular file.
+        If the file cannot be read, or is not a regular file.
     """
     descriptor = _open_descriptor(path, os.O_RDONLY, follow=follow)
     try:
-        # one more than there is: a short answer is the whole file
+        # ask for one byte more than the size, so that a short read means the end of the file
         chunks = [os.read(descriptor, os.fstat(descriptor).st_size + 1)]
         while chunks[-1]:
             chunks.append(os.read(descriptor, 1 << 16))
@@ -55,11 +55,11 @@ def read(path: str | Path, *, follow: bool = False) -> bytes:
 
 
 def _open_descriptor(path: str | Path, flags: int, mode: int = 0o644, *, follow: bool = False) -> int:
-    """A descriptor of a regular file."""
+    """Open a regular file and return its descriptor."""
     try:
         descriptor = os.open(path, flags | _SAFELY | (0 if follow else os.O_NOFOLLOW), mode)
     except OSError as error:
-        # ENXIO: of a socket, or of a FIFO without a reader
+        # ENXIO: a socket, or a FIFO without a reader
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise
         raise _not_a_file(path) from None
@@ -74,63 +74,63 @@ def _not_a_file(path: str | Path) -> NotAFileError:
 
 
 def read_json(path: str | Path, *, follow: bool = False) -> Any:
-    """What a file of JSON says.
+    """Read a JSON file.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     ValueError
-        If it is no JSON.
+        If it is not valid JSON.
     """
     return from_json(read(path, follow=follow))
 
 
 def to_json(value: object, *, indent: int | None = None, sort_keys: bool = False) -> str:
-    """A value as ``json.dumps`` writes it."""
-    import json  # with hashlib it takes 4 ms, and where there is a call torch has imported both
+    """Return a value as ``json.dumps`` writes it."""
+    import json  # json and hashlib take 4 ms to import; by the time of a call torch has imported both
 
     return json.dumps(value, indent=indent, sort_keys=sort_keys)
 
 
 def sha256_of(data: bytes) -> str:
-    """The SHA-256 of some bytes, in hex."""
+    """Return the SHA-256 of some bytes, in hex."""
     import hashlib
 
     return hashlib.sha256(data).hexdigest()
 
 
 def from_json(text: str | bytes) -> Any:
-    """What a text says.
+    """Parse JSON.
 
     Raises
     ------
     ValueError
-        If it is no JSON, or nests its brackets deeper than Python reads them.
+        If the text is not valid JSON, or nests brackets too deeply for Python's parser.
     """
     import json
 
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("brackets are nested too deep") from None
+        raise ValueError("brackets are nested too deeply") from None
 
 
 def write(path: str | Path, content: str | bytes, *, shared: bool = False) -> None:
-    """Put a file in its place in one step. Its owner alone can write to it, unless it is shared.
+    """Write a file atomically. Only its owner can write to it, unless it is shared.
 
     Parameters
     ----------
     shared : bool
-        Whether it is as open as the directory that it lies in, whatever the umask.
+        Whether to give the file the permissions of its directory, whatever the umask.
 
     Raises
     ------
     OSError
-        If it cannot be written.
+        If the file cannot be written.
     """
     directory = os.path.dirname(path) or "."
-    # a name that nobody can have foreseen, and a file that is this one's own
+    # nobody can predict this name and place a link there; O_EXCL ensures that this process creates the file
     scratch = f"{directory}/{SCRATCH}{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -146,12 +146,12 @@ def write(path: str | Path, content: str | bytes, *, shared: bool = False) -> No
 
 
 def open_lock(path: str | Path, *, shared: bool = False, writable: bool = True) -> int:
-    """A descriptor of a file that is locked, which is made where it is not there; its content is kept.
+    """Open a lock file, creating it if necessary, and return its descriptor. Its content is kept.
 
     Raises
     ------
     OSError
-        If it cannot be opened, or is no regular file.
+        If it cannot be opened, or is not a regular file.
     """
     flags = os.O_RDWR if writable else os.O_RDONLY
     try:
@@ -166,12 +166,12 @@ def open_lock(path: str | Path, *, shared: bool = False, writable: bool = True) 
 
 
 def append(path: str | Path, mode: int) -> int:
-    """A descriptor that adds to what a user has named: a file, a terminal, a FIFO if somebody reads it.
+    """Open a path from the user for appending: a file, a terminal, or a FIFO with a reader. Return its descriptor.
 
     Raises
     ------
     OSError
-        If it cannot be opened; ENXIO where nobody reads a FIFO.
+        If it cannot be opened; ENXIO for a FIFO without a reader.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFELY, mode)
     os.set_blocking(descriptor, True)
@@ -179,11 +179,11 @@ def append(path: str | Path, mode: int) -> int:
 
 
 def below(directory: str | Path, *patterns: str) -> list[Path]:
-    """What lies below a directory, one level for each pattern; what goes away meanwhile is not among it."""
+    """List the paths below a directory, with one pattern for each level. Ignores directories that vanish meanwhile."""
     found = [Path(directory)]
     for pattern in patterns:
         names = [(place, name) for place in found for name in _names_in(place)]
-        # a pattern that begins with no dot is one of names that do not, as a shell has it
+        # as in a shell, only a pattern that begins with a dot matches names that do
         found = [place / name for place, name in names if fnmatchcase(name, pattern) and _shown(name, pattern)]
     return found
 
@@ -200,17 +200,17 @@ def _names_in(directory: Path) -> list[str]:
 
 
 def make_directory(directory: Path, *, shared: bool = False) -> Path:
-    """Make a directory and those above it, which their owner alone can write to whatever the umask, unless shared.
+    """Make a directory and its missing parents. Only the owner can write to them, whatever the umask, unless shared.
 
     Parameters
     ----------
     shared : bool
-        Whether each is as open as the one above it, and of its group, whatever the umask.
+        Whether each directory gets the permissions and the group of its parent, whatever the umask.
 
     Raises
     ------
     OSError
-        If one cannot be made.
+        If a directory cannot be made.
     """
     missing = []
     for path in (directory, *directory.parents):
@@ -230,7 +230,7 @@ def _make(path: Path, *, shared: bool) -> None:
         except FileExistsError:
             try:
                 mode = os.lstat(path).st_mode
-            except FileNotFoundError:  # another process has removed it since
+            except FileNotFoundError:  # another process has removed it in between
                 continue
             if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and os.path.isdir(path)):
                 return
@@ -240,26 +240,26 @@ def _make(path: Path, *, shared: bool) -> None:
 
 
 def copy_sharing_mode(file: str | Path | int, directory: str | Path) -> None:
-    """Let those who can read and write a directory do the same with a file in it that this process has made."""
+    """Give a file that this process has made the access rights of its directory."""
     with suppress(OSError):  # a file system without permissions, or another user's file
         above, status = os.stat(directory), os.stat(file)
         if status.st_gid != above.st_gid:
-            with suppress(OSError):  # of which group this user is no member
+            with suppress(OSError):  # this user is not a member of the group
                 os.chown(file, -1, above.st_gid)
         given = above.st_mode & 0o777
         if stat.S_ISDIR(status.st_mode):
-            # a umask of 002 or 000 says itself that others may write
+            # with a umask of 002 or 000 the user already lets others write
             own = status.st_mode & 0o777 if status.st_mode & 0o022 else 0
             wanted = given | own | above.st_mode & stat.S_ISGID
         else:
-            # who may enter a directory may run the programs in it
+            # whoever may enter a directory may run the programs in it
             wanted = given & 0o666 | (given & 0o111 if status.st_mode & stat.S_IXUSR else 0)
         if stat.S_IMODE(status.st_mode) != wanted:
             os.chmod(file, wanted)
 
 
 def _retry_while_created(action: Callable[[], Result], *, shared: bool) -> Result:
-    """Do it again for a moment where another user has made something, and is just opening it to others."""
+    """Retry for a moment: another user may have created the path, but not yet opened it to others."""
     for _ in range(_PATIENCE if shared else 0):
         try:
             return action()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class ForkSafeLock:
-    """A lock that a forked child finds open: the thread that held it in the parent does not exist in the child."""
+    """A lock that is free in a forked child, because the thread that held it in the parent does not exist there."""
 
     def __init__(self) -> None:
         self._renew()
@@ -28,11 +28,11 @@ class ForkSafeLock:
         return self._lock.acquire(blocking)
 
     def release(self) -> None:
-        with suppress(RuntimeError):  # renewed since it was taken: this is the child of who took it
+        with suppress(RuntimeError):  # a fork has renewed it since the parent acquired it
             self._lock.release()
 
-    # C functions of the lock as it is now: between those of Python and the block, a signal's handler may raise, and
-    # nobody would release the lock
+    # `with` calls the current lock's own C functions. Between Python functions and the block a signal handler could
+    # raise, and nothing would release the lock.
     @property
     def __enter__(self) -> Callable[[], bool]:
         return self._lock.__enter__
@@ -47,7 +47,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """``functools.cached_property`` as of Python 3.12: without the lock, which a forked child may find held."""
+        """``functools.cached_property`` as of Python 3.12, without the lock that a forked child may find held."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
@@ -59,19 +59,19 @@ else:
             return known[self.attrname]
 
 
-# imported when a thread first builds; a child would find them half imported, by a thread that it does not have
+# imported when a thread first builds; a child could inherit them half imported, by a thread that it does not have
 _IMPORTED_LATE = ("tkjit.", "torch.utils.cpp_extension", "ninja")
-_PATIENCE_S = 10.0  # an import takes less, and a process is started within milliseconds
+_PATIENCE_S = 10.0  # an import takes less, and a process starts within milliseconds
 _POLL_S = 0.001
 
 
 def _wait_for_threads() -> None:
-    """Let other threads finish what a child could not: an import, and the start of a process.
+    """Before a fork, wait for other threads to finish imports and process starts.
 
-    A child would wait forever for the lock of a module that a thread imports which the child does not have. It would
-    also hold the pipe's end by whose closing ``Popen`` knows that the process has started: if the child then waits for
-    the build lock of that thread, both wait forever. A thread that has finished may begin the next import, so all are
-    looked at again until none is at one.
+    The child does not have these threads. It would wait forever for the lock of a module that one of them was
+    importing. It would also inherit the write end of the pipe that ``Popen`` reads until it closes. The thread in
+    ``Popen`` would then wait for the child, and forever if the child waits for that thread's build lock. A thread that
+    has finished may begin the next import, so this looks at all threads again until none is busy.
     """
     starting = _code_of_starting()
     until = time.monotonic() + _PATIENCE_S
@@ -85,7 +85,7 @@ def _code_of_starting() -> CodeType | None:
 
 
 def _must_finish(frame: FrameType | None, starting: CodeType | None) -> bool:
-    """Whether a thread starts a process, or imports something late or for tkjit."""
+    """Whether a thread is starting a process, importing a late module, or importing anything on behalf of tkjit."""
     importing = False
     while frame is not None:
         if frame.f_code is starting:
@@ -94,7 +94,7 @@ def _must_finish(frame: FrameType | None, starting: CodeType | None) -> bool:
             importing = True
             if str(frame.f_locals.get("name")).startswith(_IMPORTED_LATE):
                 return True
-        # not any import: a program may run inside one, for as long as it lives
+        # other imports do not count, because a program may run inside an import for its whole life
         elif importing and str(frame.f_globals.get("__name__")).startswith("tkjit."):
             return True
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""The commands that install what is missing: for the Python that runs, and for this distribution."""
+"""Commands to suggest for missing packages: pip's for this Python, and the package manager's for this system."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from importlib.machinery import PathFinder
 
-# Debian's names of packages, and what others call them
+# callers pass Debian's package names; other distributions name some of them differently
 _RED_HAT = {"g++": "gcc-c++", "python3-dev": "python3-devel"}
 _NAMES = {"apt-get": {}, "dnf": _RED_HAT, "zypper": _RED_HAT, "pacman": {"g++": "gcc", "python3-dev": "python"}}
 _MANAGERS = {
@@ -20,7 +20,7 @@ _MANAGERS = {
 
 
 def pip_install(*requirements: str) -> str:
-    """The command that installs Python packages for the Python that runs: its own pip, or uv where it has none.
+    """Return the command that installs packages into the running Python: with its pip, or with uv if it has no pip.
 
     Examples
     --------
@@ -31,21 +31,21 @@ def pip_install(*requirements: str) -> str:
 
     python = shlex.quote(sys.executable or "python3")
     quoted = " ".join(f'"{one}"' if set(one) & set("[]<>=*") else one for one in requirements)
-    if PathFinder.find_spec("pip") is None:  # other finders patch distutils where pip is asked for
+    if PathFinder.find_spec("pip") is None:  # `importlib.util.find_spec` would also ask a finder that patches distutils
         return f"uv pip install --python {python} {quoted}"
     return f"{python} -m pip install {quoted}"
 
 
 def system_install(package: str) -> str:
-    """The command that installs a package of the distribution, by Debian's name for it."""
+    """Return the command that installs a system package, given its name on Debian."""
     manager = _manager(_os_release())
     if manager is None:
-        return f"install {package} by your system's package manager"
+        return f"install {package} with your system's package manager"
     return f"{manager} {_NAMES[manager.split()[0]].get(package, package)}"
 
 
 def _manager(release: str) -> str | None:
-    """How packages are installed, by the text of ``/etc/os-release``.
+    """Find the package manager's install command from the text of ``/etc/os-release``.
 
     >>> _manager('ID=rocky\\nID_LIKE="rhel centos fedora"\\n')
     'dnf install'

@@ -1,7 +1,7 @@
-"""Identifies processes, checks if they live, and ends those that work in a directory.
+"""Identifies processes, checks whether they are alive, and ends those that work in a directory.
 
-Everything is read from ``/proc``. The watchdog runs without site-packages and imports this file where it has something
-to do: standard library only.
+Everything is read from ``/proc``. The watchdog imports this file and runs without site-packages, so this file uses
+only the standard library.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ END_S = 5.0
 
 
 class Process(NamedTuple):
-    """A process among all that ever run on any machine: a number alone is given to others again.
+    """Identifies a process uniquely across machines and time. A pid alone does not, because pids are reused.
 
     Parameters
     ----------
     machine : str
-        Stands for a boot of a machine and a PID namespace of it, within which ``pid`` means something.
+        Identifies the boot of a machine and one of its PID namespaces, in which ``pid`` is valid.
     host : str
-        The machine's name, for a person.
+        The machine's name, for messages.
     started : int
-        When it started, in clock ticks since the boot.
+        When the process started, in clock ticks since boot.
     """
 
     machine: str
@@ -41,12 +41,12 @@ class Process(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether this machine can tell if it lives."""
+        """Whether this machine can tell if the process is alive."""
         return self.machine == this_machine()
 
     @property
     def is_alive(self) -> bool:
-        """Whether it lives; of a process elsewhere nobody here knows, and it is taken to."""
+        """Whether the process is alive. A process on another machine counts as alive, because nothing here can tell."""
         if not self.is_here:
             return True
         started = start_time(self.pid)
@@ -73,7 +73,7 @@ def _has_proc() -> bool:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether a process lives of which ``/proc`` says nothing (``hidepid``), since it is somebody else's."""
+    """Whether a process is alive but belongs to another user and is hidden in ``/proc`` (``hidepid``)."""
     try:
         with open(f"/proc/{pid}/stat", "rb"):
             return False  # a zombie
@@ -89,18 +89,18 @@ def _is_hidden(pid: int) -> bool:
 
 
 def working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> list[int]:
-    """The processes whose working directory is this one or lies in it: compilers are started in their own.
+    """List the processes whose working directory is this one or inside it, as is the case for a build's compilers.
 
     Parameters
     ----------
     inode : (int, int), optional
-        The directory's device and inode, by which it is known also when it was moved or removed.
+        The directory's device and inode, which identify it even after it was moved or removed.
     """
     root = os.path.realpath(directory)
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else []:
         if name.isdigit():
-            with suppress(OSError):  # it has ended, or belongs to somebody else
+            with suppress(OSError):  # the process has ended, or belongs to another user
                 place = os.readlink(f"/proc/{name}/cwd").removesuffix(" (deleted)")
                 inside = place == root or place.startswith(root + os.sep)
                 if (inside or inode_of(f"/proc/{name}/cwd") == inode) and start_time(int(name)) is not None:
@@ -114,7 +114,7 @@ def inode_of(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def name_of(pid: int) -> str:
-    """A process's name: ``cicc``; empty if there is none."""
+    """Return a process's name, such as ``cicc``, or an empty text if there is no such process."""
     try:
         with open(f"/proc/{pid}/comm") as file:
             return file.read().strip()
@@ -123,7 +123,7 @@ def name_of(pid: int) -> str:
 
 
 def peak_memory_bytes(pid: int) -> int:
-    """The most memory that a process has taken so far; 0 if it has ended."""
+    """Return a process's peak memory so far, or 0 if it has ended."""
     with suppress(OSError, ValueError, StopIteration), open(f"/proc/{pid}/status") as file:
         line = next(line for line in file if line.startswith("VmHWM:"))
         return int(line.split()[1]) << 10
@@ -131,10 +131,10 @@ def peak_memory_bytes(pid: int) -> int:
 
 
 class MemoryWatch:
-    """Records, while a block runs, the most memory of any process that works in a directory.
+    """Records the peak memory of any process that works in a directory while a block runs.
 
-    It looks twenty times a second. It is for processes that somebody else starts and waits for, whose ``ru_maxrss``
-    begins with that of this process.
+    It polls twenty times a second. It serves for processes that other code starts and waits for, whose ``ru_maxrss``
+    is useless here because it begins with the value of this process.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -157,7 +157,7 @@ class MemoryWatch:
 
 
 def end_working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> None:
-    """Kill every process at work in a directory, and those that they start meanwhile; see ``working_in``."""
+    """Kill every process that works in a directory, including those that start in the meantime; see ``working_in``."""
     import signal
 
     deadline = time.monotonic() + END_S

@@ -1,4 +1,4 @@
-"""Shows a line of progress during a build: in a terminal and in a notebook, and in a log if the build takes long."""
+"""Shows a build's progress as one line in a terminal or a notebook, or in a log if the build takes long."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tkjit.system.fork_safe import ForkSafeLock
 
 TICK_S = 0.2
 LONG_S = 2.0  # a build that takes longer is mentioned in a log
-STALE_S = 0.5  # a reason for waiting that was not repeated for so long holds no more
+STALE_S = 0.5  # a reason for waiting expires if it is not repeated within this time
 REMIND_S = 30.0
 _busy = ForkSafeLock()
 
 
 @contextmanager
 def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show what is built and for how long, until the block ends; a build inside another shows nothing of its own.
+    """Show the current build and its time until the block ends. A build inside another one gets no line.
 
     Parameters
     ----------
@@ -31,17 +31,17 @@ def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str],
     Yields
     ------
     callable
-        Takes the reason for which this process waits instead of compiling. Where nobody watches a line, each reason
-        goes to standard error once in a while: whoever reads the log of a job should see what it waits for.
+        Takes the reason why this process waits instead of compiling. Without a terminal or notebook, the reason is
+        printed to standard error from time to time, so that a job's log shows what it is waiting for.
     """
     if quiet:
         yield lambda reason: None
     elif not _busy.acquire(blocking=False):
-        yield _Log(what).say
+        yield _Log(what).report
     else:
         try:
-            with _shown(what) as say:
-                yield say
+            with _shown(what) as report:
+                yield report
         finally:
             _busy.release()
 
@@ -54,7 +54,7 @@ def _shown(what: str) -> Iterator[Callable[[str], None]]:
     thread.start()
     outcome = "failed to compile"
     try:
-        yield line.say
+        yield line.report
         outcome = line.outcome
     finally:
         line.done.set()
@@ -63,14 +63,14 @@ def _shown(what: str) -> Iterator[Callable[[str], None]]:
 
 
 class _Line:
-    """The line, while it is there."""
+    """The line in a terminal or a notebook."""
 
     def __init__(self, what: str, show: Callable[[str, bool], None]) -> None:
         self.done = threading.Event()
         self._what = what
         self._show = show
         self._start = time.monotonic()
-        self._reason, self._said = "", -math.inf
+        self._reason, self._reported = "", -math.inf
 
     @property
     def seconds(self) -> float:
@@ -82,10 +82,10 @@ class _Line:
 
     @property
     def _is_waiting(self) -> bool:
-        return time.monotonic() - self._said < STALE_S
+        return time.monotonic() - self._reported < STALE_S
 
-    def say(self, reason: str) -> None:
-        self._reason, self._said = reason, time.monotonic()
+    def report(self, reason: str) -> None:
+        self._reason, self._reported = reason, time.monotonic()
 
     def tick(self) -> None:
         while not self.done.wait(TICK_S):
@@ -98,42 +98,42 @@ class _Line:
 
 
 class _Log:
-    """Says on standard error that a build takes long, once, and what is waited for, now and then."""
+    """Prints to standard error: once that a build takes long, and from time to time what it waits for."""
 
-    outcome = ""  # which nobody is told
+    outcome = ""  # a log does not show it
 
     def __init__(self, what: str) -> None:
         self.done = threading.Event()
         self._what = what
-        self._said = -math.inf
+        self._reported = -math.inf
 
-    def say(self, reason: str) -> None:
-        if time.monotonic() - self._said >= REMIND_S:
+    def report(self, reason: str) -> None:
+        if time.monotonic() - self._reported >= REMIND_S:
             self._write(f"waiting for {self._what}: {reason}")
 
     def tick(self) -> None:
-        if not self.done.wait(LONG_S) and self._said == -math.inf:
+        if not self.done.wait(LONG_S) and self._reported == -math.inf:
             self._write(f"compiling {self._what} ...")
 
     def end(self, outcome: str) -> None:
-        """What failed raises an error, which the log has."""
+        """Print nothing: a failed build raises an error, which appears in the log anyway."""
 
     def _write(self, text: str) -> None:
-        self._said = time.monotonic()
+        self._reported = time.monotonic()
         if sys.stderr is not None:
-            with suppress(OSError, ValueError):  # a pipe that nobody reads, a closed file
+            with suppress(OSError, ValueError):  # a pipe without a reader, or a closed file
                 print(f"tkjit: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Show no line while the block runs, whose own display stands there."""
+    """Show no line while the block runs, because the block has its own display."""
     with _busy:
         yield
 
 
 def _display() -> Callable[[str, bool], None] | None:
-    """How a line is shown and replaced here; None where nobody watches: a pipe, a log file."""
+    """Return the function that shows or replaces the line, or None if the output is a pipe or a log file."""
     if (notebook := _notebook_display()) is not None:
         return notebook
     stream = sys.stderr

@@ -1,11 +1,11 @@
-"""When a process started: with its number, what tells it from all others. The watchdog imports this file alone."""
+"""Reads when a process started, which with its pid identifies it. The watchdog starts by importing only this file."""
 
 
 def start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since the boot; None if there is none, or it has ended and is a zombie."""
+    """Return when a process started, in clock ticks since boot, or None if it does not exist or is a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # the name in brackets may hold anything; behind it stand the state and 19 more numbers
+            # the name in brackets may contain anything; after it come the state and the numbers
             state, *numbers = file.read().rpartition(b")")[2].split()
     except (OSError, ValueError):
         return None

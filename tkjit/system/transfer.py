@@ -1,4 +1,4 @@
-"""The process that talks with a server: starts it, asks it, and ends it when it has no answer in time."""
+"""Starts the process that talks to a server, sends it requests, and ends it if it does not answer in time."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tkjit.errors import CacheError
 from tkjit.system.fork_safe import ForkSafeLock
 
 SCRIPT = Path(__file__).with_name("transfer_process.py")
-START_S = 20.0  # for the imports of a library; no server is asked yet
+START_S = 20.0  # time for importing a library, before any server is contacted
 POLL_S = 0.05
 MAX_ANSWER_BYTES = 4 << 20
 
 
 class UnreachableError(Exception):
-    """The server does not answer, or not what it should."""
+    """The server does not answer, or its answer is invalid."""
 
 
 class Patience:
-    """The time that a server may take without an answer; each answer takes its share of it.
+    """A time limit for several answers of a server: each answer uses up part of it.
 
     Parameters
     ----------
     seconds : float
     check : callable
-        Called while it waits; it may raise, as Ctrl-C does.
+        Called while waiting; it may raise to stop, as Ctrl-C does.
     """
 
     def __init__(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
@@ -42,12 +42,12 @@ class Patience:
 
 
 class Growing:
-    """A file that an answer writes: while it changes, the server answers.
+    """A file that is being downloaded. While it changes, the server counts as answering.
 
     Parameters
     ----------
     longest_s : float
-        The most that it may take in all.
+        The limit for the whole download.
     """
 
     def __init__(self, path: Path, longest_s: float) -> None:
@@ -56,7 +56,7 @@ class Growing:
         self._state: tuple[int, ...] = ()
 
     def has_changed(self) -> bool:
-        """Whether it has since the last look, and has time left."""
+        """Whether the file has changed since the last call, and has time left."""
         with suppress(OSError):
             status = self._path.stat()
             state = (status.st_size, status.st_blocks, status.st_mtime_ns)
@@ -66,35 +66,35 @@ class Growing:
 
 
 class TransferProcess:
-    """A process that moves objects from and to one server. It is started when it is needed, and again after a fork."""
+    """A process that moves objects from and to one server. It starts on demand, and again after a fork."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._process: subprocess.Popen[bytes] | None = None
-        self._pending = 0  # answers that have not come yet; the first is to no request
-        self._input = b""  # of an answer that has not come whole
-        self._late: list[dict[str, Any]] = []  # answers to what was sent, which nobody has seen
+        self._pending = 0  # outstanding answers, including the process's greeting
+        self._input = b""  # the beginning of an incomplete answer
+        self._late: list[dict[str, Any]] = []  # answers to `send` that `finish` will return
         self._lock = ForkSafeLock()
         os.register_at_fork(after_in_child=self._forget)
 
     def ask(self, request: Mapping[str, Any], patience: Patience, growing: Growing | None = None) -> dict[str, Any]:
-        """Send a request, and wait for its answer.
+        """Send a request and wait for its answer.
 
         Raises
         ------
         UnreachableError
-            If there is no answer in time, or it is the error ``failed``. The process is ended.
+            If there is no answer in time, or the answer is the error ``failed``. This ends the process.
         CacheError
             If no installed package reads the URL.
         """
         with self._lock:
             try:
                 answer = self._ask(request, patience, growing)
-            except BrokenPipeError:  # it has just ended, since nobody had asked it anything for long
+            except BrokenPipeError:  # the process has just ended, because it was idle
                 try:
                     answer = self._ask(request, patience, growing)
                 except BrokenPipeError:
-                    raise UnreachableError("the process that asks it has ended") from None
+                    raise UnreachableError("the process that talks to it has ended") from None
             if answer.get("error") == "failed":
                 self._end()
                 raise UnreachableError(answer["text"])
@@ -114,7 +114,7 @@ class TransferProcess:
             raise
 
     def send(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Send a request without waiting, and return the answers that have come to the earlier ones.
+        """Send a request without waiting, and return the answers to earlier ones that have arrived.
 
         Raises
         ------
@@ -127,19 +127,19 @@ class TransferProcess:
                 self._write(process, request)
             except BrokenPipeError:
                 self._end()
-                raise UnreachableError("the process that asks it has ended") from None
-            except BaseException:  # Ctrl-C, and half of the request is written
+                raise UnreachableError("the process that talks to it has ended") from None
+            except BaseException:  # Ctrl-C may have left half of the request in the pipe
                 self._end()
                 raise
             return self._answers(process, 0.0)
 
     def finish(self, seconds: float) -> tuple[list[dict[str, Any]], int]:
-        """Wait for the answers to what was sent, and let the process end.
+        """Wait for the answers to ``send``, and let the process end.
 
         Returns
         -------
         list of dict, int
-            The answers, and the number of those that have not come. The process still does that, on its own.
+            The answers, and the number of missing ones. The process still completes these requests on its own.
         """
         with self._lock:
             answers, self._late = self._late, []
@@ -159,7 +159,7 @@ class TransferProcess:
             self._late += self._answers(self._process, 0.0)
             self._end()
         if self._process is None:
-            # without buffers: a forked child closes them, and another thread may be writing to one
+            # unbuffered, because a forked child closes the pipes while another thread may be writing to one
             self._process = subprocess.Popen(
                 [sys.executable, str(SCRIPT)],
                 stdin=subprocess.PIPE,
@@ -169,7 +169,7 @@ class TransferProcess:
                 bufsize=0,
             )
             self._pending = 1
-            # not as an argument, which every user of the machine can read
+            # through the pipe, because every user of the machine can read a process's arguments
             self._write_line(self._process, self._url)
         return self._process
 
@@ -195,7 +195,7 @@ class TransferProcess:
         return found
 
     def _answer(self, process: subprocess.Popen[bytes], patience: Patience, growing: Growing | None) -> dict[str, Any]:
-        """The next line that the process says; the time that it takes is taken from the patience."""
+        """Return the next answer of the process. The time that it takes is subtracted from the patience."""
         begun = time.monotonic()
         while b"\n" not in self._input:
             patience.check()
@@ -223,15 +223,15 @@ class TransferProcess:
 
     @staticmethod
     def _read(process: subprocess.Popen[bytes], seconds: float) -> bytes:
-        """What it has said, after at most some seconds.
+        """Return the output of the process, waiting for it for some seconds at most.
 
         Raises
         ------
         BrokenPipeError
-            If it has ended.
+            If the process has ended.
         """
         assert process.stdout is not None
-        poll = select.poll()  # select itself takes no descriptor above 1023
+        poll = select.poll()  # `select.select` does not accept descriptors above 1023
         poll.register(process.stdout.fileno(), select.POLLIN)
         if not poll.poll(seconds * 1000):
             return b""
@@ -240,18 +240,18 @@ class TransferProcess:
         return chunk
 
     def _end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, whatever it is doing."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
         self._forget()
 
     def _forget(self) -> None:
-        """Close this process's ends of the pipes: after a fork they are its parent's."""
+        """Close this side's ends of the pipes. After a fork they belong to the parent."""
         process, self._process, self._pending, self._input = self._process, None, 0, b""
         for stream in (process.stdin, process.stdout) if process else ():
             with suppress(OSError):
                 if stream is not None:
                     stream.close()
         if process is not None and process.returncode is None:
-            process.returncode = 0  # it goes on by itself, or is the parent's: nobody is to warn that it still runs
+            process.returncode = 0  # it goes on by itself or is the parent's, so Popen should not warn that it runs

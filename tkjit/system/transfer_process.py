@@ -1,17 +1,17 @@
-"""A script that moves objects from and to a server through fsspec, in a process of its own.
+"""A script that moves objects from and to a server through fsspec, in a separate process.
 
-So no event loop of fsspec is in a process that may fork, and what hangs or crashes is this process alone.
+This keeps fsspec's event loop out of a process that may fork, and only this process can hang or crash.
 
-It reads the URL from standard input, and then requests, a line of JSON each. It answers each with a line:
+It reads the URL from standard input, then requests, each a line of JSON. It answers each request with a line:
 
 * ``{"do": "list", "place": ...}``: ``{"names": [...]}``
 * ``{"do": "get", "place": ..., "name": ..., "to": PATH, "limit": BYTES}``: ``{}``, and the file is written
 * ``{"do": "put", "place": ..., "object": NAME, "files": [PATH, ...], "statement": NAME, "text": ...}``: ``{}``
-* ``{"do": "index", "place": ...}``: ``{}``, and the index names what is there
+* ``{"do": "index", "place": ...}``: ``{}``, and the index lists the existing statements
 
-or ``{"error": KIND, "text": ...}``. KIND is ``missing``, ``denied``, ``too large``, ``local`` if a file of this machine
-cannot be read or written, or ``failed``. Before the first request it says ``{}``, or the error ``unusable`` for a URL
-that no installed package reads.
+or with ``{"error": KIND, "text": ...}``. KIND is ``missing``, ``denied``, ``too large``, ``local`` if a file of this
+machine cannot be read or written, or ``failed``. Before the first request it prints ``{}``, or the error ``unusable``
+for a URL that no installed package can read.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-IDLE_S = 30.0  # without a request, after which the process ends
-FINISH_S = 60  # the most that it works on after its parent has ended
+IDLE_S = 30.0  # the process ends after this time without a request
+FINISH_S = 60  # how long it may go on working after its parent has ended
 INDEX = "index.json"
 MAX_NAMES = 10_000
 MAX_INDEX_BYTES = 1 << 20
-ROUNDS = 8  # of writing an index that others write too
-# where a rename replaces a file in one step, and writing it does not
+ROUNDS = 8  # attempts to write an index while other processes write it
+# protocols with an atomic rename, whose writes are not atomic
 _RENAMING = {"file", "local", "sftp", "ssh", "smb", "hdfs", "arrow_hdfs", "webhdfs"}
 _UNLISTED = {"http", "https"}
 
@@ -65,7 +65,7 @@ class Server:
         return {given} if isinstance(given, str) else set(given)
 
     def names(self, place: str) -> list[str]:
-        """The names of the objects of a place; none if it does not exist."""
+        """List the names of the objects in a place; empty if it does not exist."""
         self.connect()
         if not self._protocols & _UNLISTED:
             with suppress(PermissionError, NotImplementedError):
@@ -73,16 +73,16 @@ class Server:
         return self._index(place)
 
     def _index(self, place: str) -> list[str]:
-        """The names in a place's index; none if there is no index."""
+        """List the names in a place's index; empty if there is no index."""
         with tempfile.NamedTemporaryFile(prefix="tkjit-") as file:
             try:
                 self.get(place, INDEX, file.name, MAX_INDEX_BYTES)
             except FileNotFoundError:
                 return []
-            with open(file.name, "rb") as written:  # get_file may have put another one in its place
+            with open(file.name, "rb") as written:  # get_file may have replaced the file
                 named = json.loads(written.read())
         if not isinstance(named, list) or not all(isinstance(name, str) and len(name) < 256 for name in named):
-            raise ValueError(f"{place}/{INDEX} is no list of names")
+            raise ValueError(f"{place}/{INDEX} is not a list of names")
         return named[:MAX_NAMES]
 
     def _listed(self, directory: str) -> list[str]:
@@ -97,7 +97,7 @@ class Server:
         self.connect()
         before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         lower = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        # the system's own limit: whatever the library does, no more is written
+        # the operating system enforces this limit, whatever the library does
         resource.setrlimit(resource.RLIMIT_FSIZE, (lower, hard))
         try:
             self._fs.get_file(f"{self._root}/{place}/{name}", to)
@@ -105,7 +105,7 @@ class Server:
             resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
 
     def put(self, place: str, name: str, files: list[str], statement: str, text: str) -> None:
-        """The files first: who reads a statement finds them."""
+        """Write the files before the statement, so that whoever reads a statement finds its files."""
         with tempfile.NamedTemporaryFile(prefix="tkjit-") as packed:
             for chunk in compressed(files):
                 packed.write(chunk)
@@ -117,18 +117,18 @@ class Server:
                 self._put_file(packed.name, f"{self._root}/{place}/{name}")
                 self._put_text(text, f"{self._root}/{place}/{statement}")
                 self.write_index(place)
-            except FileNotFoundError as error:  # of a bucket, say; a local file that is missing is none of its
-                raise OSError(said(error)) from None
+            except FileNotFoundError as error:  # a missing bucket, say; "missing" would mean that the entry was removed
+                raise OSError(text_of(error)) from None
 
     def write_index(self, place: str) -> None:
-        """Write the list of a place's statements, until it is what is there.
+        """Write the list of a place's statements, and repeat until the list is right.
 
-        Two who write at once lose nothing: who writes last has listed after the other's objects were there, or lists
-        once more and sees them.
+        Concurrent writers lose nothing: the last one to write has either listed after the other's objects were there,
+        or lists once more and sees them.
         """
         self.connect()
         written = None
-        with suppress(ValueError):  # somebody has written something else there
+        with suppress(ValueError):  # the file there is not an index
             written = self._index(place)
         for _ in range(ROUNDS):
             named = [name for name in self._listed(f"{self._root}/{place}") if name.endswith(".json") and name != INDEX]
@@ -154,13 +154,13 @@ class Server:
                     self._fs.rm_file(scratch)
                 raise
         elif self._protocols & _UNLISTED:
-            raise NotImplementedError("a server of HTTP is read only")
+            raise NotImplementedError("an HTTP server is read-only")
         else:
             self._fs.put_file(local, path)
 
 
 def compressed(files: list[str]) -> Iterator[bytes]:
-    """The files one after the other, as one stream of zlib."""
+    """Compress the concatenated files as one zlib stream."""
     packer = zlib.compressobj(1)
     for path in files:
         with open(path, "rb") as file:
@@ -170,7 +170,7 @@ def compressed(files: list[str]) -> Iterator[bytes]:
 
 
 def answer(server: Server, request: dict[str, Any]) -> dict[str, Any]:
-    """Do what is asked; once more where a connection that has worked has ended."""
+    """Handle a request, with a second attempt if a connection that used to work fails."""
     done = attempt(server, request)
     if done.get("error") == "failed" and server.has_answered:
         server.disconnect()
@@ -191,7 +191,7 @@ def attempt(server: Server, request: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "index":
             server.write_index(place)
     except Exception as error:
-        return {"error": kind_of(error), "text": said(error)}
+        return {"error": kind_of(error), "text": text_of(error)}
     return {}
 
 
@@ -208,13 +208,16 @@ def kind_of(error: Exception) -> str:
     return "failed"
 
 
-def said(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) < 400 else f"{text[:400]}..."
 
 
-def reading() -> queue.Queue[str]:
-    """The lines of standard input, read at once, so that who sends one never waits; at the end an empty one."""
+def start_reading() -> queue.Queue[str]:
+    """Return a queue of standard input's lines, with an empty one at the end.
+
+    A thread reads them at once, so that whoever sends one never waits.
+    """
     lines: queue.Queue[str] = queue.Queue()
 
     def read() -> None:
@@ -227,17 +230,17 @@ def reading() -> queue.Queue[str]:
     return lines
 
 
-def say(value: dict[str, Any]) -> None:
-    with suppress(BrokenPipeError):  # the parent has ended, and what it has sent is still to be done
+def reply(value: dict[str, Any]) -> None:
+    with suppress(BrokenPipeError):  # the parent has ended, but its requests still have to be carried out
         os.write(sys.stdout.fileno(), json.dumps(value).encode() + b"\n")
 
 
 def main() -> None:
-    # the parent's Ctrl-C; what it does not want any more, it ends
+    # Ctrl-C is for the parent, which kills this process if it no longer needs it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
-    lines = reading()
+    lines = start_reading()
     url = lines.get().strip()
     try:
         from fsspec import get_filesystem_class
@@ -245,17 +248,17 @@ def main() -> None:
         for part in url.split("::"):
             get_filesystem_class(part.partition("://")[0] if "://" in part else part)
     except (ImportError, ValueError) as error:
-        say({"error": "unusable", "text": said(error)})
+        reply({"error": "unusable", "text": text_of(error)})
         return
-    say({})
+    reply({})
     server = Server(url)
     with suppress(queue.Empty):
         while line := lines.get(timeout=IDLE_S):
-            say(answer(server, json.loads(line)))
+            reply(answer(server, json.loads(line)))
 
 
 if __name__ == "__main__":
-    # this file's directory, whose modules are no packages
+    # without this file's directory, whose modules are not top-level modules
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != os.path.dirname(os.path.abspath(__file__))]
     main()
-    os._exit(0)  # threads of a library do not keep it
+    os._exit(0)  # do not wait for a library's threads

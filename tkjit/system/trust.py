@@ -1,4 +1,4 @@
-"""Checks the owners and writers of a cache: an untrusted user who can write there could run code in this process."""
+"""Checks who owns a cache and can write to it, because whoever can write there can run code in this process."""
 
 from __future__ import annotations
 
@@ -11,83 +11,83 @@ from pathlib import Path
 
 from tkjit.errors import CacheError, TkjitWarning
 
-# the inode of a Linux machine's first PID namespace; a container has another
+# the inode of a machine's initial PID namespace; in a container it differs
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
 
 class Trust:
-    """Looks at the directories of a cache before anything in them is read or written, at each once.
+    """Checks each directory of a cache once, before anything in it is read or written.
 
     Parameters
     ----------
     root : Path
         The cache's own directory.
     layers : sequence of Path
-        Directories that are read only.
+        The read-only directories.
     shared : bool
-        Whether all who can write to these directories are trusted.
+        Whether everyone who can write to these directories is trusted.
     """
 
     def __init__(self, root: Path, layers: Sequence[Path] = (), *, shared: bool = False) -> None:
-        # strings: each step on a Path takes 5 us of a warm call
+        # strings, because each step on a Path costs a warm call 5 us
         self._root, self._layers = str(root), [str(layer) for layer in layers]
         self._shared = shared
         self._trusted: set[str] = set()
 
     def check(self, directory: str) -> None:
-        """Look at a directory and at those above it, up to the root or the layer that it lies in.
+        """Check a directory and its parents up to the root or layer that contains it.
 
         Raises
         ------
         CacheError
-            If an untrusted user could have written there, or it lies in neither.
+            If an untrusted user could have written there, or the directory is outside the root and the layers.
         """
         if self._shared or directory in self._trusted:
             return
-        # the innermost one; a layer that is the cache too is looked at as a cache
+        # the innermost one counts; a layer that is also the cache's root is checked as the root
         tops = [top for top in (self._root, *self._layers) if f"{directory}/".startswith(f"{top}/")]
         if not tops:
             raise CacheError(
-                f"{directory}, which is not in the cache {self._root}, is named by a warm record; remove the records"
+                f"a warm record refers to {directory}, which is outside of the cache {self._root}; remove the records"
             )
         top = max(tops, key=len)
         look = check if top == self._root else check_layer
         way = [directory]
         while len(way[-1]) > len(top) and way[-1] not in self._trusted:
             way.append(way[-1].rpartition("/")[0])
-        # from the top, and believed only once all of it was: who owns the top has made what is below
+        # from the top down, and trusted only once all of them pass: the owner of the top controls what is below
         there = [place for place in reversed(way) if place in self._trusted or look(place)]
         self._trusted.update(there)
 
 
 def warn_of_no_sharing(root: Path) -> None:
-    """Tell who owns a shared cache that nobody else can write to it."""
+    """Warn the owner of a shared cache if nobody else can write to it."""
     status = os.stat(root)
     if status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         warnings.warn(
-            f"TKJIT_CACHE_SHARED=1, but its owner alone can write to {root} (mode {stat.S_IMODE(status.st_mode):o}): "
-            "other users cannot build. Open it to a group (chgrp GROUP, chmod 2775) or to all (chmod 777); what is "
-            "made in it later is as open as it is",
+            f"TKJIT_CACHE_SHARED=1, but only the owner can write to {root} (mode {stat.S_IMODE(status.st_mode):o}), so "
+            "other users cannot build. Open it to a group (chgrp GROUP, chmod 2775) or to everyone (chmod 777); files "
+            "created in it later get its permissions",
             TkjitWarning,
             stacklevel=2,
         )
 
 
 def check(directory: Path | str) -> bool:
-    """Refuse a directory that somebody else owns or can write to.
+    """Reject a directory that an untrusted user owns or can write to.
 
-    Trusted are root, and the group that holds its user alone (umask 002). Root in a container also trusts the owner of
-    a directory in a file system that was mounted into it, if no untrusted user can write to one on the way there.
+    Root is trusted, and so is a group whose only member is its user (umask 002). Root in a container also trusts the
+    owner of a directory in a mounted file system, if no untrusted user can write to a directory on the path to it.
 
     Returns
     -------
     bool
-        Whether there is such a directory: what is not there was written by nobody yet.
+        Whether the directory exists. A missing one passes, because nobody has written to it yet.
 
     Raises
     ------
     CacheError
-        With the reason, and what to do.
+        With the reason and a remedy.
     """
     try:
         status = os.stat(directory)
@@ -95,19 +95,19 @@ def check(directory: Path | str) -> bool:
         return False
     if reason := _reason(status, os.geteuid(), directory):
         raise CacheError(
-            f"{directory} {reason}, who could have put anything there; change that (chmod, chown), set TKJIT_CACHE to "
-            "a directory of your own, or say that all who can write there are trusted: TKJIT_CACHE_SHARED=1"
+            f"{directory} {reason}, who could have put anything there; fix its permissions (chmod, chown), set "
+            "TKJIT_CACHE to a directory of your own, or set TKJIT_CACHE_SHARED=1 to trust everyone who can write there"
         )
     return True
 
 
 def check_layer(directory: Path | str) -> bool:
-    """Refuse a read-only layer that others than its owner can write to; the user has named it, and so its owner.
+    """Reject a read-only layer that others than its owner can write to. By naming it, the user trusts its owner.
 
     Returns
     -------
     bool
-        Whether there is such a directory.
+        Whether the directory exists.
 
     Raises
     ------
@@ -119,8 +119,8 @@ def check_layer(directory: Path | str) -> bool:
         return False
     if writers := _writers(status):
         raise CacheError(
-            f"{directory} (TKJIT_CACHE_READONLY) can be written by {writers}; change that (chmod go-w), or say that "
-            "all are trusted: TKJIT_CACHE_SHARED=1"
+            f"{directory} (TKJIT_CACHE_READONLY) can be written by {writers}; fix its permissions (chmod go-w), or set "
+            "TKJIT_CACHE_SHARED=1 to trust everyone who can write there"
         )
     return True
 
@@ -133,7 +133,7 @@ def _reason(status: os.stat_result, user: int, directory: Path | str) -> str:
 
 
 def _writers(status: os.stat_result) -> str:
-    """Who can write to a directory besides its owner; nobody if it is empty."""
+    """Describe who can write to a directory in addition to its owner; empty if nobody can."""
     if status.st_mode & stat.S_IWOTH:
         return "everybody"
     if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, status.st_uid):
@@ -149,10 +149,10 @@ def _in_a_container() -> bool:
 
 
 def _is_mounted(directory: str) -> bool:
-    """Whether who runs a container has put a directory there: it lies in what was mounted into the container.
+    """Whether a container's directory was provided by whoever runs the container: it is in a mounted file system.
 
-    No untrusted user may be able to write to the mount, or to what lies between it and the directory: in a container's
-    own /tmp or /dev/shm any of its users makes directories.
+    No untrusted user may be able to write to the mount point or to any directory between it and this one, because any
+    user of the container can make directories in its own /tmp or /dev/shm.
     """
     path = os.path.realpath(directory)
     points = [point for point in _mount_points() if point != "/" and f"{path}/".startswith(f"{point}/")]
@@ -167,13 +167,13 @@ def _is_mounted(directory: str) -> bool:
 
 
 def _mount_points() -> list[str]:
-    """The directories on which something is mounted, as this process sees them."""
+    """List the mount points that this process sees."""
     try:
         with open("/proc/self/mountinfo", "rb") as file:
             fields = [line.split(b" ") for line in file.read().splitlines()]
     except OSError:
         return []
-    # a space in a path is written \040
+    # a space in a path appears as \040
     points = [
         re.sub(rb"\\(\d{3})", lambda octal: bytes([int(octal[1], 8)]), line[4]) for line in fields if len(line) > 4
     ]
@@ -181,7 +181,7 @@ def _mount_points() -> list[str]:
 
 
 def _is_private_group(group: int, owner: int) -> bool:
-    """Whether a group is its user's own: root's, or of the user's name and with nobody else in it."""
+    """Whether a group is private: root's, or one with its owner's name and no other members."""
     if group == 0:
         return True
     import grp
@@ -190,7 +190,7 @@ def _is_private_group(group: int, owner: int) -> bool:
     try:
         name, members = pwd.getpwuid(owner), grp.getgrgid(group)
     except KeyError:
-        # a container's user often has no name; its group is its own if the numbers are the same
+        # a container's user often has no name; then equal numbers show that the group is its own
         return group == owner
     return members.gr_name == name.pw_name and set(members.gr_mem) <= {name.pw_name}
 

@@ -1,7 +1,7 @@
 """A build's watchdog: ends the compilers of a dead builder.
 
-The watchdog is a separate process, so it survives a killed builder. It then ends the builder's compilers, and removes
-their files.
+The watchdog is a separate process, so it survives when the builder is killed. It then ends the builder's compilers and
+removes their files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SCRIPT = str(Path(__file__).with_name("watchdog_process.py"))
 
 @contextmanager
 def watch(directory: str | os.PathLike[str], after_s: float = 0.0) -> Iterator[None]:
-    """While the block runs, see to it that no compiler at work in a directory outlives this process.
+    """While the block runs, ensure that no compiler in a directory outlives this process.
 
     Parameters
     ----------
     after_s : float
-        Seconds after which the watchdog starts: most compilers of small files have ended by themselves then.
+        Seconds until the watchdog starts. Small files have usually been compiled by then and need no watchdog.
     """
     inode = inode_of(directory)
     watchdogs: list[subprocess.Popen[bytes]] = []
@@ -35,7 +35,7 @@ def watch(directory: str | os.PathLike[str], after_s: float = 0.0) -> Iterator[N
     try:
         yield
     except BaseException:
-        end_working_in(directory, inode)  # Ctrl-C, which may have reached this process alone
+        end_working_in(directory, inode)  # Ctrl-C may have reached only this process
         raise
     finally:
         if after_s:
@@ -47,14 +47,14 @@ def watch(directory: str | os.PathLike[str], after_s: float = 0.0) -> Iterator[N
 
 
 def _start(directory: str | os.PathLike[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The watchdog of a directory; none where it cannot run: the next builder cleans up."""
+    """Start the watchdog of a directory. If it cannot run there is none, and the next builder cleans up."""
     this = this_process()
-    if not this.started:  # without /proc nobody knows who lives
+    if not this.started:  # without /proc nothing shows whether a process is alive
         return
-    # without site-packages, which makes its start twice as fast
+    # skipping site-packages makes it start twice as fast
     command = [sys.executable, "-I", "-S", SCRIPT, str(this.pid), str(this.started), os.fspath(directory)]
     with suppress(OSError, ValueError, TypeError):
-        # a session of its own, which Ctrl-C in a terminal does not reach
+        # Ctrl-C in a terminal does not reach another session
         yield subprocess.Popen(
             command,
             cwd="/",

@@ -1,24 +1,24 @@
 """The process of a watchdog: ``python -I -S watchdog_process.py PID STARTED DIRECTORY``. See ``watchdog``.
 
-It starts with each build, and most builds end well: until then it imports next to nothing.
+It starts with each build, and most builds end well, so it imports next to nothing until it has work to do.
 """
 
 import os
 import sys
 import time
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # there is no tkjit without site-packages
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # tkjit cannot be imported without site-packages
 from start_time import start_time  # type: ignore[import-not-found]
 
 WATCH_S = 0.1
 
 
 def watch(pid: int, started: int, directory: str) -> None:
-    """Wait for a process to end, and tidy up after it. The process ends this one if there is nothing to see to."""
+    """Wait for a process to end, and clean up after it. When a build ends normally, its process kills this watchdog."""
     try:
-        # held open, so that no other directory gets its inode if somebody removes it
+        # kept open so that no other directory can get its inode if it is removed
         held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:  # the process was quicker than this script
+    except FileNotFoundError:  # the build has finished before this script started
         return
     while start_time(pid) == started:
         time.sleep(WATCH_S)

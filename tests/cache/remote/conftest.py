@@ -1,4 +1,4 @@
-"""Fixtures for the remote cache: a directory that is one, a key, and machines with caches of their own."""
+"""Fixtures for the remote cache: a directory that serves as one, a key, and machines with separate local caches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def url(remote: Path) -> str:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Callable[..., Cache]]:
-    """Opens the cache of a machine; those of another name share nothing but the remote cache."""
+    """Opens the local cache of a machine. Machines with different names share only the remote cache."""
     opened: list[Cache] = []
 
     def make(settings: RemoteSettings, name: str = "") -> Cache:

@@ -1,4 +1,4 @@
-"""Entries travel through real servers on loopback: SFTP, nginx, and an endpoint of S3."""
+"""Entries travel through real servers on loopback: SFTP, nginx, and an S3 endpoint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: list[str], port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A server, from when it listens until the end of the block."""
+    """Run a server, and wait until it listens."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     try:
@@ -52,11 +52,11 @@ def running(command: list[str], port: int, log: Path) -> Iterator[subprocess.Pop
 
 
 def check_that_entries_travel(machine, header, written: str, read: str, key: Path) -> None:
-    """Write two entries of one key, and one of another, through one URL, and read them through another."""
+    """Write two entries of one key and one of another through one URL, and read them through a second URL."""
     builder = Builder(header)
     cache = machine(writer(written, key))
     cache.build(RECIPE, builder)
-    assert cache.fetch(OTHER) is None  # there is none yet
+    assert cache.fetch(OTHER) is None  # does not exist yet
     cache.build(OTHER, Builder(header))
     text = header.read_text()
     write(header, "struct gl { int edited; };")
@@ -76,7 +76,7 @@ def check_that_entries_travel(machine, header, written: str, read: str, key: Pat
 
 @pytest.fixture
 def sftp(tmp_path, monkeypatch) -> Iterator[tuple[str, subprocess.Popen[bytes], Path]]:
-    """The URL of OpenSSH's server, the server, and the directory that it shows."""
+    """Returns the URL of an OpenSSH server, its process, and the served directory."""
     if SSHD is None or not Path("/usr/lib/openssh/sftp-server").exists():
         pytest.skip("needs OpenSSH's server: apt-get install openssh-server")
     directory, port = tmp_path / "sshd", free_port()
@@ -96,26 +96,26 @@ def sftp(tmp_path, monkeypatch) -> Iterator[tuple[str, subprocess.Popen[bytes], 
     }
     (directory / "config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     if os.getuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)  # which it wants for root
+        Path("/run/sshd").mkdir(exist_ok=True)  # sshd requires it when it runs as root
     monkeypatch.setenv("FSSPEC_SFTP_KEY_FILENAME", str(directory / "user"))
     with running([SSHD, "-D", "-e", "-f", str(directory / "config")], port, directory / "log") as process:
         remote = tmp_path / "by-sftp"
         yield f"sftp://{getpass.getuser()}@127.0.0.1:{port}{remote}", process, remote
 
 
-def test_sftp(machine, header, key, sftp):
+def test_entries_travel_through_sftp(machine, header, key, sftp):
     url, _, remote = sftp
     check_that_entries_travel(machine, header, url, url, key)
     assert len(statements(remote)) == 3 and list(remote.rglob("*.new-*")) == []
 
 
-def test_sftp_ends(machine, header, key, sftp):
+def test_build_works_after_the_sftp_server_was_killed(machine, header, key, sftp):
     url, process, _ = sftp
     cache = machine(writer(url, key))
     assert cache.fetch(RECIPE) is None
     os.killpg(process.pid, signal.SIGKILL)
     for pid in children_of(process.pid):
-        os.kill(pid, signal.SIGKILL)  # the session's process, which has a group of its own
+        os.kill(pid, signal.SIGKILL)  # the session's process is in another process group
     with pytest.warns(TkjitWarning, match="does not answer"):
         cache.build(RECIPE, builder := Builder(header))
     assert builder.calls == 1
@@ -126,10 +126,10 @@ def children_of(pid: int) -> list[int]:
     return [int(line) for line in listed.stdout.split() if int(line) != pid]
 
 
-# ---- nginx, read only, whose directories are not listed
+# ---- nginx: read-only, without directory listings
 
 
-def test_nginx(machine, header, key, url, remote, tmp_path):
+def test_entries_travel_through_nginx(machine, header, key, url, remote, tmp_path):
     if NGINX is None:
         pytest.skip("needs nginx: apt-get install nginx-light")
     port, directory = free_port(), tmp_path / "nginx"
@@ -146,7 +146,7 @@ def test_nginx(machine, header, key, url, remote, tmp_path):
     with running([NGINX, "-c", str(directory / "config"), "-p", str(directory)], port, directory / "out"):
         http = f"http://127.0.0.1:{port}"
         check_that_entries_travel(machine, header, url, http, key)
-        with pytest.raises(CacheError, match="a server of HTTP is read only"):
+        with pytest.raises(CacheError, match=r"cannot write to .* an HTTP server is read-only"):
             machine(replace(writer(http, key))).remote.push(tmp_path)
 
 
@@ -155,7 +155,7 @@ def test_nginx(machine, header, key, url, remote, tmp_path):
 
 @pytest.fixture
 def s3(tmp_path, monkeypatch) -> Iterator[str]:
-    """The URL of a bucket at an endpoint of moto."""
+    """Returns the URL of a bucket at a moto endpoint."""
     port = free_port()
     monkeypatch.setenv("FSSPEC_S3_ENDPOINT_URL", f"http://127.0.0.1:{port}")
     for name, value in (
@@ -172,12 +172,12 @@ def s3(tmp_path, monkeypatch) -> Iterator[str]:
         yield "s3://bucket/kernels"
 
 
-def test_s3(machine, header, key, s3):
+def test_entries_travel_through_s3(machine, header, key, s3):
     check_that_entries_travel(machine, header, s3, s3, key)
 
 
-def test_a_bucket_that_is_not_there(machine, header, key, s3):
+def test_missing_bucket_is_reported(machine, header, key, s3):
     cache = machine(writer("s3://other/kernels", key))
     cache.build(RECIPE, Builder(header))
-    with pytest.warns(TkjitWarning, match="does not take entries: .*bucket does not exist"):
+    with pytest.warns(TkjitWarning, match="does not accept entries: .*bucket does not exist"):
         assert cache.remote.finish(30) == 1

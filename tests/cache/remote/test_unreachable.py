@@ -1,4 +1,4 @@
-"""A server that does not answer costs two seconds once a minute, and no build."""
+"""A server that does not answer costs two seconds once a minute, but no build fails."""
 
 from __future__ import annotations
 
@@ -36,28 +36,30 @@ def failing(connection):
 
 
 def build_without(cache, header, recipe=RECIPE) -> float:
-    """Build what the server does not give, after one warning; the seconds that it took."""
+    """Build locally after one warning, and return the seconds that it took."""
     begun = time.monotonic()
-    with pytest.warns(TkjitWarning, match=r"does not answer: .*is compiled here, and it is not asked again for 60 s"):
+    with pytest.warns(
+        TkjitWarning, match=r"does not answer: .* compiled here, and the server is not asked again for 60 s"
+    ):
         cache.build(recipe, builder := Builder(header))
     assert builder.calls == 1 and cache.lookup(recipe) is not None
     return time.monotonic() - begun
 
 
 @pytest.mark.parametrize("answer", [silent, closing, failing])
-def test_the_build_goes_on(machine, header, key, answer):
+def test_build_continues_without_the_server(machine, header, key, answer):
     with serving(answer) as url:
         cache = machine(reader(url, key))
         seconds = build_without(cache, header)
-        # 2 s, and the start of the process that asks
+        # 2 s of patience, and the start of the transfer process
         assert seconds < 2.0 + 3.0
 
 
-def test_nobody_listens(machine, header, key):
+def test_build_continues_if_no_server_listens(machine, header, key):
     build_without(machine(reader("http://127.0.0.1:1/kernels", key)), header)
 
 
-def test_it_is_remembered_by_all_processes_for_a_minute(machine, header, key, tmp_path):
+def test_all_processes_remember_an_outage_for_a_minute(machine, header, key, tmp_path):
     asked = []
 
     def count(connection):
@@ -68,9 +70,9 @@ def test_it_is_remembered_by_all_processes_for_a_minute(machine, header, key, tm
         first = len(asked)
         assert first
         another = machine(reader(url, key), "here")
-        with pytest.warns(TkjitWarning, match=r"is not asked: it did not answer \d s ago"):
+        with pytest.warns(TkjitWarning, match=r"is skipped: it did not answer \d s ago"):
             another.build(OTHER, Builder(header))
-        with warnings.catch_warnings(record=True) as caught:  # once a process is enough
+        with warnings.catch_warnings(record=True) as caught:  # each process warns once
             another.build(recipe_with_part("flags", "-O1"), Builder(header))
         assert len(asked) == first and caught == []
         (memo,) = (another.root / "v1").glob("unreachable-*")
@@ -79,7 +81,7 @@ def test_it_is_remembered_by_all_processes_for_a_minute(machine, header, key, tm
         assert len(asked) > first
 
 
-def test_threads_wait_for_it_once(machine, header, key, threads):
+def test_threads_wait_for_an_unreachable_server_once(machine, header, key, threads):
     with serving(silent) as url:
         cache = machine(reader(url, key))
         begun = time.monotonic()
@@ -91,8 +93,8 @@ def test_threads_wait_for_it_once(machine, header, key, threads):
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
-def test_a_server_that_denies_what_it_lacks(machine, header, key, status):
-    """S3 does so of a missing key, for those who may not list."""
+def test_denied_object_is_a_miss(machine, header, key, status):
+    """S3 does this for a missing key if the user may not list the bucket."""
     asked = []
 
     def answer(connection):
@@ -103,11 +105,11 @@ def test_a_server_that_denies_what_it_lacks(machine, header, key, status):
         cache = machine(reader(url, key))
         with pytest.warns(TkjitWarning, match="denies access to an object, or does not have it"):
             assert cache.fetch(RECIPE) is None
-        assert cache.fetch(OTHER) is None  # it is asked again, and warned of once
+        assert cache.fetch(OTHER) is None  # asks again, but does not warn again
     assert len(asked) == 2
 
 
-def test_many_open_files(machine, header, key, url):
+def test_remote_cache_works_with_many_open_files(machine, header, key, url):
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
     opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
@@ -122,26 +124,26 @@ def test_many_open_files(machine, header, key, url):
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def test_nobody_sees_its_url(machine, key):
+def test_url_is_not_in_the_process_arguments(machine, key):
     cache = machine(reader("http://somebody:secret@127.0.0.1:1/kernels", key))
     with serving(silent):
         process = cache.remote._reader._started()
         assert b"secret" not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
 
 
-def test_another_server_is_asked(machine, header, key, url, remote):
+def test_outage_of_one_server_does_not_affect_another(machine, header, key, url, remote):
     build_without(machine(reader("http://127.0.0.1:1/kernels", key), "here"), header)
     cache = machine(writer(url, key), "here")
     cache.build(OTHER, Builder(header))
     assert cache.remote.finish(60) == 0 and len(statements(remote)) == 1
 
 
-# ---- in the midst of an object
+# ---- interruptions in the middle of an object
 
 
 @pytest.fixture
 def half_way(machine, header, key, url, remote):
-    """Serves a remote cache that has an entry of a MiB, whose object a function sends."""
+    """Serves a remote cache with an entry of 1 MiB, whose object is sent by a given function."""
     cache = machine(writer(url, key))
 
     def add_more():
@@ -182,38 +184,38 @@ def stopping(connection, body):
     time.sleep(30)
 
 
-def test_the_connection_ends(machine, header, key, half_way):
+def test_connection_that_closes_midway(machine, header, key, half_way):
     with half_way(lambda connection, body: connection.sendall(body[: len(body) // 2])) as url:
         cache = machine(reader(url, key))
         build_without(cache, header)
         assert below(cache.root, ".staging*") == []
 
 
-def test_nothing_more_comes(machine, header, key, half_way, monkeypatch):
+def test_download_that_stalls(machine, header, key, half_way, monkeypatch):
     monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 0.5)
     with half_way(stopping) as url:
         assert build_without(machine(reader(url, key)), header) < 5
 
 
-def test_it_comes_slowly(machine, header, key, half_way, monkeypatch):
-    """A server answers while the file grows."""
+def test_slow_download_succeeds(machine, header, key, half_way, monkeypatch):
+    """The server counts as answering while the file grows."""
     monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 1.0)
     with half_way(in_parts(8, 0.3)) as url:
         assert machine(reader(url, key)).fetch(RECIPE) is not None
 
 
-def test_it_comes_too_slowly(machine, header, key, half_way, monkeypatch):
-    """It grows all the time, and a compiler is sooner done."""
+def test_too_slow_download_is_abandoned(machine, header, key, half_way, monkeypatch):
+    """The file grows all the time, but compiling is faster."""
     monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 1.0)
     monkeypatch.setattr("tkjit.cache.remote.remote.LEAST_RATE", 1 << 20)
     with half_way(in_parts(64, 0.3)) as url:
         assert build_without(machine(reader(url, key)), header) < 8
 
 
-# ---- the process that asks
+# ---- the transfer process
 
 
-def test_the_process_that_asks_is_killed(machine, header, key, monkeypatch):
+def test_killed_transfer_process(machine, header, key, monkeypatch):
     script = "import os, sys; sys.stdin.readline(); os.kill(os.getpid(), 9)"
     path = key.with_name("transfer.py")
     path.write_text(script)
@@ -222,14 +224,14 @@ def test_the_process_that_asks_is_killed(machine, header, key, monkeypatch):
 
 
 @pytest.mark.parametrize("line", ["no json", "[]", "3"])
-def test_it_says_what_cannot_be_read(machine, header, key, monkeypatch, line):
+def test_unreadable_answer_of_the_transfer_process(machine, header, key, monkeypatch, line):
     path = key.with_name("transfer.py")
     path.write_text(f"import sys; print('{{}}', flush=True); sys.stdin.readline(); print({line!r}, flush=True)")
     monkeypatch.setattr(transfer, "SCRIPT", path)
     build_without(machine(reader("file:///nowhere", key)), header)
 
 
-def test_a_fork_while_a_request_is_written(key, monkeypatch, threads):
+def test_fork_while_a_request_is_written(key, monkeypatch, threads):
     """The child closes its end of a pipe to which another thread of the parent is writing."""
     path = key.with_name("transfer.py")
     path.write_text("import sys, time; print('{}', flush=True); sys.stdin.readline(); time.sleep(30)")
@@ -239,7 +241,7 @@ def test_a_fork_while_a_request_is_written(key, monkeypatch, threads):
     time.sleep(0.5)
     assert not threads.are_over
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork of a process with threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forking a process with threads
         pid = os.fork()
     if pid == 0:
         os._exit(0 if asking._process is None else 1)
@@ -251,19 +253,19 @@ def test_a_fork_while_a_request_is_written(key, monkeypatch, threads):
     assert isinstance(threads.join()[0], transfer.UnreachableError)
 
 
-def test_what_cannot_be_written_there(machine, header, key, remote, url):
+def test_unwritable_remote_is_reported(machine, header, key, remote, url):
     remote.parent.mkdir(exist_ok=True)
     remote.write_text("a file")
     cache = machine(writer(url, key))
-    with pytest.warns(TkjitWarning, match="does not answer|does not take entries"):
+    with pytest.warns(TkjitWarning, match="does not answer|does not accept entries"):
         cache.build(RECIPE, Builder(header))
         cache.remote.finish()
-    with pytest.raises(CacheError, match="does not take entries"):
+    with pytest.raises(CacheError, match="does not accept entries"):
         cache.remote.push(cache.lookup(RECIPE).directory)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_the_disk_fills_while_an_entry_comes(machine, header, key, url, monkeypatch, number):
+def test_disk_that_fills_up_during_a_download(machine, header, key, url, monkeypatch, number):
     cache = machine(writer(url, key))
     cache.build(RECIPE, Builder(header))
     assert cache.remote.finish(60) == 0
@@ -282,7 +284,7 @@ def test_the_disk_fills_while_an_entry_comes(machine, header, key, url, monkeypa
     assert machine(reader(url, key)).fetch(RECIPE) is not None
 
 
-def test_ctrl_c_ends_the_wait(machine, header, key, threads):
+def test_ctrl_c_ends_the_wait_for_a_server(machine, header, key, threads):
     with serving(silent) as url:
         cache = machine(replace(reader(url, key)))
         threads.start(lambda: cache.build(RECIPE, Builder(header)))

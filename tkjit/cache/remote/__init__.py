@@ -1,8 +1,8 @@
-"""A cache on a server: entries are read from it before anything is compiled, and written to it after a build.
+"""A cache on a server: tkjit looks for entries there before it compiles, and uploads them after a build.
 
-Under ``<url>/v1/<abi>/<arch>/<name>-<build_key>/`` lies for each entry a *statement*, ``<deps_key>.json``: what it was
-made from, the hash of each file, and a signature. The files themselves are one object, which is named by their hashes.
-A reader chooses by the statements, and takes the files of one.
+In ``<url>/v1/<abi>/<arch>/<name>-<build_key>/`` each entry has a *statement*, ``<deps_key>.json``: the entry's inputs,
+the hash of each file, and a signature. The files are packed into one object, which is named by their hashes. A reader
+selects a statement and then downloads the files that belong to it.
 """
 
 from tkjit.cache.remote.remote import Remote

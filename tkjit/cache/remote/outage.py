@@ -1,4 +1,4 @@
-"""Remembers that a server did not answer, for all processes of a cache; and warns of what a remote cache does."""
+"""Remembers for all processes of a cache that a server did not answer, and issues a remote cache's warnings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tkjit.config import RemoteSettings
 from tkjit.errors import TkjitWarning
 from tkjit.system import files
 
-FORGET_S = 60.0  # after which a server that was unreachable is asked again
+FORGET_S = 60.0  # the time until an unreachable server is asked again
 
 
 class Warnings:
-    """Warns, once of each kind."""
+    """Issues each kind of warning once."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -37,7 +37,7 @@ class Outage:
     Parameters
     ----------
     directory : Path
-        A directory of the cache, where its other processes see it.
+        A directory of the cache, where other processes see the outage.
     """
 
     def __init__(self, url: str, directory: Path, warnings: Warnings, *, shared: bool) -> None:
@@ -45,16 +45,16 @@ class Outage:
         self._memo = directory / f"unreachable-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
         self._warnings = warnings
         self._shared = shared
-        self._since = -math.inf  # by the monotonic clock, where the memo cannot be written
+        self._since = -math.inf  # by the monotonic clock, in case the memo cannot be written
 
     def is_recent(self) -> bool:
-        """Whether a process of this cache has found the server unreachable in the last minute; it warns of that."""
+        """Whether a process of this cache found the server unreachable in the last minute. If so, warn."""
         age_s = time.monotonic() - self._since
         with suppress(OSError):
             age_s = min(age_s, abs(time.time() - self._memo.stat().st_mtime))
         if age_s >= FORGET_S:
             return False
-        self._warnings.warn("outage", f"{self._shown} is not asked: it did not answer {age_s:.0f} s ago")
+        self._warnings.warn("outage", f"{self._shown} is skipped: it did not answer {age_s:.0f} s ago")
         return True
 
     def begin(self, why: str) -> None:
@@ -65,6 +65,6 @@ class Outage:
         self._warnings.forget("outage")
         self._warnings.warn(
             "outage",
-            f"{self._shown} does not answer: {why}; what is missing is compiled here, and it is not asked again for "
-            f"{FORGET_S:.0f} s",
+            f"{self._shown} does not answer: {why}; missing entries are compiled here, and the server is not asked "
+            f"again for {FORGET_S:.0f} s",
         )

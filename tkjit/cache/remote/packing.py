@@ -1,4 +1,4 @@
-"""The object that has the files of an entry: one after the other, as one stream of zlib."""
+"""Unpacks the object with an entry's files, which are concatenated and compressed as one zlib stream."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CHUNK = 1 << 20
 
 
 def unpack(packed: Path, statement: Statement, directory: Path) -> None:
-    """Write the files that a statement names, each with the size and the hash that it says.
+    """Write the files that a statement lists, and check their sizes and hashes.
 
     Raises
     ------
     RefusedError
-        If the object holds something else. What was written by then is no entry.
+        If the object does not match the statement. The files written so far are not an entry.
     OSError
         If a file cannot be written.
     """
@@ -37,14 +37,14 @@ def unpack(packed: Path, statement: Statement, directory: Path) -> None:
                 target.write(part)
                 left -= len(part)
         if digest.hexdigest() != file.sha256:
-            raise RefusedError(f"{file.name} in {statement.object_name} has another hash than its statement says")
+            raise RefusedError(f"{file.name} in {statement.object_name} does not match the hash in the statement")
         (directory / file.name).chmod(0o755 if file.is_program else 0o644)
     if rest or next(chunks, b""):
-        raise RefusedError(f"{statement.object_name} holds more than its statement says")
+        raise RefusedError(f"{statement.object_name} is longer than the statement allows")
 
 
 def _unpacked(packed: Path) -> Iterator[bytes]:
-    """The content, in chunks of limited size, whatever the object says of itself."""
+    """Yield the unpacked content in chunks of limited size, however much the object expands."""
     reader = zlib.decompressobj()
     with packed.open("rb") as file:
         while not reader.eof and (data := file.read(_CHUNK)):

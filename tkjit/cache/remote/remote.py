@@ -1,4 +1,4 @@
-"""Reads entries from a server, and writes them to it. What a server sends is checked before any of it is an entry."""
+"""Reads entries from a server and writes them to it. Checks everything that a server sends before it is an entry."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tkjit.cache.remote.statement import MAX_STATEMENT_BYTES, NAME, Statement
 from tkjit.config import RemoteSettings
 from tkjit.errors import CacheError
 from tkjit.system import files
-from tkjit.system.fork_safe import ForkSafeLock, cached_property
+from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.system.transfer import Growing, Patience, TransferProcess, UnreachableError
 
-PATIENCE_S = 2.0  # without an answer, after which a server is unreachable
-EXIT_S = 10.0  # the most that a process waits at its end for what it has written
-PUSH_S = 120.0  # the most that one entry takes to be written, when somebody has asked for that
-LEAST_RATE = 64 << 10  # bytes a second, below which an entry is sooner compiled
-MAX_STATEMENTS = 16  # that are read for one lookup
+PATIENCE_S = 2.0  # a server that does not answer within this time counts as unreachable
+EXIT_S = 10.0  # how long a process waits at its end for pending uploads
+PUSH_S = 120.0  # the limit for uploading one entry on request
+LEAST_RATE = 64 << 10  # bytes per second; below this rate, compiling an entry is faster
+MAX_STATEMENTS = 16  # to read in one lookup
 _PACKED = ".packed"
 _POLL_S = 0.02
 
 
 class Fetched(NamedTuple):
-    """What was fetched into a staging directory."""
+    """An entry that was fetched into a staging directory."""
 
     product: Product
     deps_key: str
@@ -49,7 +49,7 @@ class Remote:
     abi : str
         The Python tag and platform of its entries.
     memo_directory : Path
-        A directory of the cache, where all its processes see that the server was unreachable.
+        A directory of the local cache, where all its processes see whether the server was unreachable.
     """
 
     def __init__(self, settings: RemoteSettings, abi: str, memo_directory: Path, *, shared: bool = False) -> None:
@@ -59,43 +59,32 @@ class Remote:
         self._shown = settings.shown
         self._reader = TransferProcess(settings.url)
         self._writer = TransferProcess(settings.url)
-        self._missed = 0  # entries that were not offered, since the server did not answer
+        self._missed = 0  # the number of entries not offered, because the server did not answer
         self._asking = ForkSafeLock()
         self._warnings = Warnings()
         self._outage = Outage(settings.url, memo_directory, self._warnings, shared=shared)
         atexit.register(self.finish)
 
-    @cached_property
+    @property
     def writes(self) -> bool:
-        """Whether builds are written to it.
-
-        Raises
-        ------
-        CacheError
-            If that is wanted, and cannot be.
-        """
-        settings = self._settings
-        is_http = settings.url.startswith(("http://", "https://"))
-        if settings.mode == "rw" and is_http:
-            raise CacheError(f"{self._shown}: a server of HTTP is read only; write through s3:// or sftp://, say")
-        if settings.mode == "rw" and settings.key is None and not settings.unsigned:
-            raise CacheError("TKJIT_CACHE_REMOTE_MODE=rw needs TKJIT_CACHE_REMOTE_KEY, the key to sign with")
-        return settings.mode != "r" and not is_http and (settings.key is not None or settings.unsigned)
+        """Whether builds are uploaded."""
+        is_http = self._settings.url.startswith(("http://", "https://"))
+        return not is_http and (self._settings.key is not None or self._settings.unsigned)
 
     # ---- reading
 
     def fetch(self, recipe: Recipe, staging: Path, check: Callable[[], None] = lambda: None) -> Fetched | None:
-        """Fetch the entry of a recipe that was made from the present inputs, into an empty directory.
+        """Fetch the entry of a recipe into an empty directory, if it was built from the present inputs.
 
         Returns
         -------
         Fetched or None
-            None if the server has none, is unreachable, or has sent what is refused: a warning says so.
+            None if the server has no such entry; or, after a warning, if it is unreachable or its data was rejected.
 
         Raises
         ------
         CacheError
-            If no installed package reads the URL.
+            If no installed package can read the URL.
         """
         with self._one_at_a_time(check):
             if self._outage.is_recent():
@@ -114,18 +103,19 @@ class Remote:
             return None
 
     def check_settings(self) -> None:
-        """Refuse settings that contradict, before anything is built.
+        """Check the settings before anything is built.
 
         Raises
         ------
         CacheError
+            If they are invalid or contradict each other.
         """
         self._keys.trusted  # noqa: B018
         self.writes  # noqa: B018
 
     @contextmanager
     def _one_at_a_time(self, check: Callable[[], None]) -> Iterator[None]:
-        """Let one thread ask at a time: the others see what it found of the server."""
+        """Let one thread ask at a time. The others then know whether the server was reachable."""
         while not self._asking.acquire(blocking=False):
             check()
             time.sleep(_POLL_S)
@@ -135,7 +125,7 @@ class Remote:
             self._asking.release()
 
     def _fitting(self, recipe: Recipe, place: str, patience: Patience) -> Iterator[Statement]:
-        """The statements of a place that fit. A statement that does not fit says which name might."""
+        """Yield the fitting statements of a place. One that does not fit suggests the name of another that may."""
         answer = self._reader.ask({"do": "list", "place": f"{LAYOUT}/{place}"}, patience)
         self._warn_if_denied(answer)
         names = [name for name in answer.get("names", []) if NAME.fullmatch(name)]
@@ -153,7 +143,7 @@ class Remote:
                     names.insert(0, likely)
 
     def _statement(self, place: str, name: str, patience: Patience) -> Statement | None:
-        """A statement whose signature is that of a trusted key; None if it was removed."""
+        """Read a statement and check its signature. Returns None if it was removed."""
         with tempfile.TemporaryDirectory(prefix="tkjit-") as directory:
             path = Path(directory, name)
             if not self._get(place, name, path, MAX_STATEMENT_BYTES, patience, None):
@@ -166,7 +156,7 @@ class Remote:
         """Fetch the files of a statement, and compare each with its hash."""
         packed = staging / _PACKED
         try:
-            # what cannot be made smaller grows by less than a thousandth
+            # compression makes incompressible data larger, by less than a thousandth
             limit = found.size_bytes + found.size_bytes // 1000 + 4096
             growing = Growing(packed, PATIENCE_S + limit / LEAST_RATE)
             if not self._get(place, found.object_name, packed, limit, Patience(PATIENCE_S, check), growing):
@@ -181,14 +171,14 @@ class Remote:
         return Fetched(Product(found.shared_object, (), {"module": found.module}), found.deps_key)
 
     def _get(self, place: str, name: str, to: Path, limit: int, patience: Patience, growing: Growing | None) -> bool:
-        """Fetch an object; whether it is there.
+        """Fetch an object, and return whether it exists.
 
         Raises
         ------
         RefusedError
-            If it is too large.
+            If the object is too large.
         OSError
-            If it cannot be written here.
+            If the object cannot be written here.
         """
         request = {"do": "get", "place": f"{LAYOUT}/{place}", "name": name, "to": str(to), "limit": limit}
         answer = self._reader.ask(request, patience, growing)
@@ -200,7 +190,7 @@ class Remote:
         return "error" not in answer
 
     def _warn_if_denied(self, answer: dict[str, Any]) -> None:
-        """A server that must not tell what it has denies what it has not: that is a miss."""
+        """Warn if access was denied. This is a miss, because some servers deny access to objects that do not exist."""
         if answer.get("error") == "denied":
             self._warnings.warn(
                 "denied", f"{self._shown} denies access to an object, or does not have it: {answer['text']}"
@@ -208,20 +198,20 @@ class Remote:
 
     @contextmanager
     def _refusing(self, place: str, name: str) -> Iterator[None]:
-        """Warn of what is refused in the block, and end the block."""
+        """Turn a ``DamagedError`` in the block into a warning."""
         try:
             yield
         except DamagedError as error:
             where = f"{self._shown}/{LAYOUT}/{place}/{name}"
-            self._warnings.warn(where, f"{where} is refused: {error}")
+            self._warnings.warn(where, f"{where} is rejected: {error}")
 
     def examine(self) -> str:
-        """Ask the server for anything, and say what this process may do there.
+        """Contact the server, and describe what this process may do there.
 
         Raises
         ------
         CacheError
-            If it does not answer, or the settings are no good.
+            If the server does not answer, or the settings are invalid.
         """
         self.check_settings()
         try:
@@ -229,12 +219,12 @@ class Remote:
         except UnreachableError as error:
             raise CacheError(f"{self._shown} does not answer: {error}") from None
         self._warn_if_denied(answer)
-        return f"{self._shown}, {'read and written' if self.writes else 'read only'}"
+        return f"{self._shown}, {'read and write' if self.writes else 'read-only'}"
 
     # ---- writing
 
     def offer(self, directory: Path) -> None:
-        """Write an entry to the server, beside what this process does next. It only warns if that fails."""
+        """Upload an entry in the background. A failure only causes a warning."""
         if not self.writes:
             return
         if self._outage.is_recent():
@@ -247,28 +237,28 @@ class Remote:
         except UnreachableError as error:
             self._missed += 1
             self._outage.begin(str(error))
-        except (DamagedError, OSError):  # it was removed
+        except (DamagedError, OSError):  # the entry was removed
             return
 
     def push(self, directory: Path) -> bool | None:
-        """Write an entry to the server, unless that has it.
+        """Upload an entry unless the server already has it.
 
         Returns
         -------
         bool or None
-            Whether it was written; None of one that is of no use elsewhere.
+            Whether it was uploaded; None if the entry is useless elsewhere.
 
         Raises
         ------
         CacheError
-            If the server does not answer or does not take it, or nothing may be written to it.
+            If the server does not answer or does not accept the entry, or this process may not write to it.
         DamagedError
-            If the entry is not whole.
+            If the entry is damaged.
         """
         if not self.writes:
             raise CacheError(
-                f"{self._shown} is not written to: set TKJIT_CACHE_REMOTE_KEY to the key to sign with, and not "
-                "TKJIT_CACHE_REMOTE_MODE=r; a server of HTTP is read only"
+                f"cannot write to {self._shown}: set TKJIT_CACHE_REMOTE_KEY to the signing key; an HTTP server is "
+                "read-only, so write through s3:// or sftp://, for example"
             )
         if (request := self.request_of(directory)) is None:
             return None
@@ -276,37 +266,37 @@ class Remote:
         try:
             names = self._writer.ask({"do": "list", "place": request["place"]}, patience).get("names", [])
             is_there = {request["statement"], request["object"]}.issubset(names)
-            # the index too, which a writer that was killed may not have written
+            # always write the index, because a writer that was killed may have left it out
             what = {"do": "index", "place": request["place"]} if is_there else request
             answer = self._writer.ask(what, patience)
         except UnreachableError as error:
-            raise CacheError(f"{self._shown} does not take entries: {error}") from None
-        if answer.get("error") == "missing":  # the entry, which was removed here
+            raise CacheError(f"{self._shown} does not accept entries: {error}") from None
+        if answer.get("error") == "missing":  # the entry was removed here
             return None
         if answer:
-            raise CacheError(f"{self._shown} does not take entries: {answer['text']}")
+            raise CacheError(f"{self._shown} does not accept entries: {answer['text']}")
         return not is_there
 
     def finish(self, seconds: float = EXIT_S) -> int:
-        """Wait for what was offered, end the processes, and return how many entries have not come there."""
+        """Wait for the uploads, end the processes, and return the number of entries that did not reach the server."""
         self._reader.finish(0.0)
         answers, left = self._writer.finish(seconds)
         if left:
             self._warnings.warn(
-                "left", f"{self._shown} has not taken {left} entries in {seconds:.0f} s; it is still being asked"
+                "left", f"{self._shown} has not accepted {left} entries in {seconds:.0f} s; the upload continues"
             )
         missed, self._missed = self._missed, 0
         return self._note_answers(answers) + left + missed
 
     def request_of(self, directory: Path) -> dict[str, Any] | None:
-        """What writes an entry; None of one that is of no use elsewhere.
+        """Return the request that uploads an entry, or None if the entry is useless elsewhere.
 
         Raises
         ------
         DamagedError
-            If it is not whole.
+            If the entry is damaged.
         OSError
-            If it was removed.
+            If the entry was removed.
         """
         if (made := statement.of_entry(directory)) is None:
             return None
@@ -322,5 +312,5 @@ class Remote:
     def _note_answers(self, answers: list[dict[str, Any]]) -> int:
         failed = [answer for answer in answers if answer.get("error") not in (None, "missing")]
         for answer in failed:
-            self._warnings.warn("written", f"{self._shown} does not take entries: {answer['text']}")
+            self._warnings.warn("written", f"{self._shown} does not accept entries: {answer['text']}")
         return len(failed)

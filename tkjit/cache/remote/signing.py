@@ -1,4 +1,4 @@
-"""Ed25519 signatures: keys as ``ssh-keygen -t ed25519`` makes them, through the package ``cryptography``."""
+"""Ed25519 signatures through the package ``cryptography``, with keys made by ``ssh-keygen -t ed25519``."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tkjit.system.install import pip_install
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-# nothing else that the same key has signed is a statement of this format
+# so that nothing else signed with the same key passes for a statement of this format
 _DOMAIN = b"tkjit remote cache, statement 1\n"
 _MAKE_ONE = "make one: ssh-keygen -t ed25519 -N '' -f cache_key"
 
 
 class RefusedError(DamagedError):
-    """What a remote has sent is not to be trusted, or is no entry of its place."""
+    """A remote cache sent something untrusted, invalid or belonging to another entry."""
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """A writer's key, in OpenSSH's format or as PEM.
+    """Read a writer's key, in OpenSSH's format or as PEM.
 
     Raises
     ------
     CacheError
-        If it cannot be read, has a passphrase, or is of another kind.
+        If the key cannot be read, has a passphrase, or is of another kind.
     """
     _check_installed()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -45,14 +45,15 @@ def private_key(path: Path) -> Ed25519PrivateKey:
     try:
         key = load(text, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise CacheError(f"TKJIT_CACHE_REMOTE_KEY: {path} is no private key without a passphrase: {error}") from None
+        problem = f"{path} is not a private key without a passphrase: {error}"
+        raise CacheError(f"TKJIT_CACHE_REMOTE_KEY: {problem}") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise CacheError(f"TKJIT_CACHE_REMOTE_KEY: {path} is no Ed25519 key; {_MAKE_ONE}")
+        raise CacheError(f"TKJIT_CACHE_REMOTE_KEY: {path} is not an Ed25519 key; {_MAKE_ONE}")
     return key
 
 
 def public_keys(path: Path) -> dict[str, Ed25519PublicKey]:
-    """The keys that a reader trusts, by their fingerprints.
+    """Read the keys that a reader trusts, and map their fingerprints to them.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def public_keys(path: Path) -> dict[str, Ed25519PublicKey]:
     Raises
     ------
     CacheError
-        If it cannot be read, has no key, or a line of it is none.
+        If the file cannot be read, has no key, or has a line that is not a key.
     """
     _check_installed()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -76,23 +77,23 @@ def public_keys(path: Path) -> dict[str, Ed25519PublicKey]:
         try:
             key = load_ssh_public_key(line.strip())
         except (ValueError, UnsupportedAlgorithm) as error:
-            raise CacheError(f"TKJIT_CACHE_REMOTE_TRUST: {path}:{number} is no public key: {error}") from None
+            raise CacheError(f"TKJIT_CACHE_REMOTE_TRUST: {path}:{number} is not a public key: {error}") from None
         if not isinstance(key, Ed25519PublicKey):
-            raise CacheError(f"TKJIT_CACHE_REMOTE_TRUST: {path}:{number} is no Ed25519 key; {_MAKE_ONE}")
+            raise CacheError(f"TKJIT_CACHE_REMOTE_TRUST: {path}:{number} is not an Ed25519 key; {_MAKE_ONE}")
         found[fingerprint(key)] = key
     if not found:
-        raise CacheError(f"TKJIT_CACHE_REMOTE_TRUST: {path} has no public key")
+        raise CacheError(f"TKJIT_CACHE_REMOTE_TRUST: {path} contains no public key")
     return found
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """A key's name, as ``ssh-keygen -l`` shows it: ``SHA256:...``."""
+    """Return a key's name as ``ssh-keygen -l`` shows it: ``SHA256:...``."""
     blob = b"".join(len(part).to_bytes(4, "big") + part for part in (b"ssh-ed25519", key.public_bytes_raw()))
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
 class Keyring:
-    """The key to sign with, and those whose signatures count, read when they are needed."""
+    """The signing key and the trusted keys, read on demand."""
 
     def __init__(self, settings: RemoteSettings) -> None:
         self._settings = settings
@@ -103,26 +104,26 @@ class Keyring:
 
     @cached_property
     def trusted(self) -> dict[str, Ed25519PublicKey]:
-        """The keys whose entries are used; a writer trusts itself.
+        """The keys whose entries are accepted. A writer trusts its own key.
 
         Raises
         ------
         CacheError
-            If there is none, and signatures are wanted.
+            If there is no key, but signatures are required.
         """
         found = public_keys(self._settings.trust) if self._settings.trust else {}
         if self.private is not None:
             found[fingerprint(self.private.public_key())] = self.private.public_key()
         if not found and not self._settings.unsigned:
             raise CacheError(
-                "TKJIT_CACHE_REMOTE needs the keys of those who may write to it: set TKJIT_CACHE_REMOTE_TRUST to a "
-                "file of public keys (ssh-keygen -t ed25519 makes one), or TKJIT_CACHE_REMOTE_UNSIGNED=1 to use what "
-                "anybody has put there"
+                "TKJIT_CACHE_REMOTE needs the keys of its trusted writers: set TKJIT_CACHE_REMOTE_TRUST to a file of "
+                "public keys (ssh-keygen -t ed25519 makes one), or TKJIT_CACHE_REMOTE_UNSIGNED=1 to use entries from "
+                "anybody"
             )
         return found
 
     def signed(self, text: bytes) -> bytes:
-        """The text behind a line that names the key and has the signature; behind an empty one without a key."""
+        """Prepend a line with the key's name and the signature, or ``{}`` if there is no key."""
         head: dict[str, str] = {}
         if self.private is not None:
             signature = base64.b64encode(self.private.sign(_DOMAIN + text)).decode()
@@ -130,18 +131,19 @@ class Keyring:
         return json.dumps(head).encode() + b"\n" + text
 
     def checked(self, content: bytes) -> bytes:
-        """The text of what ``signed`` has made, if a trusted key has signed it.
+        """Return the text from the result of ``signed``.
 
         Raises
         ------
         RefusedError
+            If no trusted key has signed it, and signatures are required; or if a trusted key's signature is wrong.
         """
         head, _, text = content.partition(b"\n")
         try:
-            said = files.from_json(head)
-            signer, signature = said.get("key"), said.get("signature", "")
+            header = files.from_json(head)
+            signer, signature = header.get("key"), header.get("signature", "")
         except (ValueError, AttributeError):
-            raise RefusedError("it is no statement") from None
+            raise RefusedError("it is not a statement") from None
         if not isinstance(signer, str):
             if not self._settings.unsigned:
                 raise RefusedError("it is not signed")
@@ -149,7 +151,7 @@ class Keyring:
             if not self._settings.unsigned:
                 raise RefusedError(f"it is signed by {signer}, which is not in TKJIT_CACHE_REMOTE_TRUST")
         elif not isinstance(signature, str) or not is_signed(key, text, signature):
-            raise RefusedError(f"the signature of {signer} does not fit")
+            raise RefusedError(f"the signature of {signer} is wrong")
         return text
 
 
@@ -175,4 +177,4 @@ def _check_installed() -> None:
         import cryptography  # noqa: F401
     except ImportError:
         install = pip_install("tkjit[remote]")
-        raise CacheError(f"signatures of a remote cache need the package cryptography: {install}") from None
+        raise CacheError(f"signatures in a remote cache need the package cryptography: {install}") from None

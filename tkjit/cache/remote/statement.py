@@ -1,6 +1,6 @@
-"""What a remote cache says of an entry: its keys, the hashes of its files and of what it was made from, signed.
+"""Signed statements about entries in a remote cache: an entry's keys, and the hashes of its files and inputs.
 
-The object has two lines. The first names the key and has the signature of the second, which is JSON.
+A statement has two lines. The second is JSON; the first contains its signature and the name of the signing key.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tkjit.cache.remote.signing import RefusedError
 from tkjit.system import files as owned_files
 
 FORMAT = 1
-NAME = re.compile(r"[0-9a-f]{16}\.json")  # of a statement's object
-MAX_BYTES = 2 << 30  # of an entry's files
+NAME = re.compile(r"[0-9a-f]{16}\.json")  # the name of a statement
+MAX_BYTES = 2 << 30  # for all files of an entry
 MAX_STATEMENT_BYTES = 16 << 20
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
 _MAX_FILES = 100
@@ -37,20 +37,20 @@ class File(NamedTuple):
 
 @dataclass(frozen=True)
 class Statement:
-    """What an entry is.
+    """The description of an entry.
 
     Parameters
     ----------
     place : str
         ``<abi>/<arch>/<name>-<build_key>``.
     key : mapping
-        The parts of its build key, as ``Recipe.recorded_parts`` has them.
+        The parts of the build key, as returned by ``Recipe.recorded_parts``.
     tools : mapping
-        The versions of its compilers.
+        The versions of the compilers.
     dependencies : mapping
-        ``files``, ``search`` and ``shadows``, as ``dependencies.json`` has them.
+        ``files``, ``search`` and ``shadows``, as in ``dependencies.json``.
     files : tuple of File
-        Its files, in the order in which the object has them.
+        The files, in their order in the packed object.
     """
 
     place: str
@@ -64,7 +64,7 @@ class Statement:
 
     @property
     def object_name(self) -> str:
-        """The name of the object with the files, which differs if a byte of them does."""
+        """The name of the object with the files, which changes with any byte of them."""
         return f"{digest_of([list(file) for file in self.files])[:32]}.z"
 
     @property
@@ -72,19 +72,20 @@ class Statement:
         return sum(file.size for file in self.files)
 
     def check_place(self, recipe: Recipe, place: str, name: str) -> None:
-        """Check that it says what was asked for: a valid one may have been put in the place of another.
+        """Check that the statement belongs to its path, because somebody may have moved a valid one there.
 
         Raises
         ------
         RefusedError
+            If it does not.
         """
         if (self.place, f"{self.deps_key}.json") != (place, name) or self.key != recipe.recorded_parts():
-            raise RefusedError("it is the entry of another place")
+            raise RefusedError("it belongs to another entry")
 
     def fits(self, recipe: Recipe) -> bool:
-        """Whether it was made from the present inputs.
+        """Whether the entry was built from the present inputs.
 
-        On a machine without compilers only the kernel's own files count, as for an entry of the cache.
+        On a machine without compilers only the kernel's own files are compared, as for entries of the local cache.
         """
         exact = recipe.tools is not None
         if exact and self.tools != dict(recipe.tools or ()):
@@ -92,7 +93,7 @@ class Statement:
         return not input_changes(self.dependencies, recipe, exact=exact)
 
     def name_here(self, recipe: Recipe) -> str:
-        """The name of a statement that would fit, if what it was made from has changed only in content."""
+        """Return the name of a fitting statement, assuming that it lists the same files; empty if one is missing."""
         key = deps_key_here(self.dependencies, recipe)
         return f"{key}.json" if key else ""
 
@@ -102,14 +103,14 @@ class Statement:
 
 
 def of_entry(directory: Path) -> Statement | None:
-    """The statement of an entry of the cache; None of one that is of no use elsewhere, or sooner made than fetched.
+    """Make the statement of an entry; None if the entry is useless elsewhere or faster to build than to fetch.
 
     Raises
     ------
     DamagedError
-        If it is not whole.
+        If the entry is damaged.
     OSError
-        If it was removed.
+        If the entry was removed.
     """
     manifest = read_manifest(directory)
     if manifest.get("stays_here"):
@@ -133,34 +134,35 @@ def _file(path: Path, digest: str) -> File:
 
 
 def from_json(text: bytes) -> Statement:
-    """A statement, each part of it checked: it may be anybody's.
+    """Parse a statement and check each part of it, because anybody may have written it.
 
     Raises
     ------
     RefusedError
+        If a part is invalid.
     """
     try:
         value = owned_files.from_json(text)
         if value.pop("format") != FORMAT:
-            raise RefusedError("it is of another version of tkjit")
+            raise RefusedError("it was written by another version of tkjit")
         entries = value.pop("files")
         if not isinstance(entries, list) or len(entries) > _MAX_FILES:
             raise RefusedError(f"an entry has at most {_MAX_FILES} files")
         made = Statement(**value, files=tuple(map(_checked_file, entries)))
         if not all(isinstance(word, str) for word in _words(made)):
-            raise RefusedError("it is no statement")
+            raise RefusedError("it is not a statement")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RefusedError(f"it is no statement: {error!r}") from None
+        raise RefusedError(f"it is not a statement: {error!r}") from None
     names = [file.name for file in made.files]
     if len(set(names)) != len(names) or not {made.shared_object, MANIFEST, DEPENDENCIES}.issubset(names):
-        raise RefusedError("it is not a whole entry")
+        raise RefusedError("it does not list the files of a whole entry")
     if made.size_bytes > MAX_BYTES:
-        raise RefusedError(f"{made.size_bytes} bytes are more than an entry may have ({MAX_BYTES})")
+        raise RefusedError(f"its files have {made.size_bytes} bytes; at most {MAX_BYTES} are allowed")
     return made
 
 
 def _words(made: Statement) -> Iterator[Any]:
-    """All that has to be text."""
+    """Yield everything that has to be text."""
     yield from (made.place, made.deps_key, made.shared_object, made.module)
     for place in ("search", "shadows"):
         yield from made.dependencies[place]
@@ -171,7 +173,7 @@ def _words(made: Statement) -> Iterator[Any]:
 def _checked_file(value: Any) -> File:
     name, size, digest, is_program = value
     if not isinstance(name, str) or not _FILE.fullmatch(name):
-        raise RefusedError(f"{name!r} is no name of a file of an entry")
+        raise RefusedError(f"{name!r} is not a valid file name in an entry")
     if type(size) is not int or size < 0 or not re.fullmatch("[0-9a-f]{64}", digest) or type(is_program) is not bool:
-        raise RefusedError(f"{name}: its size or its hash is not one")
+        raise RefusedError(f"{name} has an invalid size, hash or mode")
     return File(name, size, digest, is_program)
