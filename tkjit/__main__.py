@@ -4,8 +4,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-# `python -m` looks for modules in the working directory first: there a file of records could have any code imported
-with suppress(OSError):  # a working directory that is gone
+# `python -m` puts the working directory first, where a stranger's file could take the place of a module
+with suppress(OSError):  # the working directory was removed
     if sys.path[:1] == [str(Path.cwd())] and not getattr(sys.flags, "safe_path", False):
         del sys.path[0]
 
@@ -13,6 +13,6 @@ try:
     from tkjit.cli import main
 
     status = main()
-except KeyboardInterrupt:  # while torch was being imported
+except KeyboardInterrupt:  # during the import of torch
     status = 130
 sys.exit(status)

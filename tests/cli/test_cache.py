@@ -1,4 +1,4 @@
-"""Cache commands, and the settings for compilation and cache size."""
+"""The cache commands, and the settings for compilation and cache size."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from tkjit.system.start_time import start_time
 
 pytestmark = pytest.mark.compiles
 CPU = cpu_target().name
-OF_BUILDS = {"simulator", "common_headers"}  # what builds use, and no call
-# another variant than that of CALL
+OF_BUILDS = {"simulator", "common_headers"}  # used by builds, but not by calls
+# a call that needs another variant than CALL
 HALF = 'import torch, tkjit; print(tkjit.load("axpy")(torch.ones(1).half(), torch.ones(1).half()).item())'
 WARMUP = "python -m tkjit warmup axpy --device cpu --types float32"
 
 
-def said(child: Child) -> object:
-    """What a command printed as JSON."""
+def parsed(child: Child) -> object:
+    """Parse the JSON that a command printed."""
     return json.loads(child.printed())
 
 
 def built(root: Path, dtype: str) -> Path:
-    """The entry of a variant of axpy."""
+    """Return the entry of a variant of axpy."""
     (found,) = [one for one in entries(root) if read_manifest(one).get("what") == f"axpy (T={dtype}) for {CPU}"]
     return found
 
 
 @contextmanager
 def in_use(fresh: Server, directory: Path) -> Iterator[Child]:
-    """While a process uses what CALL needs."""
+    """Keep a process running that uses the entries of CALL."""
     wait = f"import os, time\nprint(flush=True)\nwhile not os.path.exists({str(directory / 'go')!r}): time.sleep(0.01)"
     child = fresh.start(f"{CALL}\n{wait}\n{CALL}")
     wait_until(lambda: child.stdout.startswith(RIGHT + "\n"), 30)
@@ -54,22 +54,22 @@ def in_use(fresh: Server, directory: Path) -> Iterator[Child]:
     assert child.printed() == f"{RIGHT}\n{RIGHT}"
 
 
-# ---- looking
+# ---- dir, list, size
 
 
-def test_dir(fresh, cache):
+def test_dir_prints_the_cache_and_its_layers(fresh, cache):
     assert fresh.tkjit("cache", "dir").printed() == f"{cache}\n"
-    answer = said(fresh.tkjit("cache", "dir", "--json", TKJIT_CACHE_READONLY="/first:/second"))
+    answer = parsed(fresh.tkjit("cache", "dir", "--json", TKJIT_CACHE_READONLY="/first:/second"))
     assert answer == {"directory": str(cache), "layers": ["/first", "/second"]}
     assert not cache.exists()
 
 
-def test_list(fresh, warmed, tmp_path):
+def test_list_prints_entries_and_whether_they_are_in_use(fresh, warmed, tmp_path):
     def listed(*names: str) -> dict[str, dict]:
-        return {one["arch"]: one for one in said(fresh.tkjit("cache", "list", *names, "--json"))}
+        return {one["arch"]: one for one in parsed(fresh.tkjit("cache", "list", *names, "--json"))}
 
     found = listed()
-    names = {(one["arch"], one["name"]) for one in said(fresh.tkjit("cache", "list", "--json"))}
+    names = {(one["arch"], one["name"]) for one in parsed(fresh.tkjit("cache", "list", "--json"))}
     headers = {("common_headers", "glue"), ("common_headers", "launcher")}
     assert names == {("runtime", "runtime"), ("simulator", CPU), ("glue", "axpy"), (CPU, "axpy"), *headers}
     assert {Path(one["directory"]) for arch, one in found.items() if arch not in OF_BUILDS} == entries(warmed)
@@ -86,9 +86,9 @@ def test_list(fresh, warmed, tmp_path):
         assert of_calls[0].split()[2] == "T=float32" and all(row.endswith("in use") for row in of_calls)
 
 
-def test_size(fresh, warmed):
-    listed = said(fresh.tkjit("cache", "list", "--json"))
-    before = said(fresh.tkjit("cache", "size", "--json"))
+def test_size_counts_entries_and_leftovers(fresh, warmed):
+    listed = parsed(fresh.tkjit("cache", "list", "--json"))
+    before = parsed(fresh.tkjit("cache", "size", "--json"))
     assert before == {
         "entries": 6,
         "entries_bytes": sum(one["size_bytes"] for one in listed),
@@ -98,37 +98,37 @@ def test_size(fresh, warmed):
     kept = built(warmed, "float32").parent / ".failed"
     kept.mkdir()
     (kept / "launcher.cu").write_text("x" * 10_000)
-    after = said(fresh.tkjit("cache", "size", "--json", TKJIT_CACHE_LIMIT="1.5G"))
+    after = parsed(fresh.tkjit("cache", "size", "--json", TKJIT_CACHE_LIMIT="1.5G"))
     assert after["limit_bytes"] == 1.5 * 2**30 and 10_000 <= after["leftovers_bytes"] < 20_000
     shown = fresh.tkjit("cache", "size").printed()
     assert shown.startswith("6 entries, ") and "other leftovers, 12.0 KiB" in shown and "limit: none" in shown
 
 
-# ---- making room
+# ---- prune, clear
 
 
 def used_before(directory: Path, hours: float) -> None:
-    """Let an entry have been used last so long ago."""
+    """Set an entry's last use to some hours ago."""
     when = directory.stat().st_mtime - hours * 3600
     os.utime(directory, (when, when))
 
 
-def test_prune_removes_what_was_not_used_for_longest(fresh, warmed):
+def test_prune_removes_the_least_recently_used_entry(fresh, warmed):
     assert fresh.run(HALF) == "2.0\n"
     old = built(warmed, "float32")
     for one in entries(warmed):
         used_before(one, 5 if one == old else 1)
-    size = said(fresh.tkjit("cache", "size", "--json"))["entries_bytes"]
-    answer = said(fresh.tkjit("cache", "prune", "--limit", str(size - 1), "--json"))
+    size = parsed(fresh.tkjit("cache", "size", "--json"))["entries_bytes"]
+    answer = parsed(fresh.tkjit("cache", "prune", "--limit", str(size - 1), "--json"))
     assert [one["directory"] for one in answer["removed"]] == [str(old)]
     assert not old.exists() and len(entries(warmed)) == 3
     assert fresh.tkjit("cache", "prune", "--limit", "1T").printed() == "removed 0 entries, 0 B\n"
     refused = fresh.tkjit("cache", "prune")
-    assert refused.code == 1 and "Give --limit, or set TKJIT_CACHE_LIMIT" in refused.stderr
+    assert refused.code == 1 and "pass --limit, or set TKJIT_CACHE_LIMIT" in refused.stderr
     assert fresh.run(CALL) == RIGHT
 
 
-def test_a_call_makes_what_it_uses_the_latest(fresh, warmed):
+def test_call_renews_the_last_use_of_its_entries(fresh, warmed):
     for one in entries(warmed):
         used_before(one, 5)
     before = {one: one.stat().st_mtime for one in entries(warmed)}
@@ -137,11 +137,11 @@ def test_a_call_makes_what_it_uses_the_latest(fresh, warmed):
 
 
 @pytest.mark.parametrize("command", [("clear",), ("prune", "--limit", "0")], ids=" ".join)
-def test_nothing_in_use_is_removed(command, fresh, warmed, compiler, tmp_path):
+def test_entries_in_use_are_not_removed(command, fresh, warmed, compiler, tmp_path):
     assert fresh.run(HALF) == "2.0\n"
     everything, half = entries(warmed), built(warmed, "float16")
     with in_use(fresh, tmp_path):
-        everything_removed = said(fresh.tkjit("cache", *command, "--json"))["removed"]
+        everything_removed = parsed(fresh.tkjit("cache", *command, "--json"))["removed"]
         (removed,) = [one for one in everything_removed if one["arch"] not in OF_BUILDS]
         assert (removed["directory"], removed["name"], removed["arch"]) == (str(half), "axpy", CPU)
         assert removed["size_bytes"] > 4096
@@ -150,20 +150,20 @@ def test_nothing_in_use_is_removed(command, fresh, warmed, compiler, tmp_path):
     assert entries(warmed) == set()
 
 
-def test_clear_of_one_kernel(fresh, warmed):
+def test_clear_removes_the_entries_of_one_kernel(fresh, warmed):
     assert fresh.tkjit("cache", "clear", "axpy").printed().startswith("removed 2 entries, ")
     (left,) = entries(warmed)
     assert left.parents[1].name == "runtime"
-    removed = said(fresh.tkjit("cache", "clear", "--json"))["removed"]
+    removed = parsed(fresh.tkjit("cache", "clear", "--json"))["removed"]
     assert {one["arch"] for one in removed} == {"runtime", *OF_BUILDS}
     assert [path for path in (warmed / "v1").rglob("*") if path.is_dir() and path.parent.name == "runtime"] == []
 
 
-def test_a_build_keeps_to_the_limit_and_removes_nothing_in_use(fresh, warmed, tmp_path):
+def test_build_enforces_the_limit_without_removing_entries_in_use(fresh, warmed, tmp_path):
     with in_use(fresh, tmp_path):
         held = entries(warmed)
         assert fresh.run(HALF, TKJIT_CACHE_LIMIT="1K") == "2.0\n"
-        assert len(entries(warmed)) == 4 and entries(warmed) > held, "what is in use stays, and what was just built"
+        assert len(entries(warmed)) == 4 and entries(warmed) > held, "entries in use and the new build must stay"
     bfloat16 = HALF.replace("half", "bfloat16")
     assert fresh.run(bfloat16, TKJIT_CACHE_LIMIT="1K") == "2.0\n"
     kept = {read_manifest(one)["what"] for one in entries(warmed)}
@@ -176,14 +176,14 @@ def test_a_build_keeps_to_the_limit_and_removes_nothing_in_use(fresh, warmed, tm
 # ---- why, diff
 
 
-def test_why_says_hit_and_miss(fresh, warmed):
+def test_why_reports_hits_and_misses(fresh, warmed):
     why = ("why", "axpy", "--device", "cpu", "--types", "float32")
-    hits = said(fresh.tkjit(*why, "--json"))
+    hits = parsed(fresh.tkjit(*why, "--json"))
     assert [one["hit"] for one in hits] == [True] * 3
     assert {Path(one["directory"]) for one in hits} == entries(warmed)
     shown = fresh.tkjit(*why).printed().splitlines()
     assert all(line.startswith("hit   ") and " ago: " in line for line in shown) and len(shown) == 3
-    # the nearest of what there is is another variant
+    # the nearest entry is that of another variant
     missed = fresh.tkjit(*why[:-1], "bfloat16")
     assert missed.code == 1
     assert f"miss  axpy (T=bfloat16) for {CPU}\n      nearest is axpy (T=float32) for {CPU}, built " in missed.stdout
@@ -212,7 +212,7 @@ def test_diff_compares_the_last_two_builds(fresh, cache_with_runtime, tmp_path, 
         assert fresh.run(call) == f"{value}.0\n"
         if value == 1:
             assert "  built once; there is nothing to compare it with\n" in fresh.tkjit("diff", "diffed").printed()
-    glue, launcher = sorted(said(fresh.tkjit("diff", "diffed", "--json")), key=lambda one: "glue" not in one["what"])
+    glue, launcher = sorted(parsed(fresh.tkjit("diff", "diffed", "--json")), key=lambda one: "glue" not in one["what"])
     assert len(glue["builds"]) == 1 and glue["differences"] == []
     assert launcher["what"] == f"diffed for {CPU}" and len(launcher["builds"]) == 2
     assert launcher["differences"] == [{"part": "files", "text": "<kernels>/value.h has changed"}]
@@ -234,7 +234,7 @@ def test_diff_compares_the_last_two_builds(fresh, cache_with_runtime, tmp_path, 
 
 @pytest.fixture
 def bundle(fresh, warmed, operators, tmp_path) -> Path:
-    """A bundle of axpy, which has been moved since it was made."""
+    """A bundle of axpy that was moved after it was made."""
     operators(warmed)
     made = tmp_path / "made"
     printed = fresh.tkjit("bundle", "axpy", "--device", "cpu", "--types", "float32", "-o", made).printed()
@@ -243,16 +243,16 @@ def bundle(fresh, warmed, operators, tmp_path) -> Path:
 
 
 def on_a_bare_machine(fresh: Server, bundle: Path, tmp_path: Path, code: str = CALL) -> Child:
-    """Run where there are no compilers, and nothing but the bundle."""
+    """Run code on a machine that has no compilers and no cache except the bundle."""
     empty = tmp_path / "empty"
     empty.mkdir(exist_ok=True)
     environ = {"PATH": str(empty), "CXX": "", "CUDA_HOME": "", "TKJIT_JIT": "0", "TKJIT_CACHE": str(empty / "cache")}
     return fresh.start(code, **environ, TKJIT_CACHE_READONLY=str(bundle)).wait()
 
 
-def test_a_bundle_serves_where_there_are_no_compilers(fresh, bundle, tmp_path):
+def test_bundle_serves_a_machine_without_compilers(fresh, bundle, tmp_path):
     before = sorted((path, path.stat().st_mtime_ns) for path in bundle.rglob("*"))
-    for _ in range(2):  # and once more, with what was noted
+    for _ in range(2):  # the second run has warm records
         assert on_a_bare_machine(fresh, bundle, tmp_path).printed() == RIGHT
     assert sorted((path, path.stat().st_mtime_ns) for path in bundle.rglob("*")) == before
     listed = json.loads((bundle / "bundle.json").read_text())
@@ -265,9 +265,9 @@ def test_a_bundle_serves_where_there_are_no_compilers(fresh, bundle, tmp_path):
     assert missing.code == 1 and "TKJIT_JIT=0 forbids compiling it" in missing.stderr
 
 
-def test_a_bundle_that_was_tampered_with_is_found_and_not_served(fresh, bundle, tmp_path):
+def test_tampered_bundle_is_detected_and_not_served(fresh, bundle, tmp_path):
     (launcher,) = bundle.glob("v1/*/cpu-*/*/*/launcher.so")
-    # whoever does this knows how entries are checked_json: only the bundle's own list says otherwise
+    # the attacker also updates the hash in the manifest, so only the list of the bundle reveals the change
     launcher.write_bytes(launcher.read_bytes() + b" ")
     manifest = read_manifest(launcher.parent)
     files = {**manifest["files"], launcher.name: digest_of_file(launcher)}
@@ -280,33 +280,35 @@ def test_a_bundle_that_was_tampered_with_is_found_and_not_served(fresh, bundle, 
     assert refused.code == 1 and "axpy (T=float32)" in refused.stderr and "is not in the cache" in refused.stderr
 
 
-def test_a_stranger_in_a_bundle_and_a_directory_that_is_none(fresh, bundle, tmp_path):
+def test_unknown_file_in_a_bundle_is_found_and_other_directories_are_kept(fresh, bundle, tmp_path):
     (bundle / "v1" / "stranger.so").write_text("")
     found = fresh.tkjit("cache", "verify", bundle)
     assert found.code == 1 and found.stderr == f"{bundle / 'v1/stranger.so'} was not bundled\n"
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("")
     refused = fresh.tkjit("bundle", "axpy", "--device", "cpu", "--types", "float32", "-o", tmp_path / "precious")
-    assert refused.code == 1 and "is there and is no bundle" in refused.stderr
+    assert refused.code == 1 and "exists and is not a bundle" in refused.stderr
 
 
-# ---- what a run used
+# ---- recorded runs
 
 
-def test_what_a_run_used_is_built_elsewhere(fresh, warmed, compiler, runtime, operators, tmp_path, monkeypatch):
+def test_recorded_variants_are_built_on_another_machine(
+    fresh, warmed, compiler, runtime, operators, tmp_path, monkeypatch
+):
     used = tmp_path / "used"
     command = [sys.executable, "-m", "tkjit", "warmup", "--record", used, "--", sys.executable, "-c", CALL]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, RIGHT, f"1 variants in {used}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, RIGHT, f"recorded 1 variants in {used}\n")
     assert compiler.compiled == []
     monkeypatch.setenv("TKJIT_CACHE", str(shutil.copytree(runtime, tmp_path / "elsewhere")))
     operators(tmp_path / "elsewhere")
     printed = fresh.tkjit("warmup", "--from-file", used).printed()
-    assert printed.splitlines()[-1].startswith("4 ready (2 before), 0 failed")
+    assert printed.splitlines()[-1].startswith("4 ready (2 from the cache), 0 failed")
     assert compiler.compiled == ["launcher", "module"]
     assert fresh.run(CALL, TKJIT_JIT="0") == RIGHT
     refused = fresh.tkjit("warmup", "axpy", "--from-file", used)
-    assert refused.code == 1 and "--from-file says which variants" in refused.stderr
+    assert refused.code == 1 and "--from-file sets the variants" in refused.stderr
 
 
 NOTEBOOK = """
@@ -317,7 +319,7 @@ in_a_cell(torch.zeros(1))
 
 
 @pytest.mark.slow
-def test_what_cannot_be_found_elsewhere_fails_and_the_rest_is_built(fresh, cache_with_runtime, operators, tmp_path):
+def test_unknown_recorded_kernel_fails_and_the_others_are_built(fresh, cache_with_runtime, operators, tmp_path):
     operators(cache_with_runtime)
     used = tmp_path / "used"
     fresh.run(CALL + NOTEBOOK + CALL, TKJIT_RECORD=str(used))
@@ -325,21 +327,21 @@ def test_what_cannot_be_found_elsewhere_fails_and_the_rest_is_built(fresh, cache
     fresh.tkjit("cache", "clear", "axpy", "in_a_cell").printed()
     done = fresh.tkjit("warmup", "--from-file", used)
     assert done.code == 1
-    assert done.stdout.splitlines()[-1].startswith("4 ready (2 before), 1 failed")
+    assert done.stdout.splitlines()[-1].startswith("4 ready (2 from the cache), 1 failed")
     assert f"in_a_cell for {CPU}: in_a_cell was defined in a script or a notebook; put it in a module" in done.stderr
     assert fresh.run(CALL, TKJIT_JIT="0") == RIGHT
 
 
-def test_a_recorded_command_keeps_its_exit_code(fresh, cache, tmp_path):
+def test_recorded_command_keeps_its_exit_code(fresh, cache, tmp_path):
     done = fresh.tkjit("warmup", "--record", tmp_path / "used", "--", "sh", "-c", "exit 3")
-    assert (done.code, done.stderr) == (3, f"0 variants in {tmp_path / 'used'}\n")
+    assert (done.code, done.stderr) == (3, f"recorded 0 variants in {tmp_path / 'used'}\n")
     assert fresh.tkjit("warmup", "--record", tmp_path / "used").code == 1
     (tmp_path / "used").write_text("x\n")
     refused = fresh.tkjit("warmup", "--from-file", tmp_path / "used")
     assert refused.code == 1 and f"{tmp_path / 'used'}:1 is not a line that TKJIT_RECORD" in refused.stderr
 
 
-def test_a_recorded_command_ends_with_a_warmup_that_is_killed(cache, tmp_path):
+def test_recorded_command_ends_when_warmup_is_killed(cache, tmp_path):
     program = ["sh", "-c", "echo $$; exec sleep 60"]
     command = [sys.executable, "-m", "tkjit", "warmup", "--record", tmp_path / "used", "--", *program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as recording:
@@ -349,26 +351,26 @@ def test_a_recorded_command_ends_with_a_warmup_that_is_killed(cache, tmp_path):
 
 
 @pytest.mark.parametrize("bound", [("--jobs", "2"), ("--jobs", "4", "--memory", "600M")], ids=" ".join)
-def test_a_warm_up_keeps_to_its_bounds(bound, fresh, cache_with_runtime, operators, compiler):
-    """600 MB are enough for one compiler that nothing is known of, and not for two."""
+def test_warmup_respects_jobs_and_memory(bound, fresh, cache_with_runtime, operators, compiler):
+    """600 MB are enough for one compiler of unknown size, but not for two."""
     operators(cache_with_runtime)
     compiler.hold()
     code = "import sys\nfrom tkjit.cli import main\nsys.exit(main(sys.argv[1:]))"
     running = fresh.start(code, "warmup", "axpy", "--device", "cpu", *bound)
     at_once = 2 if "2" in bound else 1
     wait_until(lambda: len(compiler.compiled) == at_once, 30)
-    time.sleep(0.5)  # and no more than that
+    time.sleep(0.5)  # time for one more compiler to start, if the bound failed
     assert len(compiler.compiled) == at_once
     compiler.release()
-    assert running.printed().splitlines()[-1].startswith("6 ready (2 before), 0 failed")
+    assert running.printed().splitlines()[-1].startswith("6 ready (2 from the cache), 0 failed")
     assert compiler.compiled == ["launcher"] * 3 + ["module"]
 
 
-# ---- when not to compile
+# ---- when compilation is forbidden
 
 
 @pytest.mark.slow  # builds the runtime
-def test_where_it_is_forbidden_a_miss_names_the_command_that_helps(fresh, cache_with_runtime, compiler):
+def test_miss_that_must_not_compile_names_the_warmup_command(fresh, cache_with_runtime, compiler):
     refused = fresh.start(CALL, TKJIT_JIT="0").wait()
     assert refused.code == 1 and compiler.compiled == [] and not stagings(cache_with_runtime)
     assert "CacheError: the glue of axpy is not in the cache (" in refused.stderr
@@ -388,14 +390,14 @@ torch.cuda.is_initialized = torch.cuda.is_current_stream_capturing = lambda: Tru
 """
 
 
-def test_while_a_graph_is_captured_a_miss_raises_and_a_hit_passes(fresh, warmed, compiler):
+def test_miss_raises_and_hit_passes_during_graph_capture(fresh, warmed, compiler):
     assert fresh.run(CAPTURING + CALL) == RIGHT
     refused = fresh.start(CAPTURING + HALF).wait()
     assert refused.code == 1 and compiler.compiled == []
     assert "nothing can be compiled while a CUDA graph is captured; build it ahead of time" in refused.stderr
     assert "warmup axpy --device cpu --types float16, or call it once before the capture" in refused.stderr
     asleep = f"{CAPTURING}\ntorch.cuda.is_initialized = lambda: False\n"
-    assert fresh.run(asleep + HALF) == "2.0\n", "a GPU that nobody has used is not asked"
+    assert fresh.run(asleep + HALF) == "2.0\n", "a GPU that was never used must not be queried"
 
 
 GROUP = """
@@ -407,7 +409,7 @@ torch.distributed.barrier()
 """
 
 
-def test_of_a_process_group_one_rank_builds_with_a_warning(fresh, cache_with_runtime, compiler, tmp_path):
+def test_one_rank_of_a_process_group_builds_with_a_warning(fresh, cache_with_runtime, compiler, tmp_path):
     begun = [fresh.start(GROUP + CALL, rank, 4, tmp_path / "store") for rank in range(4)]
     assert [child.printed() for child in begun] == [RIGHT] * 4
     assert compiler.compiled == ["launcher", "module"]
@@ -418,10 +420,10 @@ def test_of_a_process_group_one_rank_builds_with_a_warning(fresh, cache_with_run
     assert [(child.printed(), "TkjitWarning" in child.stderr) for child in again] == [(RIGHT, False)] * 2
 
 
-def test_what_a_build_took_is_in_its_manifest(warmed):
+def test_manifest_records_the_time_and_memory_of_a_build(warmed):
     manifests = {one["arch"].split("-")[0]: one for one in map(read_manifest, entries(warmed))}
     for arch in ("runtime", "glue", "cpu"):
         assert 0.05 < manifests[arch]["seconds"] < 600
-        # a compiler of C++ takes some ten megabytes at least
+        # a C++ compiler needs at least tens of megabytes
         assert 1 << 24 < manifests[arch]["peak_memory_bytes"] < 1 << 34
     assert manifests["cpu"]["command"].split()[0].endswith("g++")

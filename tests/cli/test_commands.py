@@ -29,7 +29,7 @@ SOURCE = "template <class T> __global__ void f(Globals g) {{ g.x[threadIdx.x] +=
 
 @pytest.fixture
 def own_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """``good_one``, and ``bad_one`` that does not compile."""
+    """Two kernels: ``good_one``, and ``bad_one``, which does not compile."""
     directory = tmp_path / "kernels"
     directory.mkdir()
     for name, end in (("good_one", ";"), ("bad_one", "")):
@@ -44,17 +44,17 @@ def built(root: Path, name: str) -> list[str]:
     return sorted(text.splitlines()[0] for text in texts)
 
 
-def test_list(capsys, own_kernels):
+def test_list_prints_names_and_summaries(capsys, own_kernels):
     assert main(["list"]) == 0
-    ready, *others = capsys.readouterr().out.split("\n\n")  # those without their headers are apart
+    ready, *others = capsys.readouterr().out.split("\n\n")  # kernels without their headers are listed separately
     listed = dict(line.split(maxsplit=1) for line in ready.splitlines())
     assert list(listed) == sorted(listed) and {"axpy", "bad_one", "gemm", "all_reduce"} <= set(listed)
     assert ("tk_gemm" in listed) == (not others)
-    assert listed["axpy"] == "y <- alpha * x + y, in place."
+    assert listed["axpy"] == "Computes alpha * x + y in place."
     assert listed["good_one"] == "Adds one."
 
 
-def test_show(capsys):
+def test_show_prints_the_spec_and_rendered_text(capsys):
     assert main(["show", "gemm"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("gemm(a: Tensor, b: Tensor, *, c: Tensor = None, out=None, stream=None)\n")
@@ -70,7 +70,7 @@ def test_show(capsys):
     assert rendered.glue in printed and rendered.launcher in printed
 
 
-def test_show_another_variant(capsys):
+def test_show_renders_another_variant(capsys):
     assert main(["show", "axpy", "--types", "bfloat16"]) == 0
     assert tkjit.find("axpy").render(T="bfloat16").launcher in capsys.readouterr().out
     assert main(["show", "axpy", "--types", "int7"]) == 1
@@ -78,15 +78,15 @@ def test_show_another_variant(capsys):
 
 
 @pytest.mark.parametrize("command", ["show", "warmup"])
-def test_unknown_kernel(capsys, command):
+def test_unknown_kernel_is_reported(capsys, command):
     assert main([command, "gem"]) == 1
     printed = capsys.readouterr()
     assert printed.err == "tkjit: no kernel is named 'gem'; did you mean gemm or tk_gemm?\n"
     assert printed.out == ""
 
 
-def test_warmup_builds_what_is_named(capsys, own_kernels, session_cache):
-    tkjit.load("good_one").operator  # noqa: B018  the runtime is there, and the operators
+def test_warmup_builds_the_named_kernel(capsys, own_kernels, session_cache):
+    tkjit.load("good_one").operator  # noqa: B018  builds the runtime and the operators
     assert main(["warmup", "good_one", "--device", "cpu", "--types", "float32,int32", "--jobs", "1"]) == 0
     printed = capsys.readouterr()
     *lines, summary = printed.out.splitlines()
@@ -99,7 +99,7 @@ def test_warmup_builds_what_is_named(capsys, own_kernels, session_cache):
     modules = ["the module of operators (once per environment)", "the glue of good_one"]
     assert sorted(what[1:]) == sorted([*modules, *variants])
     assert {match["state"] for match in matches if "good_one" in match["what"]} != {"ready"}
-    assert summary.startswith("5 ready (3 before), 0 failed, ")
+    assert summary.startswith("5 ready (3 from the cache), 0 failed, ")
     assert "\x1b" not in printed.out and "\r" not in printed.out
     assert printed.err == ""
     assert built(session_cache, "good_one") == [
@@ -108,7 +108,7 @@ def test_warmup_builds_what_is_named(capsys, own_kernels, session_cache):
     ]
 
 
-def test_warmup_goes_on_after_a_failure(capsys, own_kernels, session_cache):
+def test_warmup_continues_after_a_failure(capsys, own_kernels, session_cache):
     for path in own_kernels.glob("*.cu"):
         path.write_text(path.read_text() + "// once more\n")
     before = len(built(session_cache, "good_one"))
@@ -116,7 +116,7 @@ def test_warmup_goes_on_after_a_failure(capsys, own_kernels, session_cache):
     assert main(arguments) == 1
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
-    assert lines[-1].startswith("5 ready (3 before), 1 failed, ")
+    assert lines[-1].startswith("5 ready (3 from the cache), 1 failed, ")
     assert next(line for line in lines if "failed" in line).split()[0] == "bad_one"
     assert f"{own_kernels / 'bad_one.cu'}:1:" in printed.err and "reproduce:" in printed.err
     assert len(built(session_cache, "good_one")) == before + 1
@@ -126,12 +126,12 @@ def test_warmup_goes_on_after_a_failure(capsys, own_kernels, session_cache):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--types", "float33"], "tkjit: --types: unknown dtype float33; known are bool, uint8"),
+        (["--types", "float33"], "tkjit: --types: unknown dtype float33; expected one of bool, uint8"),
         (["--jobs", "0"], "tkjit: --jobs must be at least 1"),
-        (["--arch", "hopper"], "tkjit: 'hopper' is not a GPU architecture; expected the like of 80, 90a, sm_100a"),
+        (["--arch", "hopper"], "tkjit: 'hopper' is not a GPU architecture; expected for example 80, 90a or sm_100a"),
     ],
 )
-def test_warmup_options_that_make_no_sense(capsys, arguments, message):
+def test_invalid_warmup_options_are_rejected(capsys, arguments, message):
     assert main(["warmup", "axpy", *arguments]) == 1
     assert capsys.readouterr().err.startswith(message)
 
@@ -150,7 +150,7 @@ def test_doctor_finds_everything(capsys, session_cache):
     assert int(lines["cache"].split(",")[-1].split()[0]) >= 1
 
 
-def test_doctor_says_what_the_checker_lacks(capsys, monkeypatch):
+def test_doctor_lists_the_tools_that_the_checker_lacks(capsys, monkeypatch):
     found = shutil.which
     monkeypatch.setattr(
         shutil, "which", lambda name, **rest: found(name, **rest) if name not in ("addr2line", "gdb") else None
@@ -159,11 +159,11 @@ def test_doctor_says_what_the_checker_lacks(capsys, monkeypatch):
     assert main(["doctor"]) == 0
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
     assert re.search(r"none +sanitizer +check --memory needs it; apt-get install libgcc-\d+-dev$", lines["sanitizer"])
-    assert lines["binutils"].endswith("check says lines with it; apt-get install binutils")
-    assert lines["gdb"].endswith("debug runs it; apt-get install gdb")
+    assert lines["binutils"].endswith("check needs it to print line numbers; apt-get install binutils")
+    assert lines["gdb"].endswith("debug needs it; apt-get install gdb")
 
 
-def test_doctor_without_a_compiler(capsys, tmp_path, monkeypatch):
+def test_doctor_reports_a_missing_compiler(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     assert main(["doctor"]) == 1
@@ -171,19 +171,19 @@ def test_doctor_without_a_compiler(capsys, tmp_path, monkeypatch):
     assert line.split() == "MISSING C++ no C++ compiler; install one: apt-get install g++".split()
 
 
-def test_doctor_with_a_cache_that_cannot_be_written(capsys, tmp_path, monkeypatch):
+def test_doctor_reports_an_unwritable_cache(capsys, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "file" / "cache"))
     assert main(["doctor"]) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "MISSING" in line]
-    assert line.split()[1] == "cache" and "set TKJIT_CACHE to a directory that can be written" in line
+    assert line.split()[1] == "cache" and "set TKJIT_CACHE to a writable directory" in line
 
 
-def test_doctor_asks_the_remote_cache(capsys, tmp_path, monkeypatch):
+def test_doctor_contacts_the_remote_cache(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("TKJIT_CACHE_REMOTE", f"file://{tmp_path}")
     monkeypatch.setenv("TKJIT_CACHE_REMOTE_UNSIGNED", "1")
     for url, state, text in (
-        (f"file://{tmp_path}", "ok", "read and written"),
+        (f"file://{tmp_path}", "ok", "read and write"),
         ("http://127.0.0.1:1/kernels", "MISSING", "http://127.0.0.1:1/kernels does not answer: "),
         ("gopher://host", "MISSING", "Protocol not known: gopher"),
     ):
@@ -198,7 +198,7 @@ def test_doctor_creates_nothing(capsys, cache):
     assert not [path for path in cache.rglob("*") if path.name != "tools.json" and path.is_file()]
 
 
-def test_demo():
+def test_demo_prints_times_and_a_right_result():
     done = subprocess.run([sys.executable, "-m", "tkjit", "demo"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "gemm on cpu" in done.stdout and "right" in done.stdout and "WRONG" not in done.stdout
@@ -207,7 +207,7 @@ def test_demo():
     assert done.stderr == ""
 
 
-def test_cache_dir(capsys, cache, monkeypatch):
+def test_cache_dir_prints_the_directory_and_creates_nothing(capsys, cache, monkeypatch):
     assert main(["cache", "dir"]) == 0
     assert capsys.readouterr().out == f"{cache}\n"
     assert not cache.exists()

@@ -1,4 +1,4 @@
-"""``doctor`` lists the C++ compilers that were passed over, and a build says so once."""
+"""``doctor`` lists the rejected C++ compilers, and a build warns about them once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tkjit.cli import main
 
 pytestmark = pytest.mark.compiles
 STATIC = "finds no libstdc++.so and links libstdc++.a"
-# what a build asks first
+# a build looks for the C++ compiler in the same way
 FIND = "from tkjit.config import Settings; from tkjit.loader import loader_for\n"
 FIND += "print(loader_for(Settings.from_environment()).toolchain.cxx.path)"
 
 
 @pytest.fixture
 def static_gxx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A ``g++`` before the system's own on ``PATH`` that links libstdc++ statically."""
+    """A ``g++`` that links libstdc++ statically, in front of the system's own on ``PATH``."""
     real = shutil.which("g++")
     static = subprocess.run([real, "-print-file-name=libstdc++.a"], capture_output=True, text=True).stdout.strip()
     if not Path(static).is_absolute():
@@ -35,17 +35,18 @@ def static_gxx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_first_process_says_which_compiler_it_takes(cache, static_gxx):
+def test_first_process_warns_about_a_rejected_compiler(cache, static_gxx):
     def found() -> tuple[str, str]:
         done = subprocess.run([sys.executable, "-c", FIND], capture_output=True, text=True, check=True)
         return done.stdout.strip(), done.stderr
 
     real = shutil.which("g++", path=os.environ["PATH"].partition(os.pathsep)[2])
-    path, said = found()
+    path, warning = found()
     assert path == real
-    assert f"TkjitWarning: {static_gxx} {STATIC}" in said and f"tkjit compiles with {real} instead" in said
+    assert f"TkjitWarning: {static_gxx} {STATIC}" in warning and f"tkjit compiles with {real} instead" in warning
     assert found() == (real, "")
-    assert len((static_gxx.parent / "calls").read_text().splitlines()) == 3  # the version, the trial, the library
+    # the rejected compiler was called for its version, a trial compilation and the path of the library
+    assert len((static_gxx.parent / "calls").read_text().splitlines()) == 3
 
 
 def test_doctor_lists_the_rejected_compilers(cache, static_gxx, capsys):
@@ -62,7 +63,7 @@ def test_doctor_lists_the_rejected_compilers(cache, static_gxx, capsys):
     assert findings[0]["text"].startswith(f"{static_gxx} {STATIC}")
 
 
-def test_doctor_lists_all_if_none_can_be_used(cache, tmp_path, monkeypatch, capsys):
+def test_doctor_lists_all_compilers_if_none_can_be_used(cache, tmp_path, monkeypatch, capsys):
     bin_directory = tmp_path / "bin"
     write_tool(bin_directory / "g++", "echo 'g++ (GCC) 9.4.0'")
     (bin_directory / "clang++").symlink_to("gone")

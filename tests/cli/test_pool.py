@@ -1,4 +1,4 @@
-"""Builds of ``warmup`` side by side, and Ctrl-C between them."""
+"""Parallel builds of ``warmup``, and their interruption by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tkjit.cli import pool
 
 
 class Builds:
-    """A loader whose builds last until their compiler is ended, which starts after a while."""
+    """A loader whose builds last until their compiler is ended. The compiler starts 0.3 s after the build."""
 
     def __init__(self, root) -> None:
         self.cache = SimpleNamespace(root=root, interruptions=0, interrupt=self.interrupt)
@@ -38,8 +38,8 @@ class Builds:
             time.sleep(0.005)
 
 
-def test_a_build_whose_submission_was_interrupted_is_ended(tmp_path, monkeypatch):
-    """It had no future yet, and was waited for to its end."""
+def test_build_whose_submission_is_interrupted_is_ended(tmp_path, monkeypatch):
+    """Such a build has no future, so the pool would otherwise wait until it finishes."""
     submit = ThreadPoolExecutor.submit
 
     def interrupted(*args):

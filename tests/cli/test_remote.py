@@ -1,4 +1,4 @@
-"""``cache push``, ``pull`` and ``sync``: kernels that one machine compiled run on another that must not compile."""
+"""``cache push`` and ``pull``: kernels that one machine compiled run on another that must not compile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REQUIRE = "import sys, tkjit; tkjit.require({!r})"
 
 @pytest.fixture
 def remote(tmp_path, monkeypatch) -> Path:
-    """An empty remote cache, to which this machine may write."""
+    """An empty remote cache that this machine may write to."""
     key = write_key(tmp_path / "key")
     monkeypatch.setenv("TKJIT_CACHE_REMOTE", f"file://{tmp_path / 'remote'}")
     monkeypatch.setenv("TKJIT_CACHE_REMOTE_KEY", str(key))
@@ -26,7 +26,7 @@ def remote(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def pushed(remote, filled, fresh) -> Path:
-    """The remote cache, with what one call of axpy needs."""
+    """The remote cache, with the entries that one call of axpy needs."""
     child = fresh.tkjit("cache", "push", "--json", TKJIT_CACHE=str(filled))
     assert json.loads(child.printed()) == {"pushed": {"moved": 4, "there": 0, "missing": [], "failed": []}}
     return remote
@@ -34,7 +34,7 @@ def pushed(remote, filled, fresh) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch) -> Path:
-    """Another machine, which may only read and must not compile."""
+    """Another machine, which may only read the remote cache and must not compile."""
     monkeypatch.delenv("TKJIT_CACHE_REMOTE_KEY")
     monkeypatch.setenv("TKJIT_JIT", "0")
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "elsewhere"))
@@ -47,57 +47,48 @@ def test_a_call_fetches_what_it_needs(pushed, elsewhere, fresh):
     assert not list(elsewhere.rglob("common_headers"))
 
 
-def test_pull_fetches_it_ahead(pushed, elsewhere, fresh, monkeypatch):
+def test_pull_fetches_entries_ahead_of_calls(pushed, elsewhere, fresh, monkeypatch):
     child = fresh.tkjit("cache", "pull", *NAMED)
-    assert child.printed() == "3 pulled, 0 there before, 0 missing or failed\n"
+    assert child.printed() == "3 pulled, 0 already there, 0 missing or failed\n"
     monkeypatch.delenv("TKJIT_CACHE_REMOTE")
     assert fresh.run(CALL) == RIGHT
 
 
-def test_pull_says_what_nobody_has(pushed, elsewhere, fresh):
+def test_pull_reports_entries_that_the_server_lacks(pushed, elsewhere, fresh):
     child = fresh.tkjit("cache", "pull", "axpy", "--device", "cpu", "--types", "float32,float16", "--json")
-    said = json.loads(child.stdout)
-    assert child.code == 1 and said["pulled"]["moved"] == 3
-    assert [what.startswith("axpy (T=float16) for cpu-") for what in said["pulled"]["missing"]] == [True]
+    printed = json.loads(child.stdout)
+    assert child.code == 1 and printed["pulled"]["moved"] == 3
+    assert [what.startswith("axpy (T=float16) for cpu-") for what in printed["pulled"]["missing"]] == [True]
 
 
-def test_pull_from_a_record_and_require(pushed, elsewhere, fresh, filled, tmp_path):
+def test_require_and_pull_take_the_record_of_a_run(pushed, elsewhere, fresh, filled, tmp_path):
     used = tmp_path / "used.jsonl"
     assert fresh.run(CALL, TKJIT_CACHE=str(filled), TKJIT_RECORD=str(used)) == RIGHT
     assert fresh.run(REQUIRE.format(str(used))) == ""
     child = fresh.tkjit("cache", "pull", "--from-file", str(used))
-    assert child.printed() == "0 pulled, 3 there before, 0 missing or failed\n"
+    assert child.printed() == "0 pulled, 3 already there, 0 missing or failed\n"
 
 
-def test_sync_moves_both_ways(remote, filled, fresh):
-    child = fresh.tkjit("cache", "sync", *NAMED, "--json", TKJIT_CACHE=str(filled))
-    assert json.loads(child.printed()) == {
-        "pulled": {"moved": 0, "there": 3, "missing": [], "failed": []},
-        "pushed": {"moved": 4, "there": 0, "missing": [], "failed": []},
-    }
-    assert len(statements(remote)) == 4
-
-
-def test_warmup_waits_for_what_it_writes(remote, cache_with_runtime, operators, fresh):
+def test_warmup_waits_for_its_uploads(remote, cache_with_runtime, operators, fresh):
     operators(cache_with_runtime)
     fresh.tkjit("warmup", *NAMED).printed()
     assert sorted(path.parents[1].name[:4] for path in statements(remote)) == ["cpu-", "glue"]
 
 
-def test_warmup_says_what_did_not_come_there(remote, cache_with_runtime, operators, fresh):
+def test_warmup_reports_failed_uploads(remote, cache_with_runtime, operators, fresh):
     operators(cache_with_runtime)
-    remote.write_text("no directory")
+    remote.write_text("not a directory")
     child = fresh.tkjit("warmup", *NAMED)
-    assert child.code == 1 and "have not reached the remote cache; python -m tkjit cache push" in child.stderr
+    assert child.code == 1 and "have not reached the remote cache; run python -m tkjit cache push" in child.stderr
 
 
-def test_without_a_remote_cache(fresh, monkeypatch):
+def test_push_without_a_remote_cache_is_an_error(fresh, monkeypatch):
     monkeypatch.delenv("TKJIT_CACHE_REMOTE", raising=False)
     child = fresh.tkjit("cache", "push")
     assert child.code == 1 and "set TKJIT_CACHE_REMOTE to its URL" in child.stderr
 
 
-def test_the_error_names_the_remote_cache(remote, elsewhere, fresh):
+def test_error_for_a_missing_entry_names_the_remote_cache(remote, elsewhere, fresh):
     child = fresh.start(CALL)
     child.wait()
     assert child.code == 1 and f"is not in the cache ({elsewhere}, file://{remote}), and TKJIT_JIT=0" in child.stderr

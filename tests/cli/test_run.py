@@ -1,4 +1,4 @@
-"""``python -m tkjit run``: whole programs of several sources, on the CPU."""
+"""``python -m tkjit run``: whole programs with several sources, on the CPU."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sources(tmp_path, session_cache):
     return [str(tmp_path / "main.cu"), str(tmp_path / "fill.cu")]
 
 
-def test_sources_are_linked_and_the_program_gets_its_arguments_and_gives_its_status(sources, capfd):
+def test_run_links_sources_and_passes_arguments_and_the_exit_status(sources, capfd):
     words = ["run", *sources, "-D", "VALUE=2", "--"]
     assert main([*words, "10", "--sum"]) == 0
     assert capfd.readouterr().out == "--sum 65 of 3\n"
@@ -58,7 +58,7 @@ def test_sources_are_linked_and_the_program_gets_its_arguments_and_gives_its_sta
     assert capfd.readouterr().out == "-h 230 of 3\n"
 
 
-def test_an_edit_of_a_header_is_seen(sources, tmp_path, capfd):
+def test_edited_header_causes_a_rebuild(sources, tmp_path, capfd):
     words = ["run", *sources, "-D", "VALUE=1", "--", "2", "x"]
     assert main(words) == 0
     (tmp_path / "parts.cuh").write_text(HEADER.replace("<<<1, 32>>>", "<<<1, 1>>>"))
@@ -77,7 +77,7 @@ int main() { print_lane<<<1, 32>>>(); return cudaDeviceSynchronize(); }
 """
 
 
-def test_headers_in_a_named_directory_are_adapted(tmp_path, session_cache, capfd):
+def test_headers_in_include_directories_are_adapted(tmp_path, session_cache, capfd):
     (tmp_path / "headers").mkdir()
     (tmp_path / "headers" / "lanes.cuh").write_text(LANES)
     source = tmp_path / "main.cu"
@@ -86,7 +86,7 @@ def test_headers_in_a_named_directory_are_adapted(tmp_path, session_cache, capfd
     assert capfd.readouterr().out == "3\n"
 
 
-def test_headers_of_curand_are_found(tmp_path, session_cache, monkeypatch, capfd):
+def test_curand_headers_are_found(tmp_path, session_cache, monkeypatch, capfd):
     monkeypatch.delenv("CURAND_ROOT", raising=False)
     source = tmp_path / "main.cu"
     source.write_text(PRINTS_A_LANE.replace("NAME", "curand_lanes.h"))
@@ -104,24 +104,24 @@ def test_headers_of_curand_are_found(tmp_path, session_cache, monkeypatch, capfd
     assert capfd.readouterr().out == "3\n"
 
 
-def test_an_error_names_the_sources_line(sources, tmp_path, capsys):
+def test_compile_error_names_the_source_line(sources, tmp_path, capsys):
     (tmp_path / "fill.cu").write_text(FILL.replace("x[i] = VALUE", "x[i] = NOTHING"))
     assert main(["run", *sources, "--", "1", "x"]) == 1
-    said = capsys.readouterr().err
-    assert f"{tmp_path / 'fill.cu'}:2:" in said and "NOTHING" in said
+    printed = capsys.readouterr().err
+    assert f"{tmp_path / 'fill.cu'}:2:" in printed and "NOTHING" in printed
 
 
-def test_a_file_that_is_not_there(capsys):
+def test_missing_file_is_reported(capsys):
     assert main(["run", "nowhere.cu"]) == 1
     assert "nowhere.cu: no such file" in capsys.readouterr().err
 
 
-def test_a_file_of_python(capsys):
+def test_python_file_is_rejected(capsys):
     assert main(["run", __file__]) == 1
-    assert f"test_run.py is Python, and run takes CUDA sources: python {__file__}" in capsys.readouterr().err
+    assert f"test_run.py is a Python file, but run takes CUDA sources; use python {__file__}" in capsys.readouterr().err
 
 
-def test_a_program_goes_on_after_a_fault_beside_blocks_that_wait(tmp_path, session_cache, capfd):
+def test_program_continues_after_a_fault_while_other_blocks_wait(tmp_path, session_cache, capfd):
     (tmp_path / "faulty.cu").write_text("""
 #include <cstdio>
 #include <cstdlib>
@@ -157,7 +157,7 @@ int main() {
 """
 
 
-def test_a_program_ends_with_the_command_that_is_killed(tmp_path, session_cache):
+def test_program_ends_when_its_command_is_killed(tmp_path, session_cache):
     (tmp_path / "waits.cu").write_text(WAITS)
     command = [sys.executable, "-m", "tkjit", "run", str(tmp_path / "waits.cu")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:

@@ -1,4 +1,4 @@
-"""The command line as a shell meets it: names, standard streams, completion, JSON, and the modules that it imports."""
+"""The command line in a shell: names, standard streams, completion, JSON, and the files and modules that it reads."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def shell(line: str, **options) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("program", [str(SCRIPT), MODULE])
-def test_the_script_and_the_module(program):
+def test_script_and_module_print_their_own_names(program):
     assert shell(f"{program} --version").stdout == f"tkjit {tkjit.__version__}\n"
     named = "tkjit" if program == str(SCRIPT) else "python -m tkjit"
     assert shell(f"{program} nonsense").stderr.startswith(f"usage: {named} [-h]")
@@ -33,39 +33,39 @@ def test_the_script_and_the_module(program):
 
 
 @pytest.mark.parametrize("command", ["list", "doctor", "show gemm"])
-def test_a_full_disk(command):
+def test_full_disk_is_reported(command):
     ended = shell(f"{MODULE} {command} > /dev/full")
     assert ended.returncode == 1
-    assert ended.stderr == "tkjit: standard output cannot be written: No space left on device\n"
+    assert ended.stderr == "tkjit: cannot write to standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize(("closed", "is_printed"), [(">&-", False), ("2>&-", True), ("<&- >&- 2>&-", False)])
-def test_closed_streams(closed, is_printed):
+def test_commands_work_with_closed_streams(closed, is_printed):
     ended = shell(f"{MODULE} show gemm {closed}")
     assert ended.returncode == 0 and ended.stderr == ""
     assert bool(ended.stdout) == is_printed
 
 
 @pytest.mark.compiles
-def test_a_compiler_writes_to_no_file_of_ours(cache_with_runtime):
-    """Where standard output is closed, the first file that is opened would have its number."""
+def test_compilers_do_not_write_into_open_files(cache_with_runtime):
+    """If standard output is closed, the first file that is opened could get its number."""
     assert shell(f"{MODULE} warmup axpy --device cpu --types float32 <&- >&- 2>&-").returncode == 0
     assert shell(f"{MODULE} cache verify").returncode == 0
 
 
-def test_a_reader_that_has_seen_enough():
+def test_closed_pipe_is_not_an_error_message():
     ended = shell(f"{MODULE} list | head -1; exit ${{PIPESTATUS[0]}}")
     assert ended.stderr == "" and ended.stdout.startswith("all_gather ")
 
 
 @pytest.mark.parametrize("command", ["new sums", "bundle axpy -o there", "import a.cu"])
-def test_a_working_directory_that_was_removed(tmp_path, command):
+def test_removed_working_directory_is_reported(tmp_path, command):
     ended = shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && {MODULE} {command}")
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1 and ended.stderr.startswith("tkjit: ")
 
 
-def test_letters_that_a_terminal_lacks(tmp_path):
+def test_characters_that_a_terminal_lacks_are_escaped(tmp_path):
     spec = 'import tkjit\n@tkjit.kernel("", entry="f", grid=1, block=1)\ndef lambda_(x: int):\n    """\u03bb"""\n'
     (tmp_path / "lambda_.py").write_text(spec, encoding="utf-8")
     ended = shell(f"TKJIT_KERNEL_PATH={tmp_path} PYTHONIOENCODING=ascii {MODULE} list")
@@ -98,7 +98,7 @@ def test_bash_completes(line, expected):
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
-def test_a_shell_reads_its_lines(capsys, name):
+def test_completion_code_is_valid(capsys, name):
     assert main(["completion", name]) == 0
     printed = capsys.readouterr().out
     assert "tkjit" in printed
@@ -109,31 +109,31 @@ def test_a_shell_reads_its_lines(capsys, name):
 # ---- JSON
 
 
-def test_the_list_as_json(capsys):
+def test_list_prints_json(capsys):
     assert main(["list", "--json"]) == 0
     by_name = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-    axpy = {"name": "axpy", "summary": "y <- alpha * x + y, in place.", "error": "", "missing": [], "package": ""}
+    axpy = {"name": "axpy", "summary": "Computes alpha * x + y in place.", "error": "", "missing": [], "package": ""}
     assert by_name["axpy"] == axpy
 
 
-def test_kernels_without_their_headers_are_apart(capsys, monkeypatch, tmp_path):
+def test_kernels_without_their_headers_are_listed_separately(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path))
     monkeypatch.delenv("THUNDERKITTENS_ROOT", raising=False)
     assert main(["list"]) == 0
     ready, others = capsys.readouterr().out.split(
-        "\nOnce their headers are installed (python -m tkjit headers add thunderkittens):\n\n"
+        "\nAvailable once their headers are installed (python -m tkjit headers add thunderkittens):\n\n"
     )
     assert "\naxpy " in f"\n{ready}" and "\ntk_rotary " not in ready
     assert "\ntk_rotary " in f"\n{others}" and "\naxpy " not in others
 
 
-def test_the_doctor_as_json(capsys):
+def test_doctor_prints_json(capsys):
     main(["doctor", "--json"])
     findings = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
     assert findings["Python"]["state"] == "ok" and sys.executable in findings["Python"]["text"]
 
 
-# ---- what is read
+# ---- files and modules
 
 
 def test_records_import_nothing_from_the_working_directory(tmp_path):
@@ -141,19 +141,21 @@ def test_records_import_nothing_from_the_working_directory(tmp_path):
     (tmp_path / "used.jsonl").write_text(json.dumps(asdict(Used("k", "theirs", 0, (), "cpu", "x86-64-v3", ""))) + "\n")
     ended = shell(f"{MODULE} warmup --from-file used.jsonl", cwd=tmp_path)
     assert ended.returncode == 1 and not (tmp_path / "was-imported").exists()
-    assert "PYTHONPATH says where modules lie" in ended.stderr + ended.stdout
+    assert "set PYTHONPATH to its directory" in ended.stderr + ended.stdout
 
 
-def test_a_module_that_is_named_lies_in_the_working_directory(tmp_path):
+def test_stubs_finds_a_module_in_the_working_directory(tmp_path):
     (tmp_path / "mine.py").write_text("")
     ended = shell(f"{MODULE} stubs --module mine", cwd=tmp_path)
     assert "cannot be imported" not in ended.stderr
 
 
-def test_sources_that_are_none(capsys, tmp_path):
+def test_invalid_sources_are_rejected(capsys, tmp_path):
     assert main(["import", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"tkjit: {tmp_path} is a directory; expected a CUDA source\n"
     deep = tmp_path / "deep.cu"
     deep.write_text(f"__global__ void f(float* x) {{ x[0] = {'(' * 100_000}1{')' * 100_000}; }}")
     assert main(["import", str(deep)]) == 1
-    assert capsys.readouterr().err == f"tkjit: {deep}: brackets 100,001 deep; the parser takes 5,000\n"
+    assert (
+        capsys.readouterr().err == f"tkjit: {deep}: brackets are nested 100,001 deep; the parser supports up to 5,000\n"
+    )

@@ -1,4 +1,4 @@
-"""``python -m tkjit stubs``: the written files, errors, and mypy's acceptance."""
+"""``python -m tkjit stubs``: the written files, the errors, and mypy's verdict on calls."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ wrapper("x")  # arg-type
 
 
 @pytest.mark.slow  # mypy reads torch's stubs
-def test_mypy_takes_what_is_right_and_refuses_what_is_wrong(project):
+def test_mypy_accepts_right_calls_and_rejects_wrong_ones(project):
     for name, text in (("ops", OPS), ("right", RIGHT), ("wrong", WRONG)):
         Path(f"{name}.py").write_text(text)
     assert main(["stubs"]) == main(["stubs", "--module", "ops.py"]) == 0
@@ -115,9 +115,9 @@ def test_mypy_takes_what_is_right_and_refuses_what_is_wrong(project):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory, whose modules are forgotten with it."""
+    """A working directory, whose modules are removed from ``sys.modules`` afterwards."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # python -m does it
+    monkeypatch.syspath_prepend(tmp_path)  # as python -m does
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
@@ -138,7 +138,7 @@ def files(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*.pyi*"))
 
 
-def test_load_is_typed_by_a_stub_in_typings(project, capsys):
+def test_stub_of_load_is_written_to_typings(project, capsys):
     assert main(["stubs"]) == 0
     assert capsys.readouterr().out == "typings/tkjit/__init__.pyi\n"
     expected = render_package_stub(INIT, {name: tkjit.find(name).specs for name in tkjit.kernels()})
@@ -148,15 +148,15 @@ def test_load_is_typed_by_a_stub_in_typings(project, capsys):
     assert len(files(project)) == 2
 
 
-def test_a_stub_that_is_right_is_not_written_again(project, capsys):
+def test_unchanged_stub_is_not_rewritten(project, capsys):
     assert main(["stubs"]) == 0
     path = Path("typings/tkjit/__init__.pyi")
     before = path.stat()
     assert main(["stubs"]) == 0
     assert capsys.readouterr().out.endswith(f"\n{path} (unchanged)\n")
-    after = path.stat()  # whose time of access is another: it was read
+    after = path.stat()  # st_atime differs, because the file was read
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert path.stat().st_mode & 0o777 == Path("typings").stat().st_mode & 0o666  # others may read it as they may that
+    assert path.stat().st_mode & 0o777 == Path("typings").stat().st_mode & 0o666  # as readable as its directory
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_stub_that_is_right_is_not_written_again(project, capsys):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_modules_stub_lies_beside_it(project, given, where):
+def test_stub_of_a_module_is_written_next_to_it(project, given, where):
     for path in ("ops.py", "package/__init__.py", "package/sub/__init__.py", "package/sub/ops.py", "other/ops2.py"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(KERNEL)
@@ -186,7 +186,7 @@ def test_a_modules_stub_lies_beside_it(project, given, where):
     assert calls(Path(where).read_text()) == ["(x: Tensor, n: int) -> None"]
 
 
-def test_check_names_what_is_outdated_and_writes_nothing(project, capsys):
+def test_check_lists_outdated_stubs_and_writes_nothing(project, capsys):
     for name in ("one", "two"):
         Path(f"{name}.py").write_text(KERNEL)
     command = ["stubs", "--module", "one.py", "--module", "two.py"]
@@ -199,7 +199,7 @@ def test_check_names_what_is_outdated_and_writes_nothing(project, capsys):
     path.write_text(path.read_text().replace("n: int", "n: float"))
     outdated = path.read_text()
     assert main([*command, "--check"]) == 1
-    assert capsys.readouterr().err == "two.pyi is not what python -m tkjit stubs would write\n"
+    assert capsys.readouterr().err == "two.pyi is missing or outdated; write it with python -m tkjit stubs\n"
     assert path.read_text() == outdated
     assert main(command) == 0
     assert main([*command, "--check"]) == 0
@@ -209,14 +209,14 @@ def test_check_names_what_is_outdated_and_writes_nothing(project, capsys):
     ("arguments", "error"),
     [
         (["gemm", "gem"], "no kernel is named 'gem'; did you mean gemm"),
-        (["gemm", "--module", "ops.py"], "a module's stub has all of its kernels; give names or --module"),
+        (["gemm", "--module", "ops.py"], "a module's stub has all of its kernels; pass either names or --module"),
         (["--module", "nothing.py"], "there is no file nothing.py"),
         (["--module", "nothing"], "nothing cannot be imported: ModuleNotFoundError: No module named 'nothing'"),
         (["--module", "broken.py"], "broken.py cannot be imported: ZeroDivisionError: division by zero"),
         (["--module", "leaving.py"], "leaving.py cannot be imported: SystemExit: 3"),
         (["--module", "bare.py"], "bare.py: the module defines no kernel"),
-        (["--module", "math"], "math has no source in Python"),
-        (["--module", "namespace"], "namespace has no source in Python"),
+        (["--module", "math"], "math has no Python source"),
+        (["--module", "namespace"], "namespace has no Python source"),
         (["--module", "namespace/math.py"], "namespace/math.py cannot be imported: math is "),
         (["-o", "bare.py"], "cannot write bare.py/tkjit/__init__.pyi: Not a directory"),
         (["--module", "ops.py", "--module", "broken.py"], "broken.py cannot be imported: "),
@@ -226,7 +226,7 @@ def test_check_names_what_is_outdated_and_writes_nothing(project, capsys):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_done_is_said_and_nothing_is_written(project, capsys, arguments, error):
+def test_errors_are_reported_and_nothing_is_written(project, capsys, arguments, error):
     for name in ("namespace", "out", "in_the_way.pyi", "package"):
         Path(name).mkdir()
     Path("out/package").touch()

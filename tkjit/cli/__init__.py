@@ -19,11 +19,11 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 only if all of it worked, 1 if some did not, 2 if it was not understood."""
+    """Run one command; return 0 on success, 1 if any part of it failed, 2 if the command line is invalid."""
     claim_standard_streams()
     print_in_any_encoding()
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["run"] and "--" in words:  # what is behind it is the program's, options too
+    if words[:1] == ["run"] and "--" in words:  # everything after it belongs to the program, even options
         words[words.index("--")] = "--args"
     parser = _parser()
     completion.answer(parser)
@@ -33,17 +33,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = int(arguments.run(arguments))
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader has seen enough: tkjit show gemm | head
+    except BrokenPipeError:  # the reader has closed the pipe: tkjit show gemm | head
         give_up_output()
         return 1
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd()
-            print("tkjit: the working directory is not there any more", file=sys.stderr)
+        if isinstance(error, FileNotFoundError) and error.filename is None:  # from os.getcwd()
+            print("tkjit: the working directory no longer exists", file=sys.stderr)
             return 1
         if error.filename is not None or error.errno not in UNWRITABLE:  # a full disk of the cache is a CacheError
             raise
         give_up_output()
-        print(f"tkjit: standard output cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"tkjit: cannot write to standard output: {error.strerror}", file=sys.stderr)
         return 1
     except TkjitError as error:
         print(f"tkjit: {error}", file=sys.stderr)
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     program = "tkjit" if Path(sys.argv[0]).name == "tkjit" else "python -m tkjit"
-    parser = Parser(prog=program, description="Compile and look after tkjit's kernels.")
+    parser = Parser(prog=program, description="Compile, test and manage tkjit kernels.")
     parser.add_argument("--version", action="version", version=f"tkjit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (

@@ -1,4 +1,4 @@
-"""Numbers of the command line: ``N=100``."""
+"""Parses assignments on the command line: ``N=100``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tkjit.errors import SpecError
 
 
 def assignment(text: str) -> tuple[str, Any]:
-    """``N=100`` as a name and a value.
+    """Split ``N=100`` into a name and a number.
 
     Raises
     ------
     SpecError
-        If it is no assignment of an integer, a float, True or False.
+        If the text does not assign an integer, a float, True or False to a name.
     """
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise SpecError(f"{text!r} is no assignment; expected the like of N=100")
+        raise SpecError(f"{text!r} is not an assignment; expected NAME=VALUE, such as N=100")
     if value in ("True", "False"):
         return name, value == "True"
     for kind in (int, float):
@@ -25,11 +25,11 @@ def assignment(text: str) -> tuple[str, Any]:
             return name, kind(value)
         except ValueError:
             continue
-    raise SpecError(f"{name}={value!r} is not a number")
+    raise SpecError(f"{name}={value!r} is not a number; expected an integer, a float, True or False")
 
 
 def argument(text: str) -> tuple[str, Any]:
-    """``T=bfloat16`` as a name and a value: a number, or the text."""
+    """Split ``T=bfloat16`` into a name and a value, which is a number if possible and otherwise the text."""
     name, equals, value = text.partition("=")
     try:
         return assignment(text)

@@ -1,4 +1,4 @@
-"""``bind``: writes a module of bindings that a user can read, edit and ship."""
+"""``bind``: writes a module of bindings that you can read, edit and ship."""
 
 from __future__ import annotations
 
@@ -11,22 +11,47 @@ from tkjit.errors import SpecError
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("bind", help="write a Python module that binds C++ headers, with a type stub")
-    parser.add_argument("headers", nargs="*", metavar="HEADER", help="as an #include names it, a file or a directory")
-    parser.add_argument("--namespace", "-n", action="append", default=[], metavar="NAME", help="whose names are bound")
-    parser.add_argument("--backend", choices=("cpp", "omp", "cuda"), default="cpp")
-    parser.add_argument("-I", action="append", default=[], dest="include_dirs", metavar="DIR")
-    parser.add_argument("-l", action="append", default=[], dest="libraries", metavar="LIBRARY", help="a name or a file")
-    parser.add_argument("-D", action="append", default=[], dest="defines", metavar="NAME[=VALUE]")
-    parser.add_argument("--flag", action="append", default=[], dest="flags", metavar="FLAG", help="of the compiler")
-    parser.add_argument("--std", choices=("c++14", "c++17", "c++20"), default="c++17")
-    parser.add_argument("--source", type=Path, metavar="FILE", help="C++ text of your own behind the headers")
-    parser.add_argument("--start", default="", metavar="FUNCTION", help="called before the first call")
-    parser.add_argument("--stop", default="", metavar="FUNCTION", help="called at exit")
+    parser = commands.add_parser("bind", help="write a Python module that binds C++ headers, and its type stub")
     parser.add_argument(
-        "--used", type=Path, metavar="FILE", help="what warmup --record wrote: the stub has that, and it is shipped"
+        "headers",
+        nargs="*",
+        metavar="HEADER",
+        help="header as an #include names it, a header file, or a directory of headers",
     )
-    where = "a module, name.py, or the directory of a package"
+    parser.add_argument(
+        "--namespace", "-n", action="append", default=[], metavar="NAME", help="namespace to bind; may be repeated"
+    )
+    parser.add_argument(
+        "--backend",
+        choices=("cpp", "omp", "cuda"),
+        default="cpp",
+        help="compile with the C++ compiler (cpp, the default), with OpenMP (omp) or with nvcc (cuda)",
+    )
+    parser.add_argument(
+        "-I", action="append", default=[], dest="include_dirs", metavar="DIR", help="directory to search for headers"
+    )
+    parser.add_argument(
+        "-l", action="append", default=[], dest="libraries", metavar="LIBRARY", help="library to link, a name or a file"
+    )
+    parser.add_argument(
+        "-D", action="append", default=[], dest="defines", metavar="NAME[=VALUE]", help="macro to define"
+    )
+    parser.add_argument(
+        "--flag", action="append", default=[], dest="flags", metavar="FLAG", help="flag for the compiler"
+    )
+    parser.add_argument(
+        "--std", choices=("c++14", "c++17", "c++20"), default="c++17", help="C++ standard (default: c++17)"
+    )
+    parser.add_argument("--source", type=Path, metavar="FILE", help="C++ file to compile after the headers")
+    parser.add_argument("--start", default="", metavar="FUNCTION", help="C++ function to run before the first call")
+    parser.add_argument("--stop", default="", metavar="FUNCTION", help="C++ function to run at exit")
+    parser.add_argument(
+        "--used",
+        type=Path,
+        metavar="FILE",
+        help="record of a run (warmup --record): declare only what it used, and ship it with a package",
+    )
+    where = "module to write: NAME.py, or the directory of a package"
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help=where)
     parser.set_defaults(run=_bind)
 
@@ -34,14 +59,14 @@ def register(commands: Any) -> None:
 def _bind(arguments: argparse.Namespace) -> int:
     import tkjit
     from tkjit.bindings.library import engine_of
-    from tkjit.bindings.package import render_module, render_stub
-    from tkjit.bindings.record import names_in, read_calls
+    from tkjit.bindings.recorded_calls import names_in, read_calls
+    from tkjit.bindings.render_module import render_module, render_stub
     from tkjit.system import files
 
     output: Path = arguments.output
     name = output.stem
     if not name.isidentifier():
-        raise SpecError(f"-o {output}: {name!r} is no name of a Python module")
+        raise SpecError(f"-o {output}: {name!r} is not a valid Python module name")
     options = {
         "namespaces": tuple(arguments.namespace),
         "backend": arguments.backend if arguments.backend != "cpp" else "",

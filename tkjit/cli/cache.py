@@ -1,4 +1,4 @@
-"""``cache``: shows the cache's directory, entries and size, verifies its files, removes entries, and moves them."""
+"""``cache``: shows the cache's directory, entries and size, verifies files, and removes, uploads or fetches entries."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tkjit.registry import own_name
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    cache = commands.add_parser("cache", help="the cache: dir, list, size, verify, prune, clear, push, pull, sync")
-    parts = cache.add_subparsers(required=True, metavar="WHAT")
+    cache = commands.add_parser("cache", help="inspect, verify, shrink and share the cache")
+    parts = cache.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = parts.add_parser(name, help=text)
@@ -31,16 +31,26 @@ def register(commands: Any) -> None:
         add_json(parser)
         return parser
 
-    add("dir", _dir, "its directory")
-    add("list", _list, "its entries").add_argument("names", nargs="*", metavar="NAME", help="of these kernels")
-    add("size", _size, "what it takes on the disk")
-    verifying = add("verify", _verify, "compare every file with its hash")
-    verifying.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="a bundle, or another cache")
-    verifying.add_argument("--expect", metavar="DIGEST", help="the digest of the bundle, as bundle has printed it")
-    pruning = add("prune", _prune, "remove what was not used for longest, until it fits; never what is in use")
-    pruning.add_argument("--limit", metavar="10G", help="what to keep; TKJIT_CACHE_LIMIT if it is not given")
-    add("clear", _clear, "remove all that is not in use").add_argument(
-        "names", nargs="*", metavar="NAME", help="of these kernels"
+    add("dir", _dir, "print the cache's directory")
+    add("list", _list, "list the entries").add_argument(
+        "names", nargs="*", metavar="NAME", help="kernels whose entries to list (default: all)"
+    )
+    add("size", _size, "print the size of the cache on disk")
+    verifying = add("verify", _verify, "compare every file with its recorded hash")
+    verifying.add_argument(
+        "directory",
+        nargs="?",
+        type=Path,
+        metavar="DIR",
+        help="bundle or cache to verify (default: your cache and its layers)",
+    )
+    verifying.add_argument("--expect", metavar="DIGEST", help="expected digest of the bundle, as bundle printed it")
+    pruning = add(
+        "prune", _prune, "remove the least recently used entries, except those in use, until the cache fits a limit"
+    )
+    pruning.add_argument("--limit", metavar="10G", help="size to shrink the cache to (default: TKJIT_CACHE_LIMIT)")
+    add("clear", _clear, "remove all entries that are not in use").add_argument(
+        "names", nargs="*", metavar="NAME", help="kernels whose entries to remove (default: all)"
     )
     remote.add_commands(add)
 
@@ -98,7 +108,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     answer: dict[str, Any] = {}
     if arguments.expect is not None:
         if arguments.directory is None:
-            raise CacheError("--expect is about one bundle; name its directory")
+            raise CacheError("--expect needs the directory of a bundle")
         answer = {"digest": digest(arguments.directory), "expected": arguments.expect}
         try:
             check_digest(arguments.directory, arguments.expect)
@@ -123,7 +133,7 @@ def _prune(arguments: argparse.Namespace) -> int:
     cache = _cache()
     limit = size_of_text(arguments.limit, "--limit") if arguments.limit else cache.limit_bytes
     if limit is None:
-        raise CacheError("how much to keep? Give --limit, or set TKJIT_CACHE_LIMIT")
+        raise CacheError("there is no limit; pass --limit, or set TKJIT_CACHE_LIMIT")
     return _print_removed(prune(cache, limit), as_json=arguments.json)
 
 

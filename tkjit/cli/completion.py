@@ -1,4 +1,4 @@
-"""``completion``: lets a shell complete commands, options and the names of kernels, through argcomplete."""
+"""``completion``: lets a shell complete commands, options and kernel names, through argcomplete."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "completion", help='the lines for a shell\'s configuration: eval "$(tkjit completion bash)"'
-    )
-    parser.add_argument("shell", choices=SHELLS, help="which shell")
+    parser = commands.add_parser("completion", help="print the shell code that completes tkjit's commands")
+    parser.add_argument("shell", choices=SHELLS, help='shell to set up, as in: eval "$(tkjit completion bash)"')
     parser.set_defaults(run=_completion)
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that asks what a word may become, and end the process; nothing if none asks."""
+    """If a shell asks for completions, print them and exit."""
     if not is_completing():
         return
     import argcomplete
@@ -31,7 +29,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def _complete_kernels(parser: argparse.ArgumentParser) -> None:
-    """Say of every argument that is a kernel's name, of all commands, that it is."""
+    """Set the completer of every argument that takes kernel names, in all commands."""
     from tkjit import packages
     from tkjit.kernel import kernels
 

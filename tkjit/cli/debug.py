@@ -1,4 +1,4 @@
-"""``debug``: runs a program under gdb, with kernels on the CPU compiled for a debugger."""
+"""``debug``: runs a program under gdb. Kernels on the CPU are compiled without optimization."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ from tkjit.system.install import system_install
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("debug", help="run a command under gdb, with commands for a kernel's threads")
-    parser.add_argument(
-        "--batch", action="append", default=[], metavar="COMMAND", help="commands for gdb, which then ends"
+    parser = commands.add_parser(
+        "debug", help="run a command under gdb, with extra gdb commands for a kernel's threads"
     )
-    parser.add_argument("command", nargs="*", metavar="-- COMMAND", help="python program.py")
+    parser.add_argument(
+        "--batch",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="gdb command to run before gdb exits; may be repeated",
+    )
+    parser.add_argument("command", nargs="*", metavar="-- COMMAND", help="command to debug, such as: python program.py")
     parser.set_defaults(run=_debug)
 
 
@@ -28,9 +34,9 @@ def _debug(arguments: argparse.Namespace) -> int:
         raise SpecError("debug runs a command: python -m tkjit debug -- python program.py")
     gdb = shutil.which("gdb")
     if gdb is None:
-        raise ToolchainError(f"no gdb; install it: {system_install('gdb')}")
+        raise ToolchainError(f"gdb was not found; install it: {system_install('gdb')}")
     batch = [word for command in arguments.batch for word in ("-ex", command)]
-    # a launcher is loaded when its kernel is first called
+    # a breakpoint stays pending until its launcher is loaded, at the first call of the kernel
     options = ["-q", "-ex", "set breakpoint pending on", "-x", str(SIMULATOR / "tkjit.gdb")]
     words = [gdb, *options, *(["-batch", *batch] if batch else []), "--args", *arguments.command]
     os.execve(gdb, words, environment_with(TKJIT_SIM_DEBUG="1"))

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 SIZE = 256
-# small matrices: the load is timed here, and not the kernel
+# the matrices are small, so that the time is that of loading and not of the kernel
 _WARM_LOAD = """
 import time, torch, tkjit
 a = torch.randn(8, 8, device="{device}")
@@ -22,7 +22,7 @@ print(time.perf_counter() - start)
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    commands.add_parser("demo", help="compile gemm, run it, check it, time it").set_defaults(run=_demo)
+    commands.add_parser("demo", help="multiply matrices, check the result and time it").set_defaults(run=_demo)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _run(device: str) -> bool:
-    """Multiply two random matrices on one device; whether the result is right."""
+    """Multiply two random matrices on one device, and return whether the result is right."""
     import torch
 
     import tkjit

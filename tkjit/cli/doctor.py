@@ -1,4 +1,4 @@
-"""``doctor``: prints the tools found on this machine, the tools missing, and their install commands."""
+"""``doctor``: prints the tools found on this machine, and the missing ones with their install commands."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Finding:
     Parameters
     ----------
     state : str
-        ``"ok"``; ``"MISSING"`` for what has to be mended; ``"none"`` for what a machine may do without; ``"skipped"``
-        for a compiler that cannot be used.
+        ``"ok"``; ``"MISSING"`` if it has to be fixed; ``"none"`` if it is absent but optional; ``"skipped"`` for a
+        compiler that cannot be used.
     """
 
     what: str
@@ -47,7 +47,7 @@ class Finding:
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("doctor", help="what was found, and what is missing")
+    parser = commands.add_parser("doctor", help="list the tools found and the tools missing")
     add_json(parser)
     parser.set_defaults(run=_doctor)
 
@@ -64,12 +64,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def examine(settings: Settings, tools: Toolchain, driver: tuple[int, int] | None) -> list[Finding]:
-    """Look at everything a build needs.
+    """Examine everything that a build needs.
 
     Parameters
     ----------
     driver : (int, int) or None
-        The CUDA version that the driver can run; None without one.
+        The CUDA version that the driver supports, or None if there is no driver.
     """
     gpus = _gpus()
     nvrtc = _nvrtc(tools, driver)
@@ -99,12 +99,13 @@ def _tool(what: str, find: Callable[[], str]) -> Finding:
 
 
 def _cxx(tools: Toolchain) -> list[Finding]:
-    """The C++ compiler, after those that were rejected."""
+    """Report the rejected C++ compilers, and then the one that is used."""
     skipped = [Finding("C++", SKIPPED, str(one)) for one in tools.rejected_cxx]
     try:
         found = tools.cxx
     except ToolchainError as error:
-        return [*skipped, Finding("C++", MISSING, str(error).partition("\n")[0])]  # its other lines are the list
+        # the other lines of the error list the rejected compilers
+        return [*skipped, Finding("C++", MISSING, str(error).partition("\n")[0])]
     return [*skipped, Finding("C++", FOUND, f"{found.version}, {found.path} ({found.origin})")]
 
 
@@ -138,7 +139,7 @@ def _nvcc(tools: Toolchain, driver: tuple[int, int] | None, home: Path | None, *
     text = f"{tool.version}, {tool.path} ({tool.origin})"
     if home is not None and tool.origin != "CUDA_HOME":
         text += f"; CUDA_HOME is {home}, which has no bin/nvcc"
-    # cubins of a newer minor version run on a driver of the same major version; another major version's do not
+    # a driver runs cubins of a newer minor version, but not of a newer major version
     if driver and release and int(release[1]) > driver[0]:
         return Finding(
             "nvcc",
@@ -163,13 +164,15 @@ def _nvrtc(tools: Toolchain, driver: tuple[int, int] | None) -> Finding:
     if driver is not None and found.cuda // 1000 > driver[0]:
         newer = f"newer than the driver, which runs CUDA {driver[0]}.{driver[1]}"
         return Finding(
-            "NVRTC", MISSING, f"{text}: {newer}; update the driver, or set CUDA_HOME to its version's toolkit"
+            "NVRTC",
+            MISSING,
+            f"{text}: {newer}; update the driver, or set CUDA_HOME to a toolkit of version {driver[0]}",
         )
     return Finding("NVRTC", FOUND, text)
 
 
 def _remote(settings: Settings) -> list[Finding]:
-    """The cache on a server, if there is one."""
+    """Report the remote cache, if one is set."""
     try:
         remote = loader_for(settings).cache.remote
         return [] if remote is None else [Finding("remote cache", FOUND, remote.examine())]
@@ -178,15 +181,15 @@ def _remote(settings: Settings) -> list[Finding]:
 
 
 def _for_checking(tools: Toolchain) -> list[Finding]:
-    """What ``check`` and ``debug`` need besides a compiler; a machine may do without."""
+    """Report what ``check`` and ``debug`` need in addition to a compiler; all of it is optional."""
     findings = []
-    with suppress(ToolchainError):  # it is told above
+    with suppress(ToolchainError):  # _cxx has reported it
         library = address_sanitizer(tools.cxx)
         text = str(library) if library else f"check --memory needs it; {install_address_sanitizer(tools.cxx.version)}"
         findings.append(Finding("sanitizer", FOUND if library else ABSENT, text))
     for what, program, package, use in (
-        ("binutils", "addr2line", "binutils", "check says lines with it"),
-        ("gdb", "gdb", "gdb", "debug runs it"),
+        ("binutils", "addr2line", "binutils", "check needs it to print line numbers"),
+        ("gdb", "gdb", "gdb", "debug needs it"),
     ):
         found = shutil.which(program)
         text = found or f"{use}; {system_install(package)}"
@@ -218,7 +221,7 @@ def _why_no_gpu(driver: tuple[int, int] | None) -> str:
 
 
 def driver_version() -> tuple[int, int] | None:
-    """The CUDA version that the driver can run."""
+    """Return the CUDA version that the driver supports, or None if there is no driver."""
     try:
         libcuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -236,15 +239,13 @@ def _cache(settings: Settings) -> Finding:
         if not settings.cache_shared:
             trust.check(root)
         if root.is_dir():
-            # asking for permission is not enough: a read-only disk and a full one say no only when written to
+            # checking permissions is not enough, because a read-only or full disk fails only on a write
             with tempfile.TemporaryFile(dir=root) as scratch:
                 scratch.write(b"\0" * 4096)
         elif not existing.is_dir() or not os.access(existing, os.W_OK):
-            raise PermissionError(0, f"{existing} cannot be written")
+            raise PermissionError(0, f"{existing} is not writable")
     except CacheError as error:
         return Finding("cache", MISSING, str(error))
     except OSError as error:
-        return Finding(
-            "cache", MISSING, f"{root}: {error.strerror}; set TKJIT_CACHE to a directory that can be written"
-        )
+        return Finding("cache", MISSING, f"{root}: {error.strerror}; set TKJIT_CACHE to a writable directory")
     return Finding("cache", FOUND, f"{root}, {len(list_entries(root))} entries")

@@ -1,4 +1,4 @@
-"""``export``: kernels for programs without tkjit."""
+"""``export``: writes libraries of kernels for programs without tkjit."""
 
 from __future__ import annotations
 
@@ -22,38 +22,50 @@ from tkjit.system.machine import available_memory_bytes, usable_cores
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("export", help="make a library for C, C++, Go and Rust, or a torch extension")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels")
-    parser.add_argument("--from-bundle", type=Path, metavar="DIR", help="unpack what bundle --export has made")
+    parser = commands.add_parser("export", help="write a library for C, C++, Go and Rust, or a torch extension")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels to export")
     parser.add_argument(
-        "--lang", action="append", default=[], metavar="c|cpp|go|rust|torch", help="also more than once"
+        "--from-bundle", type=Path, metavar="DIR", help="unpack the library that bundle --export put into this bundle"
     )
-    parser.add_argument("--binding", choices=BINDINGS, default="stable", help="of a torch extension (default: stable)")
+    parser.add_argument(
+        "--lang",
+        action="append",
+        default=[],
+        metavar="c|cpp|go|rust|torch",
+        help="language of the library (default: c); may be repeated",
+    )
+    parser.add_argument(
+        "--binding", choices=BINDINGS, default="stable", help="binding of a torch extension (default: stable)"
+    )
     add_library_options(parser)
-    parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
-    parser.add_argument("--arch", default="cpu", metavar="cpu,90a,100a", help="what the library has code for")
-    parser.add_argument("--jobs", type=int, metavar="N", help="compilers at once; as many as there are cores")
-    parser.add_argument("--memory", metavar="8G", help="memory for all of them; as much as is free")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--types", default="", metavar="bfloat16", help="export only variants of these dtypes")
+    parser.add_argument(
+        "--arch", default="cpu", metavar="cpu,90a,100a", help="targets to compile code for (default: cpu)"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="number of parallel compilers (default: number of cores)")
+    parser.add_argument("--memory", metavar="8G", help="memory limit of all compilers together (default: free memory)")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="directory to write")
     parser.set_defaults(run=_export)
 
 
 def add_library_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say what a library is besides its kernels and languages."""
+    """Add the options that describe a library, apart from its kernels and languages."""
     parser.add_argument(
-        "--name", default="", metavar="LIBRARY", help="name of the library (default: that of its directory)"
+        "--name", default="", metavar="LIBRARY", help="name of the library; by default, export takes the name of DIR"
     )
-    parser.add_argument("--version", default="1.0", metavar="1.0", help="of the library")
-    parser.add_argument("--package", default="", metavar="NAME", help="the Go package and the Rust crate")
+    parser.add_argument("--version", default="1.0", metavar="1.0", help="version of the library (default: 1.0)")
+    parser.add_argument(
+        "--package", default="", metavar="NAME", help="name of the Go package and the Rust crate (default: LIBRARY)"
+    )
 
 
 def languages_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """The languages that options name: ``cpp,go``."""
+    """Parse and check the languages of options such as ``cpp,go``."""
     return check_languages(language for text in texts for language in text.split(",") if language)
 
 
 def builder(arguments: argparse.Namespace) -> Builder:
-    """Builds plans in parallel with a line for each; raises if one fails, when all others are built."""
+    """Return a function that builds plans in parallel, with a line for each, and then raises the first error."""
 
     def build(loader: Loader, plans: Sequence[Plan]) -> None:
         if arguments.jobs is not None and arguments.jobs < 1:
@@ -74,21 +86,24 @@ def _export(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output.absolute()
     if arguments.from_bundle is not None:
         if arguments.names:
-            raise SpecError("--from-bundle unpacks the export that the bundle has; name it with --name, and no kernels")
+            raise SpecError(
+                "--from-bundle unpacks an export of the bundle and takes no kernels; choose the export with --name"
+            )
         bundled.unpack(arguments.from_bundle, arguments.name, output)
         print(f"{output}: unpacked")
         return 0
     if not arguments.names:
-        raise SpecError("export: name kernels")
+        raise SpecError("export: name at least one kernel")
     languages = languages_of(arguments.lang)
     check_torch_options(languages, arguments.binding, arguments.package)
     name = arguments.name or output.name
     check_target(output)
-    loader = loader_for(replace(Settings.from_environment(), jit=True))  # who asks for a library means it
+    # this compiles even if TKJIT_JIT=0 forbids it to programs, because the user asked for a library
+    loader = loader_for(replace(Settings.from_environment(), jit=True))
     archs = [arch for arch in arguments.arch.split(",") if arch]
     types = [dtype for dtype in arguments.types.split(",") if dtype]
     if languages == ("torch",):
-        from tkjit.exports.torch_package import with_backwards, write_torch_package  # they import torch
+        from tkjit.exports.torch_package import with_backwards, write_torch_package  # imports torch
 
         made = plan_export(loader, with_backwards(arguments.names), name, archs, types, arguments.version)
         write_torch_package(loader, made, output, arguments.binding)
@@ -97,5 +112,5 @@ def _export(arguments: argparse.Namespace) -> int:
     made = plan_export(loader, arguments.names, name, archs, types, arguments.version, arguments.package)
     write_export(loader, made, output, languages, builder(arguments))
     size = (output / "lib" / made.soname).stat().st_size
-    print(f"{output}: {len(made.signatures)} functions for {', '.join(languages)}; the library has {size_text(size)}")
+    print(f"{output}: {len(made.signatures)} functions for {', '.join(languages)}; the library is {size_text(size)}")
     return 0

@@ -1,4 +1,4 @@
-"""``headers``: lists the header libraries of kernels and their directories, and installs one."""
+"""``headers``: lists header libraries with their directories, and installs them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,26 @@ from tkjit.spec import LIBRARIES, HeaderLibrary
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("headers", help="header libraries: where they lie, and how to install one")
+    parser = commands.add_parser("headers", help="list and install header libraries")
     kinds = parser.add_subparsers(required=True, metavar="COMMAND")
-    kinds.add_parser("list", help="the libraries that are known by name").set_defaults(run=_list)
-    add = kinds.add_parser("add", help="install one into the cache: a pinned version, from the network")
+    kinds.add_parser("list", help="list the known libraries and where each was found").set_defaults(run=_list)
+    add = kinds.add_parser("add", help="install libraries into the cache, in pinned versions from the network")
     installed = sorted(name for name, library in LIBRARIES.items() if not library.package)
-    add.add_argument("names", nargs="+", choices=installed, metavar="NAME", help=", ".join(installed))
-    add.add_argument("--from", dest="source", type=Path, metavar="DIR|ARCHIVE", help="take it from there instead")
+    add.add_argument(
+        "names", nargs="+", choices=installed, metavar="NAME", help=f"libraries to install: {', '.join(installed)}"
+    )
+    add.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="DIR|ARCHIVE",
+        help="install from this directory or archive instead of the network",
+    )
     add.set_defaults(run=_add)
 
 
 def where(library: HeaderLibrary, settings: Settings) -> str:
-    """Where a library lies, for a person; empty if it is not found."""
+    """Return the directory of a library and its origin, for display, or an empty text if it is not found."""
     from tkjit.headers.install import origin_of
 
     try:
@@ -33,7 +41,7 @@ def where(library: HeaderLibrary, settings: Settings) -> str:
     except ToolchainError:
         return ""
     if root is None:
-        return "the toolkit's own, if it has it"
+        return "the toolkit's own, if the CUDA toolkit has it"
     origin = origin_of(root) if root == cached_root(library.name, settings) else library.variable
     if library.package:
         origin = f"the package {library.package}"
@@ -52,7 +60,7 @@ def _add(arguments: argparse.Namespace) -> int:
     from tkjit.headers.install import install, origin_of
 
     if arguments.source is not None and len(arguments.names) > 1:
-        raise SpecError("--from has one library; name one")
+        raise SpecError("--from installs one library; name only one")
     for name in arguments.names:
         root = install(LIBRARIES[name], Settings.from_environment(), arguments.source)
         print(f"{name}: {root} ({origin_of(root)})")

@@ -1,4 +1,4 @@
-"""``import``: writes a spec file from a CUDA source, with the open questions as TODO."""
+"""``import``: writes a spec file for a CUDA source, with a TODO for each open question."""
 
 from __future__ import annotations
 
@@ -28,22 +28,40 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("import", help="write a spec from a CUDA source")
-    parser.add_argument("file", type=Path, metavar="FILE.cu")
-    parser.add_argument("--arch", default="90a", help="what it is parsed for: 80, 90a (the default), 100a")
+    parser = commands.add_parser("import", help="write the specs of the kernels in a CUDA source")
+    parser.add_argument("file", type=Path, metavar="FILE.cu", help="CUDA source to import")
+    parser.add_argument("--arch", default="90a", help="GPU architecture to parse the source for (default: 90a)")
     parser.add_argument(
         "--headers", nargs="+", action="extend", default=[], choices=sorted(LIBRARIES), metavar="NAME",
-        help=f"header libraries that it is written on: {', '.join(sorted(LIBRARIES))}",
+        help=f"header libraries that the source uses: {', '.join(sorted(LIBRARIES))}",
     )  # fmt: skip
-    parser.add_argument("-I", dest="include_dirs", type=Path, action="append", default=[], metavar="DIR")
-    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--kernel", default="", metavar="NAME", help="only this one, with or without its namespace")
     parser.add_argument(
-        "--instance", action="append", default=[], metavar='"KERNEL<...>"', help="of a kernel template; may be repeated"
+        "-I",
+        dest="include_dirs",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="directory to search for headers",
     )
-    parser.add_argument("-o", dest="output", type=Path, metavar="OUT.py", help="instead of standard output")
-    parser.add_argument("--run", dest="runs", action="store_true", help="call each kernel once in the simulator")
-    parser.add_argument("--force", action="store_true", help="replace OUT.py")
+    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="macro to define")
+    parser.add_argument(
+        "--kernel", default="", metavar="NAME", help="import only this kernel, named with or without its namespace"
+    )
+    parser.add_argument(
+        "--instance",
+        action="append",
+        default=[],
+        metavar='"KERNEL<...>"',
+        help="instance of a kernel template to import; may be repeated",
+    )
+    parser.add_argument(
+        "-o", dest="output", type=Path, metavar="OUT.py", help="spec file to write (default: standard output)"
+    )
+    parser.add_argument(
+        "--run", dest="runs", action="store_true", help="call each imported kernel once in the simulator"
+    )
+    parser.add_argument("--force", action="store_true", help="replace OUT.py if it exists")
     parser.set_defaults(run=_import)
 
 
@@ -79,30 +97,32 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _try(written: Written, output: Path | None, source: Path) -> None:
-    """Call what was written once, with the sizes that the source says."""
+    """Call each written kernel once, with the sizes found in the source."""
     from tkjit.cli.trial import try_kernel
 
     print("called once in the simulator:", file=sys.stderr)
-    with nullcontext(output) if output is not None else _file_beside(source, written.text) as file:
+    with nullcontext(output) if output is not None else _file_next_to(source, written.text) as file:
         for name, sizes in written.sizes.items():
             unsaid = name in written.unsaid
-            said = f"{name}: its launch has a TODO" if unsaid else try_kernel(file, name, sizes)
-            print(f"  {said}", file=sys.stderr)
+            result = f"{name}: not called, because its launch has a TODO" if unsaid else try_kernel(file, name, sizes)
+            print(f"  {result}", file=sys.stderr)
 
 
 @contextmanager
-def _file_beside(source: Path, text: str) -> Iterator[Path]:
-    """A file for a while, where the paths of a spec are right."""
+def _file_next_to(source: Path, text: str) -> Iterator[Path]:
+    """Write a temporary file next to the source, because the paths in a spec are relative to its file."""
     from tempfile import NamedTemporaryFile
 
     try:
-        beside = NamedTemporaryFile("w", dir=source.parent, prefix=".tkjit-import-", suffix=".py")  # noqa: SIM115 - below
+        file = NamedTemporaryFile("w", dir=source.parent, prefix=".tkjit-import-", suffix=".py")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise SpecError(f"--run writes a file beside the source: {error}; give another place with -o") from None
-    with beside:
-        beside.write(text)
-        beside.flush()
-        yield Path(beside.name)
+        raise SpecError(
+            f"--run cannot write a file next to the source: {error}; choose another place with -o"
+        ) from None
+    with file:
+        file.write(text)
+        file.flush()
+        yield Path(file.name)
 
 
 def _existing(path: Path) -> Path:
@@ -111,18 +131,18 @@ def _existing(path: Path) -> Path:
     if not path.is_file():
         raise SpecError(f"{path}: there is no such file")
     if (depth := _depth_of_brackets(path)) > DEEPEST:
-        raise SpecError(f"{path}: brackets {depth:,} deep; the parser takes {DEEPEST:,}")
+        raise SpecError(f"{path}: brackets are nested {depth:,} deep; the parser supports up to {DEEPEST:,}")
     return path.absolute()
 
 
 def _depth_of_brackets(path: Path) -> int:
-    """How deep brackets are nested: libclang's stack has an end, and with it the process."""
+    """Return how deep brackets are nested, because deep nesting overflows libclang's stack and kills the process."""
     brackets = re.sub(rb"[^][(){}]", b"", path.read_bytes())
     return max(accumulate((1 if bracket in b"([{" else -1 for bracket in brackets), initial=0))
 
 
 def _around(path: Path, settings: Settings) -> list[str]:
-    """The header libraries in which a source lies."""
+    """Return the header libraries that contain a source."""
     found = []
     for name, library in LIBRARIES.items():
         with suppress(ToolchainError):
@@ -133,7 +153,7 @@ def _around(path: Path, settings: Settings) -> list[str]:
 
 
 def _includes_torch(path: Path, include_dirs: list[Path]) -> bool:
-    """Whether a source, or a header of its own, includes torch's headers."""
+    """Whether a source includes torch's headers, directly or through its own headers."""
     seen, waiting = {path}, [path]
     while waiting:
         file = waiting.pop()
@@ -169,7 +189,7 @@ def _clang_arguments(
     include_dirs: list[Path],
     defines: list[tuple[str, str]],
 ) -> list[str]:
-    """The flags of the kernel's compilation, as far as clang's front end has them too."""
+    """Return the flags of the kernel's compilation that clang's front end supports."""
     from tkjit.importer.clang import arguments_for
     from tkjit.loader import loader_for
 
@@ -197,7 +217,7 @@ def _place(
     include_dirs: list[Path],
     defines: list[tuple[str, str]],
 ) -> Any:
-    """How the spec names the source and its directories: relative to itself, or within a header library."""
+    """Return how the spec refers to the source and its directories: relative to the spec, or to a header library."""
     from tkjit.importer import Place
 
     directory = output.absolute().parent if output else path.parent
@@ -221,5 +241,5 @@ def _deliver(text: str, output: Path | None) -> None:
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ToolchainError(f"{output} cannot be written: {error.strerror}") from None
+        raise ToolchainError(f"cannot write {output}: {error.strerror}") from None
     print(f"{output}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``list`` and ``show``: print the kernels, and a kernel's spec and rendered texts, without compiling."""
+"""``list`` prints the kernels, and ``show`` prints a kernel's spec and rendered text. Neither compiles anything."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ from tkjit.spec.expr import Expr
 
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
-    listing = commands.add_parser("list", help="the kernels that load finds")
+    listing = commands.add_parser("list", help="list the kernels that load finds")
     add_json(listing)
     listing.set_defaults(run=_list)
-    show = commands.add_parser("show", help="a kernel's spec and what is rendered from it")
-    show.add_argument("name", metavar="NAME", help="a kernel, FILE.py:NAME, or a file or a package for all of its own")
-    show.add_argument("--arch", default="", help="where there are sources by architecture: 90a, or cpu")
-    show.add_argument("--types", default="", metavar="DTYPE", help="the variant to render: bfloat16")
-    show.add_argument("--binding", choices=BINDINGS, help="the glue to show, if not tkjit's own")
+    show = commands.add_parser("show", help="print a kernel's spec and the code rendered from it")
+    show.add_argument(
+        "name",
+        metavar="NAME",
+        help="kernel or FILE.py:NAME to print; FILE.py or a package stands for all of its kernels",
+    )
+    show.add_argument("--arch", default="", help="architecture to render for, such as 90a or cpu")
+    show.add_argument("--types", default="", metavar="DTYPE", help="dtype of the variant to render, such as bfloat16")
+    show.add_argument("--binding", choices=BINDINGS, help="kind of glue to render (default: tkjit's own)")
     show.set_defaults(run=_show)
 
 
@@ -47,13 +51,13 @@ class Listed:
     Parameters
     ----------
     summary : str
-        The first line of its docstring; empty if it cannot be read.
+        The first line of its docstring; empty if the kernel cannot be read.
     error : str
-        Why not.
+        Why the kernel cannot be read.
     missing : tuple of str
-        The header libraries that it needs, and that are not installed; unknown of a package's kernel.
+        The header libraries that it needs and that are not installed. Empty for a package's kernel, which is not run.
     package : str
-        The installed package that brings it, or that brings none since it is broken.
+        The installed package that provides the kernel, or that is broken and provides none.
     """
 
     name: str
@@ -82,13 +86,13 @@ def _listed(name: str, missing: set[str]) -> Listed:
             if isinstance(found, HostKernel)
             else {one.name for spec in found.specs for one in spec.headers if one.root is None}
         )
-        return Listed(name, found.summary, missing=tuple(sorted(missing.intersection(needed))))
+        return Listed(name, found._summary, missing=tuple(sorted(missing.intersection(needed))))
     except TkjitError as error:
         return Listed(name, error=str(error))
 
 
 def _listed_of_packages() -> list[Listed]:
-    """The kernels of installed packages, by the texts of their files: nothing of a package is run."""
+    """Return the kernels of installed packages, found in the text of their files without running them."""
     listed = []
     for one in sorted(packages().values(), key=lambda one: one.name):
         if one.problem:
@@ -101,7 +105,7 @@ def _listed_of_packages() -> list[Listed]:
 
 
 def _print_list(listed: list[Listed]) -> None:
-    """The kernels that can be compiled; apart those whose header libraries are not installed, and each package's."""
+    """Print the kernels that can be compiled, then those that lack header libraries, then those of each package."""
 
     def group_of(one: Listed) -> tuple[str, tuple[str, ...]]:
         return one.package, one.missing
@@ -109,9 +113,9 @@ def _print_list(listed: list[Listed]) -> None:
     width = max((len(one.name) for one in listed), default=0)
     for (package, missing), ones in groupby(sorted(listed, key=group_of), key=group_of):
         if package:
-            print(f"\nOf the package {package}:\n")
+            print(f"\nFrom the package {package}:\n")
         if missing:
-            print(f"\nOnce their headers are installed (python -m tkjit headers add {' '.join(missing)}):\n")
+            print(f"\nAvailable once their headers are installed (python -m tkjit headers add {' '.join(missing)}):\n")
         for one in ones:
             print(f"{one.name:<{width}}  {f'cannot be read: {one.error}' if one.error else one.summary}".rstrip())
 
@@ -127,7 +131,7 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
     print(found.__doc__)
     if isinstance(found, HostKernel):
         print(f"\n{found}\n  schema: {found.schema}")
-        if builds := _object_lines(found.extension_name):
+        if builds := _object_lines(found._extension_name):
             print("\n".join(["", "builds in the cache:", *builds]))
         return
     for spec in found.specs:
@@ -143,7 +147,7 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
 
 
 def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:
-    """The manifests of what was built last under a name, by what each is."""
+    """Return the manifest of the last build of each variant and module of a kernel, by its description."""
     cache = loader_for(Settings.from_environment()).cache
     builds = [one for one in list_entries(cache.root) if one.name == name and one.abi == cache.abi and one.manifest]
     found = {one.manifest["what"]: one.manifest for one in sorted(builds, key=lambda one: float(one.manifest["built"]))}
@@ -151,11 +155,11 @@ def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:
 
 
 def _object_lines(name: str) -> list[str]:
-    """How the sources of an extension were compiled last."""
+    """Describe how the sources of an extension were last compiled."""
     lines = []
     for what, manifest in _last_builds(name).items():
         if " of the extension " not in what:
-            continue  # its functions, or the module that is linked of the objects
+            continue  # the list of its functions, or the module linked from its objects
         if lacking := manifest.get(LACKING):
             lines.append(f"  {what}: with torch's own headers, since tkjit's lack {lacking}")
         else:
@@ -164,7 +168,7 @@ def _object_lines(name: str) -> list[str]:
 
 
 def _build_lines(name: str) -> list[str]:
-    """The resources of each variant's last build for a GPU, and of the other kernels in its file."""
+    """Describe the resources of each variant's last build for a GPU, and of the other kernels in its file."""
     lines = []
     for what, manifest in _last_builds(name).items():
         others = manifest.get("other_kernels", {})
@@ -175,14 +179,14 @@ def _build_lines(name: str) -> list[str]:
 
 
 def _compiler_text(manifest: Mapping[str, Any]) -> str:
-    """``; by NVRTC 13.0.88``, or why it was nvcc."""
+    """Describe the compiler: ``; by NVRTC 13.0.88``, or the reason for nvcc."""
     if "nvrtc" in manifest:
         return f"; by NVRTC {manifest['nvrtc']}"
     return f"; by nvcc, since {manifest['why_nvcc']}" if "why_nvcc" in manifest else ""
 
 
 def _spec_lines(spec: Spec) -> list[str]:
-    """A spec, a line a fact."""
+    """Describe a spec, with one fact per line."""
 
     def join_expressions(expressions: tuple[Expr, ...] | CExpr) -> str:
         return str(expressions) if isinstance(expressions, CExpr) else ", ".join(map(str, expressions))

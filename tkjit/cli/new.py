@@ -1,4 +1,4 @@
-"""``new``: writes a small package of kernels, which builds, installs and passes its tests."""
+"""``new``: writes a small package of kernels that builds, installs and passes its tests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 import tkjit
 from tkjit.errors import SpecError
 
-EXAMPLE = "my_kernels"  # the name of the package that is copied
+EXAMPLE = "my_kernels"  # the name of the package in the template
 
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("new", help="write a package of kernels to start from")
-    parser.add_argument("package", metavar="PACKAGE", help="its name in Python: my_kernels")
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="where; a new directory of the package's name")
+    parser.add_argument("package", metavar="PACKAGE", help="name of the package in Python, such as my_kernels")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="directory to write (default: PACKAGE)")
     parser.set_defaults(run=_new)
 
 
@@ -31,14 +31,14 @@ def _new(arguments: argparse.Namespace) -> int:
     try:
         output = output.absolute()
         if output.exists():
-            raise SpecError(f"{output} is there already; give another place with -o")
+            raise SpecError(f"{output} already exists; choose another directory with -o")
         _write(name, output)
     except OSError as error:
         raise SpecError(f"cannot write {error.filename or output}: {error.strerror}") from None
     for path in sorted(output.rglob("*")):
         if path.is_file():
             print(path)
-    print(f"install it: pip install -e {output}; then tkjit verify {name}", file=sys.stderr)
+    print(f"next: pip install -e {output}, and then tkjit verify {name}", file=sys.stderr)
     return 0
 
 
@@ -46,17 +46,17 @@ def _check_name(name: str) -> None:
     if not (name.isidentifier() and name.isascii()) or keyword.iskeyword(name):
         wanted = name.replace("-", "_")
         hint = f"; did you mean {wanted}?" if wanted != name and wanted.isidentifier() else ""
-        raise SpecError(f"{name!r} cannot be imported, so it is no name of a package{hint}")
+        raise SpecError(f"{name!r} is not a valid package name, because Python cannot import it{hint}")
     if not name.strip("_"):
-        raise SpecError(f"{name!r} is no name of a package")
+        raise SpecError(f"{name!r} is not a valid package name; it needs a letter or a digit")
     if name == "tests":
-        raise SpecError("tests is where the package's tests lie; choose another name")
+        raise SpecError("tests is the directory of the package's tests; choose another name")
     if name in sys.stdlib_module_names or name in ("tkjit", "torch"):
-        raise SpecError(f"{name} is another module already; give the package a name of its own")
+        raise SpecError(f"{name} is the name of another module; choose another name")
 
 
 def _write(name: str, output: Path) -> None:
-    """Write all files, or none."""
+    """Write all files, or none if an error occurs."""
     staging = output.with_name(f".{output.name}.{os.getpid()}")
     staging.mkdir(parents=True)
     try:
@@ -75,13 +75,13 @@ def _write(name: str, output: Path) -> None:
 
 
 def example_directory() -> Path:
-    """``examples/package``: inside the installed package, or beside it in a checkout."""
+    """Return the template's directory: ``cli/package`` in an installed tkjit, ``examples/package`` in a checkout."""
     inside = Path(tkjit.__file__).parent / "cli/package"
     return inside if inside.is_dir() else Path(tkjit.__file__).parents[1] / "examples/package"
 
 
 def _files() -> list[Path]:
-    """The files of the example, and nothing that building it has left."""
+    """Return the files of the template, without those that a build has left there."""
     kinds = (".toml", ".md", ".py", ".cu")
     built = ("build", "dist")
     paths = sorted(example_directory().rglob("*"))

@@ -14,34 +14,42 @@ from typing import Any
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the output as JSON")
 
 
 def add_model_arch(parser: argparse.ArgumentParser) -> None:
-    """An option that ``main`` puts into the environment, where processes that are started find it too."""
-    parser.add_argument("--model-arch", default="", metavar="80", help="the GPU architecture that the simulator is")
+    """Add the option ``--model-arch``, which ``main`` puts into the environment so that child processes inherit it."""
+    parser.add_argument(
+        "--model-arch",
+        default="",
+        metavar="80",
+        help="GPU architecture that the simulator imitates (default: TKJIT_MODEL_ARCH, or the newest)",
+    )
 
 
 def claim_standard_streams() -> None:
-    """Open what of the standard streams was closed: the next file would get its number, and compilers write to that."""
+    """Open ``/dev/null`` in place of closed standard streams.
+
+    Otherwise the next file that is opened gets the number of a closed stream, and compilers write their output to it.
+    """
     while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(opened, True)
     os.close(opened)
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
 
 
 def print_in_any_encoding() -> None:
-    """Escape what the encoding of a stream lacks: docstrings and paths have any letters."""
+    """Escape characters that a stream's encoding lacks, because docstrings and paths may contain any character."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def give_up_output() -> None:
-    """Let what is still to be printed go nowhere: Python prints it at its end."""
+    """Discard the buffered output, which Python would otherwise try to write again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -57,7 +65,7 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def size_text(size_bytes: float) -> str:
-    """``1.5 MiB``."""
+    """Format a size: ``1.5 MiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size_bytes < 1024 or unit == "GiB":
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
@@ -66,7 +74,7 @@ def size_text(size_bytes: float) -> str:
 
 
 def age_text(since: float) -> str:
-    """``3 h``: the time since a moment, roughly."""
+    """Format the approximate time since a moment: ``3 h``."""
     seconds = max(0.0, time.time() - since)
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:

@@ -1,4 +1,4 @@
-"""The parser of the command line: its errors name what is near to a word that there is not."""
+"""The parser of the command line. Its errors suggest the nearest command or option for an unknown one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (?P<given>--[\w-]+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """As argparse's, with ``did you mean warmup?`` for a command or an option that is nearly one.
+    """An ``ArgumentParser`` that adds ``did you mean warmup?`` to the error for a misspelled command or option.
 
-    The parsers of commands are of this class too, since argparse makes them of the class of the first.
+    Commands get parsers of this class as well, because argparse uses the class of the main parser for them.
     """
 
     def error(self, message: str) -> NoReturn:
-        """End the process with status 2, as argparse does."""
+        """Print the error with a suggestion and exit with status 2, as argparse does."""
         if (choice := _CHOICE.search(message)) is not None:
             message = _near(choice["given"], re.findall(r"[\w-]+", choice["known"]), message)
         elif (unknown := _UNKNOWN.search(message)) is not None:
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
     def _options_of_all(self) -> list[str]:
-        """The long options of this parser and of its commands: argparse does not say here which command it was."""
+        """Return all long options, because argparse does not tell ``error`` which command it parsed."""
         options = [*self._option_string_actions]
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
@@ -36,6 +36,6 @@ class Parser(argparse.ArgumentParser):
 
 def _near(given: str, known: list[str], message: str) -> str:
     if given in known:
-        return f"{message}; another command has it"
+        return f"{message}; it is an option of another command"
     near = difflib.get_close_matches(given, known, 1)
     return f"{message}; did you mean {near[0]}?" if near else message

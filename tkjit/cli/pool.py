@@ -1,4 +1,4 @@
-"""Builds entries in parallel and prints a line for each. After a failure the other builds continue."""
+"""Builds entries in parallel and prints a line for each. If one fails, the others continue."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tkjit.system.progress import silence
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a build ended.
+    """The result of a build.
 
     Parameters
     ----------
     entry : Entry or None
-        None if it failed.
+        None if the build failed.
     was_there : bool
-        Whether nothing had to be compiled.
+        Whether the entry was already in the cache.
     """
 
     what: str
@@ -42,14 +42,14 @@ class Outcome:
 def build_all(
     loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: int, *, has_kernels: bool = True
 ) -> list[Outcome]:
-    """Build what is missing of the plans, the runtime before it, and the module of operators.
+    """Build the plans that are not in the cache; for kernels, also the runtime and the module of operators.
 
     Parameters
     ----------
     jobs : int
-        How many compilers may run at once; fewer do where ``memory_bytes`` would not suffice.
+        The maximum number of compilers that run at once. Fewer run if they would exceed ``memory_bytes``.
     has_kernels : bool
-        Whether the plans are kernels': those need the runtime and the operators.
+        Whether the plans belong to kernels, which need the runtime and the operators.
     """
     first = [loader.operators_plan] if has_kernels else []
     plans = list({plan.warm_key: plan for plan in [*first, *plans]}.values())
@@ -61,7 +61,7 @@ def build_all(
             show(outcome)
 
         if has_kernels:
-            # the runtime comes alone: what is compiled after it is loaded through it before it is published
+            # the runtime is built first and alone, because launchers are loaded through it before they are published
             interruptions = loader.cache.interruptions
             tell(_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0, interruptions))
             if outcomes[0].error is not None:
@@ -84,13 +84,13 @@ def build_all(
 def _build_missing(
     loader: Loader, missing: list[Plan], jobs: int, memory_bytes: int, tell: Callable[[Outcome], None]
 ) -> None:
-    """Build side by side, and tell each outcome. What takes long begins first, of equals in the given order."""
+    """Build plans in parallel, and report each outcome. Large builds start first; equal ones keep the given order."""
     known = list_entries(loader.cache.root)
     budget = MemoryBudget(memory_bytes)
     sizes = {plan.warm_key: estimated_bytes(plan, known) for plan in missing}
     missing.sort(key=lambda plan: -sizes[plan.warm_key])
     interruptions = loader.cache.interruptions
-    at_work: set[str] = set()  # not by futures: a Ctrl-C within submit() leaves a build without one
+    at_work: set[str] = set()  # futures cannot tell: after a Ctrl-C within submit(), a build runs without one
 
     def attempt(plan: Plan) -> Outcome:
         at_work.add(plan.warm_key)
@@ -99,6 +99,7 @@ def _build_missing(
         finally:
             at_work.discard(plan.warm_key)
 
+    # threads, which only wait for compilers: each process of a pool would have to import torch first
     with ThreadPoolExecutor(jobs) as pool:
         try:
             for done in as_completed([pool.submit(attempt, plan) for plan in missing]):
@@ -110,7 +111,7 @@ def _build_missing(
 
 
 def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int, interruptions: int) -> Outcome:
-    """Build one, unless builds were interrupted: there were so many interruptions when it was planned."""
+    """Build one plan, unless builds have been interrupted since the count ``interruptions`` was read."""
     with budget.taking(size_bytes):
         if loader.cache.interruptions != interruptions:
             raise KeyboardInterrupt
@@ -124,7 +125,7 @@ def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int, 
 
 
 def _line(outcome: Outcome) -> str:
-    """A build, its time and its resources, where the compiler said them."""
+    """Format an outcome: the build, its time, and the resources that the compiler reported."""
     if outcome.entry is None:
         return f"{outcome.what:<44} {'failed':>8}"
     state = "ready" if outcome.was_there else f"{outcome.seconds:.1f} s"
@@ -134,7 +135,7 @@ def _line(outcome: Outcome) -> str:
 def _resources(manifest: Mapping[str, Any]) -> str:
     others = manifest.get("other_kernels", {})
     found = [resources_text(manifest)]
-    if others:  # `show` lists them
+    if others:  # only their number, because `show` lists them
         found.append(
             f"{len(others)} other kernel{'s' if len(others) > 1 else ''}" if found[0] else f"{len(others)} kernels"
         )
@@ -145,7 +146,7 @@ def _resources(manifest: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _display(total: int) -> Iterator[Callable[[Outcome], None]]:
-    """A line for each build; in a terminal a bar below them."""
+    """Yield a function that prints a line for each build, in a terminal above a progress bar."""
     if not sys.stdout.isatty():
         yield lambda outcome: print(_line(outcome), flush=True)
         return

@@ -1,4 +1,4 @@
-"""``cache push``, ``cache pull`` and ``cache sync``: moves entries between the cache and the remote cache."""
+"""``cache push`` and ``cache pull``: copy entries between the cache and the remote cache."""
 
 from __future__ import annotations
 
@@ -18,33 +18,31 @@ from tkjit.config import Settings
 from tkjit.errors import CacheError, SpecError, TkjitError
 from tkjit.extensions import load as extensions
 from tkjit.loader import Loader, Plan, loader_for
-from tkjit.used import plans_of_file
+from tkjit.recorded_run import plans_of_file
 
 
 def add_commands(add: Any) -> None:
-    """Add the commands to those of ``cache``, by a function that makes a parser of a name."""
-    pushing = add("push", _push, "write its entries to the remote cache")
-    pushing.add_argument("names", nargs="*", metavar="NAME", help="of these kernels")
-    for name, run, text in (
-        ("pull", _pull, "fetch from the remote cache what kernels need here, and compile nothing"),
-        ("sync", _sync, "pull, and then push"),
-    ):
-        parser = add(name, run, text)
-        parser.add_argument("names", nargs="*", metavar="NAME", help="kernels; all if none is named")
-        add_options(parser)
-        parser.add_argument("--from-file", type=Path, metavar="FILE", help="the variants that a run wrote down")
+    """Add the commands to ``cache``, with its function that adds a parser."""
+    pushing = add("push", _push, "upload entries to the remote cache")
+    pushing.add_argument("names", nargs="*", metavar="NAME", help="kernels whose entries to upload (default: all)")
+    pulling = add("pull", _pull, "fetch the entries that kernels need here from the remote cache, and compile nothing")
+    pulling.add_argument(
+        "names", nargs="*", metavar="NAME", help="kernels, packages or FILE.py to fetch (default: all kernels)"
+    )
+    add_options(pulling)
+    pulling.add_argument("--from-file", type=Path, metavar="FILE", help="fetch what a run recorded")
 
 
 @dataclass
 class Moved:
-    """What became of what was to be moved.
+    """The result of a push or a pull.
 
     Parameters
     ----------
     moved, there : int
-        Entries that were moved, and that were where they should be.
+        The number of entries that were copied, and of those that were already there.
     missing, failed : list of str
-        What neither side has, and what went wrong.
+        The builds that neither side has, and the errors.
     """
 
     moved: int = 0
@@ -63,22 +61,15 @@ def _pull(arguments: argparse.Namespace) -> int:
     return _report(arguments, pulled=_pulled(loader, arguments))
 
 
-def _sync(arguments: argparse.Namespace) -> int:
-    loader, remote = _loader()
-    pulled = _pulled(loader, arguments)
-    pulled.missing.clear()  # it is no mistake that nobody has built it yet
-    return _report(arguments, pulled=pulled, pushed=_pushed(loader, remote, arguments.names))
-
-
 def _pushed(loader: Loader, remote: Remote, names: list[str]) -> Moved:
-    """Write every entry to the server, or those of some kernels and what all kernels share."""
+    """Upload all entries, or those of the named kernels and those that all kernels share."""
     loader.cache.check_trust()
     moved = Moved()
     shared = {"runtime", "operators", "simulator"}
     for entry in list_entries(loader.cache.root):
         if names and entry.name not in names and entry.arch not in shared:
             continue
-        with suppress(DamagedError, FileNotFoundError):  # or removed in the meantime
+        with suppress(DamagedError, FileNotFoundError):  # the entry may have been removed by now
             written = remote.push(entry.directory)
             moved.moved += written is True
             moved.there += written is False
@@ -93,7 +84,7 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
                 moved.there += 1
             elif loader.fetch(plan) is not None:
                 moved.moved += 1
-            elif plan is not loader.operators_plan:  # which few calls need
+            elif plan is not loader.operators_plan:  # few calls need it
                 moved.missing.append(plan.what)
         except TkjitError as error:
             moved.failed.append(f"{plan.what}: {error}")
@@ -101,10 +92,10 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
 
 
 def _plans(loader: Loader, arguments: argparse.Namespace, moved: Moved) -> list[Plan]:
-    """The plans of what is named, and of what all kernels share; what has none has failed."""
+    """Return the selected plans and those that all kernels share, and add what cannot be planned to ``failed``."""
     if arguments.from_file is not None:
         if arguments.names or arguments.arch or arguments.device or arguments.types:
-            raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
+            raise SpecError("--from-file sets the variants; leave out names, --arch, --device and --types")
         plans, failed = plans_of_file(loader, arguments.from_file)
         moved.failed += [f"{what}: {error}" for what, error in failed.items()]
         return plans
@@ -118,7 +109,7 @@ def _plans(loader: Loader, arguments: argparse.Namespace, moved: Moved) -> list[
 def _loader() -> tuple[Loader, Remote]:
     loader = loader_for(replace(Settings.from_environment(), jit=False))
     if loader.cache.remote is None:
-        raise CacheError("there is no remote cache; set TKJIT_CACHE_REMOTE to its URL, s3://bucket/kernels")
+        raise CacheError("there is no remote cache; set TKJIT_CACHE_REMOTE to its URL, such as s3://bucket/kernels")
     return loader, loader.cache.remote
 
 
@@ -128,7 +119,7 @@ def _report(arguments: argparse.Namespace, **moved: Moved) -> int:
     else:
         for what, one in moved.items():
             bad = [*(f"{missing}: missing" for missing in one.missing), *one.failed]
-            print(f"{one.moved} {what}, {one.there} there before, {len(bad)} missing or failed")
+            print(f"{one.moved} {what}, {one.there} already there, {len(bad)} missing or failed")
             for text in bad:
                 print(f"  {text}", file=sys.stderr)
     return 1 if any(one.missing or one.failed for one in moved.values()) else 0

@@ -1,4 +1,4 @@
-"""``run``: compiles CUDA sources with a ``main`` for the CPU, and runs the program."""
+"""``run``: compiles a CUDA program for the CPU and runs it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,27 @@ from tkjit.system.die_with_parent import dying_with_parent
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("run", help="run a CUDA program on the CPU: run main.cu other.cu -- ARGS")
-    parser.add_argument("sources", nargs="+", type=Path, metavar="FILE.cu", help="its sources; one has the main")
-    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="a macro")
-    parser.add_argument("-I", dest="directories", action="append", default=[], metavar="DIR", help="a header directory")
-    parser.add_argument("-l", dest="libraries", action="append", default=[], metavar="NAME", help="a library to link")
-    parser.add_argument("-L", dest="searched", action="append", default=[], metavar="DIR", help="a library directory")
+    parser = commands.add_parser("run", help="compile a CUDA program for the CPU and run it")
+    parser.add_argument(
+        "sources", nargs="+", type=Path, metavar="FILE.cu", help="sources of the program; one of them defines main"
+    )
+    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="macro to define")
+    parser.add_argument(
+        "-I", dest="directories", action="append", default=[], metavar="DIR", help="directory to search for headers"
+    )
+    parser.add_argument("-l", dest="libraries", action="append", default=[], metavar="NAME", help="library to link")
+    parser.add_argument(
+        "-L", dest="searched", action="append", default=[], metavar="DIR", help="directory to search for libraries"
+    )
     parser.add_argument("--openmp", action="store_true", help="compile host code with OpenMP")
-    parser.add_argument("--std", default="c++20", choices=("c++20", "c++23"), help="the language (default: c++20)")
-    parser.add_argument("--build", action="store_true", help="compile only, and print the program's path")
-    parser.add_argument("--args", nargs=argparse.REMAINDER, default=[], help="the program's; -- is short for it")
+    parser.add_argument("--std", default="c++20", choices=("c++20", "c++23"), help="C++ standard (default: c++20)")
+    parser.add_argument("--build", action="store_true", help="only compile, and print the path of the program")
+    parser.add_argument(
+        "--args",
+        nargs=argparse.REMAINDER,
+        default=[],
+        help="pass all further arguments to the program; -- is short for --args",
+    )
     add_model_arch(parser)
     parser.set_defaults(run=_run)
 
@@ -38,7 +49,8 @@ def _run(arguments: argparse.Namespace) -> int:
             raise SpecError(f"{path}: no such file")
         if path.suffix == ".py":
             raise SpecError(
-                f"{path} is Python, and run takes CUDA sources: python {path}, or python -m tkjit check {path}"
+                f"{path} is a Python file, but run takes CUDA sources; "
+                f"use python {path}, or python -m tkjit check {path}"
             )
     flags = [f"-D{name}" for name in arguments.defines]
     flags += [f"-L{Path(directory).resolve()}" for directory in arguments.searched]

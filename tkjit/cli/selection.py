@@ -1,4 +1,4 @@
-"""Selects the kernels, devices and variants of a command, by options that several commands share."""
+"""Selects the kernels, devices and variants of a command from options that several commands share."""
 
 from __future__ import annotations
 
@@ -14,44 +14,50 @@ from tkjit.headers import find_root
 from tkjit.kernel import find, kernels, kernels_named
 from tkjit.kernel.host import HostKernel
 from tkjit.loader import Loader, Plan
-from tkjit.loader.labels import describe
 from tkjit.loader.launchers import LauncherPlan
+from tkjit.loader.variant_names import describe
 from tkjit.spec import BY_NAME, variants_of
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say which variants."""
-    parser.add_argument("--arch", default="", metavar="90a,80", help="GPU architectures")
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="the CPU too, or the GPUs of this machine")
-    parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
+    """Add the options that select variants."""
+    parser.add_argument("--arch", default="", metavar="90a,80", help="GPU architectures to target")
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        help="target the CPU or this machine's GPUs, in addition to --arch (default without --arch: both)",
+    )
+    parser.add_argument("--types", default="", metavar="bfloat16", help="select only variants of these dtypes")
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """A kernel, or a variant of it, that cannot be planned: its spec or its source cannot be read."""
+    """A kernel or variant that cannot be planned, because its spec or its source cannot be read."""
 
     what: str
     error: TkjitError
 
 
 def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Plan], list[Unusable]]:
-    """What the options select: the glue of each kernel, and its variants for each target; and what is unusable.
+    """Return the plans that the options select, and the kernels and variants that are unusable.
+
+    The plans are the glue of each kernel, and the launchers of its variants for each target.
 
     Raises
     ------
     SpecError
-        If they select no variant, or name what does not exist.
+        If the options select no variant, or contain an unknown name.
     """
     types = [name for name in arguments.types.split(",") if name]
     if unknown := set(types) - BY_NAME.keys():
-        raise SpecError(f"--types: unknown dtype {', '.join(sorted(unknown))}; known are {', '.join(BY_NAME)}")
+        raise SpecError(f"--types: unknown dtype {', '.join(sorted(unknown))}; expected one of {', '.join(BY_NAME)}")
     targets = _targets(arguments, loader)
     selected = kernels_named(arguments.names) or kernels()
     plans: list[Plan] = []
     unusable: list[Unusable] = []
     for name in selected:
         if not arguments.names and not has_headers(loader, name, targets):
-            continue  # who asks for all asks for what this machine can build
+            continue  # "all kernels" means those that this machine can build
         plans += _plans_of(loader, name, targets, types, unusable)
     launches = any(isinstance(plan, LauncherPlan) for plan in plans)
     if not unusable and not launches and not any(select_extensions(arguments, loader)):
@@ -60,7 +66,7 @@ def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Pl
 
 
 def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Loaded], list[Unusable]]:
-    """The modules of the host functions that are named, for each target; those of one source are one."""
+    """Return the extensions of the selected host functions for each target. Functions of one source share one."""
     targets = _targets(arguments, loader)
     named = [
         kernel for name in kernels_named(arguments.names) or kernels() if (kernel := _host_kernel(name)) is not None
@@ -69,7 +75,7 @@ def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[li
     unusable = []
     for kernel, target in itertools.product(named, targets):
         try:
-            found[Loaded(kernel.extension_for(target))] = None
+            found[Loaded(kernel._extension_for(target))] = None
         except TkjitError as error:
             unusable.append(Unusable(f"{kernel.name} for {target.name}", error))
     return list(found), unusable
@@ -78,18 +84,18 @@ def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[li
 def _host_kernel(name: str) -> HostKernel | None:
     try:
         kernel = find(name)
-    except TkjitError:  # which whoever plans it says
+    except TkjitError:  # select_plans reports it
         return None
     return kernel if isinstance(kernel, HostKernel) else None
 
 
 def has_headers(loader: Loader, name: str, targets: Sequence[Target]) -> bool:
-    """Whether the header libraries that a kernel is written on are here, and serve one of the targets."""
+    """Whether the header libraries of a kernel are installed and support one of the targets."""
     try:
         kernel = find(name)
         libraries = [] if isinstance(kernel, HostKernel) else [one for spec in kernel.specs for one in spec.headers]
     except TkjitError:
-        return True  # it says so itself
+        return True  # the caller finds the same error and reports it
     try:
         for library in libraries:
             find_root(library, loader.settings)
@@ -101,7 +107,7 @@ def has_headers(loader: Loader, name: str, targets: Sequence[Target]) -> bool:
 def _plans_of(
     loader: Loader, name: str, targets: Sequence[Target], types: Sequence[str], unusable: list[Unusable]
 ) -> list[Plan]:
-    """A kernel's plans; what goes wrong with one of them is added to ``unusable``."""
+    """Return a kernel's plans, and append the variants that cannot be planned to ``unusable``."""
     plans: list[Plan] = []
     try:
         kernel = find(name)
@@ -121,7 +127,7 @@ def _plans_of(
 
 
 def _targets(arguments: argparse.Namespace, loader: Loader) -> list[Target]:
-    """What the options name; the CPU and this machine's GPUs if they name nothing."""
+    """Return the targets that the options name; by default the CPU and this machine's GPUs."""
     targets = [gpu_target(arch) for arch in arguments.arch.split(",") if arch]
     if arguments.device == "cpu" or (arguments.device is None and not targets):
         targets.append(loader.target("cpu"))
@@ -130,5 +136,5 @@ def _targets(arguments: argparse.Namespace, loader: Loader) -> list[Target]:
 
         targets += {loader.target("cuda", device) for device in range(torch.cuda.device_count())}
     if not targets:
-        raise SpecError("this machine has no GPU; name architectures with --arch, or --device cpu")
+        raise SpecError("this machine has no GPU; pass architectures with --arch, or use --device cpu")
     return list(dict.fromkeys(targets))

@@ -1,4 +1,4 @@
-"""``stubs``: writes type stubs, for editors and type checkers."""
+"""``stubs``: writes type stubs for editors and type checkers."""
 
 from __future__ import annotations
 
@@ -18,26 +18,36 @@ from tkjit.kernel import Kernel, find, kernels, kernels_named
 from tkjit.kernel.host import HostKernel
 from tkjit.render.stubs import MARK, render_module_stub, render_package_stub
 
-SEARCHED = Path("typings")  # where pyright looks for stubs; mypy is told in mypy_path
+SEARCHED = Path("typings")  # where pyright looks for stubs; mypy needs it in mypy_path
 
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("stubs", help="write type stubs: of tkjit.load, or of a module's own kernels")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="what load is to know; all kernels if none is named")
+    parser = commands.add_parser("stubs", help="write type stubs for tkjit.load, or for a module that defines kernels")
     parser.add_argument(
-        "--module", action="append", default=[], metavar="MODULE", help="a module of your own, by its name or file.py"
+        "names", nargs="*", metavar="NAME", help="kernels, packages or FILE.py to include (default: all kernels)"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help=f"where stubs are searched: {SEARCHED}, or beside the module"
+        "--module",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="write the stub of this module, given by its name or FILE.py; may be repeated",
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what it would be")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help=f"directory to write to (default: {SEARCHED}, or next to the module)",
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a stub is missing or outdated")
     parser.set_defaults(run=_stubs)
 
 
 def _stubs(arguments: argparse.Namespace) -> int:
     if arguments.names and arguments.module:
-        raise SpecError("a module's stub has all of its kernels; give names or --module")
+        raise SpecError("a module's stub has all of its kernels; pass either names or --module")
     if arguments.module:
         stubs = dict(_module_stub(module, arguments.output) for module in arguments.module)
     else:
@@ -46,7 +56,7 @@ def _stubs(arguments: argparse.Namespace) -> int:
     outdated = {path: text for path, text in stubs.items() if _content(path) != text}
     if arguments.check:
         for path in outdated:
-            print(f"{path} is not what python -m tkjit stubs would write", file=sys.stderr)
+            print(f"{path} is missing or outdated; write it with python -m tkjit stubs", file=sys.stderr)
         return 1 if outdated else 0
     _write(outdated)
     for path in stubs:
@@ -55,18 +65,18 @@ def _stubs(arguments: argparse.Namespace) -> int:
 
 
 def _described_kernels() -> list[str]:
-    """All kernels but those whose calls nothing describes: what is broken stops no other."""
+    """Return all kernels whose parameters a spec describes, and skip broken ones with a notice."""
     names = []
     for name in kernels():
         try:
             names += [] if isinstance(find(name), HostKernel) else [name]
         except TkjitError as error:
-            print(f"tkjit: {name} is left out: {error}", file=sys.stderr)
+            print(f"tkjit: skipping {name}: {error}", file=sys.stderr)
     return names
 
 
 def _package_stub(names: Sequence[str], directory: Path) -> tuple[Path, str]:
-    """The stub of tkjit itself, and where it goes."""
+    """Return the path and the text of the stub of tkjit itself."""
     import tkjit
 
     source = _source(Path(tkjit.__file__))
@@ -74,7 +84,7 @@ def _package_stub(names: Sequence[str], directory: Path) -> tuple[Path, str]:
 
 
 def _module_stub(given: str, directory: Path | None) -> tuple[Path, str]:
-    """The stub of a module that defines kernels, and where it goes."""
+    """Return the path and the text of the stub of a module that defines kernels."""
     module = _import_module(given)
     path = Path(given if given.endswith(".py") else str(module.__file__))
     if directory is not None:
@@ -89,7 +99,7 @@ def _module_stub(given: str, directory: Path | None) -> tuple[Path, str]:
 
 
 def _import_module(given: str) -> ModuleType:
-    """A module by its name, or by its file."""
+    """Import a module by its name or by its file."""
     path = Path(given) if given.endswith(".py") else None
     if path is not None and not path.is_file():
         raise SpecError(f"there is no file {path}")
@@ -99,18 +109,18 @@ def _import_module(given: str) -> ModuleType:
             module = importlib.import_module(name)
     except TkjitError:
         raise
-    except (Exception, SystemExit) as error:  # the author's own, of any kind
+    except (Exception, SystemExit) as error:  # the module's code may raise anything
         raise SpecError(f"{given} cannot be imported: {type(error).__name__}: {error}") from error
     file = getattr(module, "__file__", None) or ""
     if path is not None and not (file and path.samefile(file)):
         raise SpecError(f"{given} cannot be imported: {name} is {file or 'a built-in module'}")
     if not file.endswith(".py"):
-        raise SpecError(f"{given} has no source in Python")
+        raise SpecError(f"{given} has no Python source")
     return module
 
 
 def _name_and_root(path: Path) -> tuple[str, Path]:
-    """The name by which a file is imported, and the directory that has to be searched for it."""
+    """Return the name under which a file is imported, and the directory that contains its top package."""
     path = path.absolute()
     parts = [] if path.name == "__init__.py" else [path.stem]
     root = path.parent
@@ -122,7 +132,7 @@ def _name_and_root(path: Path) -> tuple[str, Path]:
 
 @contextmanager
 def _search_also(root: Path | None) -> Iterator[None]:
-    """Look for modules in one more directory while the block runs."""
+    """Put a directory in front of ``sys.path`` while the context is open."""
     before = sys.path[:]
     sys.path[:0] = [str(root)] if root else []
     try:
@@ -132,17 +142,17 @@ def _search_also(root: Path | None) -> Iterator[None]:
 
 
 def _source(path: Path) -> str:
-    with tokenize.open(path) as file:  # in the encoding that it says
+    with tokenize.open(path) as file:  # in the encoding that the file declares
         return file.read()
 
 
 def _content(path: Path) -> str | None:
-    """What is there now; None if there is nothing.
+    """Return the present text of a stub, or None if there is no such file.
 
     Raises
     ------
     SpecError
-        If it cannot be read, or somebody else wrote it.
+        If the file cannot be read, or was not written by this command.
     """
     try:
         content = path.read_text(encoding="utf-8")
@@ -156,7 +166,7 @@ def _content(path: Path) -> str | None:
 
 
 def _write(stubs: dict[Path, str]) -> None:
-    """Write all files, or none."""
+    """Write all files, or none if an error occurs."""
     staged: list[tuple[Path, Path]] = []
     path = Path()
     try:

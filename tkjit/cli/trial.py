@@ -1,6 +1,6 @@
-"""Calls the kernels of a written spec file once in the simulator, each in a process of its own.
+"""Calls each kernel of an imported spec file once in the simulator, in a separate process.
 
-``python -m tkjit.cli.trial FILE KERNEL SIZES`` is that process; what it prints is for a person.
+The process runs ``python -m tkjit.cli.trial FILE KERNEL SIZES`` and prints one readable line.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from tkjit.spec import Spec
 
 _TIMEOUT_S = 300
-# where the source says no size: no pointer is shorter than a product of three integers of the call
+# sizes that the source does not give: a pointer has room for the product of three integers of the call
 _INTEGER, _POINTER = 32, 32**3
-_LARGEST = 4096  # a simulator's patience: the source may be for a whole GPU
+_LARGEST = 4096  # larger sizes, meant for a whole GPU, take too long in the simulator
 
 
 def try_kernel(file: Path, name: str, sizes: Mapping[str, int]) -> str:
-    """Call a kernel once; what came out, in a line.
+    """Call a kernel once, and describe the result in a line.
 
     Parameters
     ----------
     file : Path
         The spec file.
     sizes : mapping
-        The extents and integers that the source says; others are made up.
+        The extents and integers found in the source. The others are made up.
     """
     command = [sys.executable, "-m", "tkjit.cli.trial", str(file), name, json.dumps(dict(sizes))]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        return f"no end after {_TIMEOUT_S} s"
-    said = ended.stdout.strip() or ended.stderr.strip().rpartition("\n")[2]
-    return said if ended.returncode >= 0 else f"ended by signal {-ended.returncode}: {said}".rstrip(": ")
+        return f"{name}: did not end within {_TIMEOUT_S} s"
+    printed = ended.stdout.strip() or ended.stderr.strip().rpartition("\n")[2]
+    return printed if ended.returncode >= 0 else f"{name}: ended by signal {-ended.returncode}: {printed}".rstrip(": ")
 
 
 def _run(file: Path, name: str, sizes: Mapping[str, int]) -> str:
@@ -61,12 +61,12 @@ def _run(file: Path, name: str, sizes: Mapping[str, int]) -> str:
     written = dict(zip(spec.returns, outputs, strict=False))
     written |= {f.name: given[f.name] for f in spec.fields if f.is_written and f.name in given}
     call = ", ".join(f"{key}={_described(value)}" for key, value in given.items())
-    said = [f"{key}: {_outcome(tensor, before.get(key))}" for key, tensor in written.items() if _is_tensor(tensor)]
-    return f"{name}({call}): {'; '.join(said) or 'it ended'}"
+    changes = [f"{key}: {_outcome(tensor, before.get(key))}" for key, tensor in written.items() if _is_tensor(tensor)]
+    return f"{name}({call}): {'; '.join(changes) or 'it returned'}"
 
 
 def _sizes(spec: Spec, found: Mapping[str, int]) -> dict[str, int]:
-    """A value for each dim and integer of a spec that has no default."""
+    """Return a value for each dim and integer of a spec."""
     flat = {f.name: str(f.dims[0]) for f in spec.tensors if len(f.dims) == 1}
     pointers = {dim for name, dim in flat.items() if dim.startswith(f"{name}_size")}
     integers = [f.name for f in spec.fields if f.is_integer and f.name not in dict(spec.variants)]
@@ -88,7 +88,7 @@ def _described(value: Any) -> str:
 
 
 def _outcome(tensor: torch.Tensor, before: torch.Tensor | None) -> str:
-    """What a person wants to know of a tensor that was written."""
+    """Describe a written tensor: the number of changed elements, and the range of its values."""
     import torch
 
     if before is None:

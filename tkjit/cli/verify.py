@@ -1,4 +1,4 @@
-"""``verify``: calls kernels, and compares what they write with their references."""
+"""``verify``: calls kernels and compares their results with those of their references."""
 
 from __future__ import annotations
 
@@ -19,13 +19,26 @@ if TYPE_CHECKING:
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("verify", help="compare kernels with their references, in the simulator or on a GPU")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels; all if none is named")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cpu (the default): in the simulator")
-    parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
-    parser.add_argument("--dim", action="append", default=[], metavar="N=100", help="an extent, instead of several")
-    parser.add_argument("--arg", action="append", default=[], metavar="alpha=2.0", help="a number, or a variant")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs")
-    parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="for each call, in seconds")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="kernels, packages or FILE.py to verify (default: all kernels)"
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="run in the simulator (cpu, the default) or on a GPU (cuda)",
+    )
+    parser.add_argument("--types", default="", metavar="bfloat16", help="verify only variants of these dtypes")
+    parser.add_argument(
+        "--dim", action="append", default=[], metavar="N=100", help="extent of a dim (default: several are tried)"
+    )
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="alpha=2.0", help="value of a number or of a variant"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
+    parser.add_argument(
+        "--timeout", type=float, default=600.0, metavar="S", help="time limit of each call in seconds (default: 600)"
+    )
     add_json(parser)
     add_model_arch(parser)
     parser.set_defaults(run=_verify)
@@ -34,7 +47,7 @@ def register(commands: Any) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     from tkjit.verify import Options, verify
 
-    names = kernels_named(arguments.names)  # an unknown one is no outcome
+    names = kernels_named(arguments.names)  # an unknown name is an error of the command, not an outcome
     options = Options(
         device=arguments.device,
         types=[name for name in arguments.types.split(",") if name],
@@ -45,7 +58,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     outcomes = []
     for outcome in verify(names or _all_kernels(), options):
         outcomes.append(outcome)
-        if outcome.problems or outcome.refused:  # the others are in the table
+        if outcome.problems or outcome.refused:  # the table shows the others
             print(f"{outcome}: {outcome.verdict}", file=sys.stderr, flush=True)
     outcomes.sort(key=lambda outcome: outcome.kernel)
     if arguments.json:
@@ -59,10 +72,10 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _all_kernels() -> list[str]:
-    """Every kernel but those that are the old name of another."""
+    """Return every kernel except those with a deprecated name."""
     names = []
     for name in kernels():
-        with suppress(TkjitError):  # the kernel's own process says why
+        with suppress(TkjitError):  # the kernel's own process reports the error
             if find(name).specs[0].deprecated:
                 continue
         names.append(name)

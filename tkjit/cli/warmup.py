@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tkjit.bindings.ahead import build_calls
-from tkjit.bindings.record import read_calls
+from tkjit.bindings.recorded_calls import build_calls, read_calls
 from tkjit.cache import bundle
 from tkjit.cache.remote.remote import PUSH_S
 from tkjit.cli.export import add_library_options, builder, languages_of
@@ -31,58 +30,66 @@ from tkjit.headers import bundled_sources
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.record import Used, read_record
+from tkjit.recorded_run import plans_of_kernels
 from tkjit.system.die_with_parent import dying_with_parent
 from tkjit.system.machine import available_memory_bytes, usable_cores
-from tkjit.used import plans_of_kernels
 
-# what the cache has beside architectures
+# directories of the cache that are not architectures
 _NO_ARCHS = {"glue", "runtime", "operators", MODULE, OBJECT, FUNCTIONS}
 
 
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
     parser = commands.add_parser("warmup", help="compile kernels ahead of time")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels; all if none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="kernels, packages or FILE.py to compile (default: all kernels)"
+    )
     _add_options(parser)
     files = parser.add_mutually_exclusive_group()
-    files.add_argument("--from-file", type=Path, metavar="FILE", help="build the variants that a run wrote down")
+    files.add_argument("--from-file", type=Path, metavar="FILE", help="compile what a run recorded")
     files.add_argument(
-        "--record", type=Path, metavar="FILE", help="run the command behind -- and write down the variants it uses"
+        "--record", type=Path, metavar="FILE", help="run the command after -- and record the variants that it uses"
     )
     parser.set_defaults(run=_warmup)
-    bundling = commands.add_parser("bundle", help="make a directory that serves machines without compilers")
-    bundling.add_argument("names", nargs="*", metavar="NAME")
+    bundling = commands.add_parser("bundle", help="write a cache of compiled kernels for machines without compilers")
+    bundling.add_argument("names", nargs="*", metavar="NAME", help="kernels, packages or FILE.py to bundle")
     _add_options(bundling)
-    bundling.add_argument("--from-file", type=Path, metavar="FILE", help="what a run wrote down, instead of names")
-    bundling.add_argument("--export", default="", metavar="c|cpp|go|rust", help="a library of them, linked ahead")
+    bundling.add_argument(
+        "--from-file", type=Path, metavar="FILE", help="bundle what a run recorded, instead of named kernels"
+    )
+    bundling.add_argument(
+        "--export", default="", metavar="c|cpp|go|rust", help="add a library of the kernels for this language"
+    )
     add_library_options(bundling)
-    bundling.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    bundling.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="directory to write")
     bundling.set_defaults(run=_bundle)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
-    parser.add_argument("--jobs", type=int, metavar="N", help="compilers at once; as many as there are cores")
-    parser.add_argument("--memory", metavar="8G", help="memory for all of them; as much as is free")
+    parser.add_argument("--jobs", type=int, metavar="N", help="number of parallel compilers (default: number of cores)")
+    parser.add_argument("--memory", metavar="8G", help="memory limit of all compilers together (default: free memory)")
 
 
 def _warmup(arguments: argparse.Namespace) -> int:
     if arguments.record is not None:
         if arguments.jobs or arguments.memory or arguments.arch or arguments.device or arguments.types:
-            raise SpecError("--record runs a command and builds nothing by itself; its options stand behind --")
+            raise SpecError(
+                "--record runs a command and compiles nothing itself; put the command and its options after --"
+            )
         return _run_recorded(arguments.record, arguments.names)
     start = time.monotonic()
     loader = _loader()
     _, outcomes = _build_selected(loader, arguments)
     status = _summary(outcomes, time.monotonic() - start)
     if (remote := loader.cache.remote) is not None and (left := remote.finish(PUSH_S)):
-        print(f"{left} entries have not reached the remote cache; python -m tkjit cache push", file=sys.stderr)
+        print(f"{left} entries have not reached the remote cache; run python -m tkjit cache push", file=sys.stderr)
         return 1
     return status
 
 
 def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], list[Outcome]]:
-    """Build the kernels that are named, or what a file lists: kernels, extensions and calls of bound libraries."""
+    """Build the named kernels, or the kernels, extensions and bound calls that a record lists."""
     if arguments.from_file is None:
         plans, outcomes = _select(loader, arguments)
         loaded, broken = select_extensions(arguments, loader)
@@ -90,7 +97,7 @@ def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list
         outcomes += _build(loader, plans, arguments) if plans or not loaded else []
         return plans, outcomes + [outcome for one in loaded for outcome in _build_extension(loader, one)]
     if arguments.names or arguments.arch or arguments.device or arguments.types:
-        raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
+        raise SpecError("--from-file sets the variants; leave out names, --arch, --device and --types")
     plans, outcomes = _of_record(loader, read_record(arguments.from_file))
     calls, loaded = read_calls(arguments.from_file), read_extensions(arguments.from_file)
     if plans or not (calls or loaded):
@@ -103,7 +110,7 @@ def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list
 
 
 def _loader() -> Loader:
-    """A loader that compiles: who asks for a build means it, also where programs may not (TKJIT_JIT=0)."""
+    """Return a loader that compiles even if TKJIT_JIT=0 forbids it to programs, because the user asked for a build."""
     return loader_for(replace(Settings.from_environment(), jit=True))
 
 
@@ -122,13 +129,13 @@ def _build(
 
 
 def _build_extension(loader: Loader, loaded: Loaded) -> list[Outcome]:
-    """Build an extension, one source after the other."""
+    """Build an extension, one source after another."""
     name = f"the extension {loaded.extension.name}"
     try:
         known = sum(loader.find(plan) is not None for plan in extensions.plans_of(loader, loaded))
         entries = extensions.entries_of(loader, loaded)
         was_there = known == len(entries)
-        if loaded.extension.is_simulated:  # whose interruptions the runtime sees
+        if loaded.extension.is_simulated:  # the runtime handles Ctrl-C in simulated kernels
             entries.append(loader.find_or_build(loader.runtime_plan))
     except TkjitError as error:
         return [Outcome(name, error=error)]
@@ -136,40 +143,40 @@ def _build_extension(loader: Loader, loaded: Loaded) -> list[Outcome]:
 
 
 def _summary(outcomes: Sequence[Outcome], seconds: float) -> int:
-    """Print what failed and why, and how many did; the exit code."""
+    """Print each failure with its error, and the totals; return the exit code."""
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     for outcome in failed:
         print(f"\n{outcome.what}: {outcome.error}", file=sys.stderr)
     there = sum(outcome.was_there for outcome in outcomes)
-    print(f"{len(outcomes) - len(failed)} ready ({there} before), {len(failed)} failed, {seconds:.1f} s")
+    print(f"{len(outcomes) - len(failed)} ready ({there} from the cache), {len(failed)} failed, {seconds:.1f} s")
     return 1 if failed else 0
 
 
 def _run_recorded(path: Path, command: Sequence[str]) -> int:
-    """Run a command whose processes write down the variants that they use."""
+    """Run a command whose processes record the variants that they use."""
     if not command:
-        raise SpecError(f"--record runs a command: python -m tkjit warmup --record {path} -- python train.py")
+        raise SpecError(f"--record needs a command: python -m tkjit warmup --record {path} -- python train.py")
     done = subprocess.run(dying_with_parent(command), env=environment_with(TKJIT_RECORD=str(path.absolute())))
     used = read_record(path) if path.exists() else []
     calls = sum(map(len, read_calls(path).values())) if path.exists() else 0
     bound = f" and {calls} calls of bound libraries" if calls else ""
     loaded = len(read_extensions(path)) if path.exists() else 0
     bound += f" and {loaded} extensions" if loaded else ""
-    print(f"{len(used)} variants{bound} in {path}", file=sys.stderr)
-    # a process that was ended by a signal, as a shell says it
+    print(f"recorded {len(used)} variants{bound} in {path}", file=sys.stderr)
+    # 128 + N for a process that signal N ended, as in a shell
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
 
 
 def _of_record(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], list[Outcome]]:
-    """What a run used, as plans; what is not to be found here has failed already."""
+    """Return plans for what a run used, and a failed outcome for everything that is not found here."""
     plans, failed = plans_of_kernels(loader, used)
     return plans, [Outcome(what, error=error) for what, error in failed.items()]
 
 
 def _exported(loader: Loader, arguments: argparse.Namespace, directory: Path) -> dict[str, Path]:
-    """The files of the kernels' export, linked in a directory, by their places in the bundle."""
+    """Write the kernels' export to a directory, and return its files by their places in the bundle."""
     if not arguments.names or not arguments.name:
-        raise SpecError("--export makes a library of kernels that are named; name them, and the library with --name")
+        raise SpecError("--export needs the names of kernels, and --name for the library")
     languages = languages_of([arguments.export])
     archs = [arch for arch in arguments.arch.split(",") if arch]
     archs += ["cpu"] if arguments.device == "cpu" or not archs else []
@@ -184,12 +191,12 @@ def _bundle(arguments: argparse.Namespace) -> int:
     output = arguments.output.absolute()
     bundle.check_target(output)
     if not arguments.names and arguments.from_file is None:
-        raise SpecError("bundle: name kernels, or give --from-file with what a run wrote down")
+        raise SpecError("bundle: name at least one kernel, or pass --from-file with the record of a run")
     loader = _loader()
     plans, outcomes = _build_selected(loader, arguments)
     status = _summary(outcomes, time.monotonic() - start)
     if status:
-        print(f"{output} is not written", file=sys.stderr)
+        print(f"{output} was not written", file=sys.stderr)
         return status
     entries = [outcome.entry for outcome in outcomes if outcome.entry is not None]
     facts = {
@@ -205,5 +212,5 @@ def _bundle(arguments: argparse.Namespace) -> int:
         size = bundle.write(output, entries, facts, more)
     print(f"{output}: {len(entries)} entries, {size_text(size)}")
     print(f"digest: {bundle.digest(output)}")
-    print(f"to use it: TKJIT_CACHE_READONLY={output}")
+    print(f"to use it, set TKJIT_CACHE_READONLY={output}")
     return 0

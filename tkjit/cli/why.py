@@ -1,4 +1,4 @@
-"""``why`` reports a hit, or the reasons for a miss. ``diff`` shows the changes between two builds."""
+"""``why`` reports cache hits and the reasons for misses. ``diff`` shows the changes between two builds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tkjit.bindings.ahead import plans_of
-from tkjit.bindings.record import read_calls
+from tkjit.bindings.recorded_calls import plans_of, read_calls
 from tkjit.cache.compare import from_entry, nearest, of_files, of_parts, resources, text_diff
 from tkjit.cache.listing import ListedEntry, list_entries
 from tkjit.cli.output import add_json, age_text, print_columns, print_json
@@ -25,26 +24,26 @@ from tkjit.registry import own_name
 
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
-    why = commands.add_parser("why", help="hit or miss, and which part of the key is different")
-    why.add_argument("names", nargs="*", metavar="NAME")
+    why = commands.add_parser("why", help="report cache hits and misses, and the reason for each miss")
+    why.add_argument("names", nargs="*", metavar="NAME", help="kernels, packages or FILE.py to look up")
     why.add_argument(
         "--from-file",
         type=Path,
         metavar="FILE",
-        help="the extensions and the calls of bound libraries of a run",
+        help="look up the extensions and bound calls that a run recorded",
     )
     add_options(why)
     add_json(why)
     why.set_defaults(run=_why)
     diff = commands.add_parser("diff", help="compare the last two builds of each variant of a kernel")
-    diff.add_argument("name", metavar="NAME", help="a kernel, or a file for all of its own")
-    diff.add_argument("--text", action="store_true", help="the rendered texts too, line by line")
+    diff.add_argument("name", metavar="NAME", help="kernel to compare, or FILE.py for all kernels in it")
+    diff.add_argument("--text", action="store_true", help="also print the changed lines of the rendered text")
     add_json(diff)
     diff.set_defaults(run=_diff)
 
 
 def _why(arguments: argparse.Namespace) -> int:
-    """0 if a call would compile nothing, 1 if it would."""
+    """Return 0 if a call would compile nothing, and 1 if it would."""
     loader = loader_for(Settings.from_environment())
     cache = loader.cache
     cache.check_trust()
@@ -59,7 +58,7 @@ def _why(arguments: argparse.Namespace) -> int:
         loaded_extensions, broken = select_extensions(arguments, loader)
         unusable += broken
     elif arguments.from_file is None:
-        raise SpecError("why: name kernels, or give --from-file with what a run wrote down")
+        raise SpecError("why: name at least one kernel, or pass --from-file with the record of a run")
     if arguments.from_file is not None:
         calls = read_calls(arguments.from_file)
         plans += plans_of(loader, calls) if calls else []
@@ -93,7 +92,7 @@ def _why(arguments: argparse.Namespace) -> int:
 
 
 def _nearest_miss(plan: Plan, everything: list[ListedEntry]) -> dict[str, Any]:
-    # another variant of the kernel is a build of something else, unless there is nothing nearer
+    # another variant of the kernel is compared only if this one was never built
     same = [one for one in everything if one.manifest.get("what") == plan.what] or everything
     near = nearest(plan.recipe, same)
     if near is None:
@@ -185,7 +184,7 @@ def _print_comparison(one: dict[str, Any], *, with_text: bool) -> None:
         rows.append((f"  {name}", _figure(before), _figure(now), change if before != now else ""))
     print_columns(rows)
     for name, figures in one["other_kernels"].items():
-        print(f"  also in the file, last: {name}: {resources_text(figures)}")
+        print(f"  also in the file of the last build: {name}: {resources_text(figures)}")
     for difference in one["differences"]:
         print(f"  {difference['part']}: {difference['text']}")
     changed = sum(line[:1] in ("+", "-") and line[:3] not in ("+++", "---") for line in one["text"].splitlines())

@@ -43,7 +43,7 @@ func TestForward(t *testing.T) {
 func TestAWrongShape(t *testing.T) {
 	p := Perceptron{Hidden: tensor(t, make([]float32, 6), 3, 2), Output: tensor(t, make([]float32, 4), 2, 2)}
 	_, err := p.Forward(tensor(t, make([]float32, 4), 2, 2))
-	want := "gemm: b is (3, 2) float32 on cpu; expected (K=2, N) of a's type float32; dim 0 is 3, and K=2 by a"
+	want := "gemm: b is (3, 2) float32 on cpu; expected (K=2, N) of a's type float32; dim 0 is 3, but K=2 from a"
 	if err == nil || err.Error() != want {
 		t.Fatalf("got %v, want %s", err, want)
 	}

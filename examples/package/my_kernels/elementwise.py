@@ -1,4 +1,4 @@
-"""Elementwise kernels. Each has a source of its own, since its ``Globals`` are rendered from its own parameters."""
+"""Elementwise kernels. Each has its own source, because its ``Globals`` are rendered from its parameters."""
 
 import tkjit
 import torch
@@ -9,11 +9,11 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 @tkjit.kernel("silu_mul.cu", entry="silu_mul<T>", grid="cdiv(gate.numel, 256)", block=256, variants={"T": FLOATS})
 def silu_mul(gate: In[Tensor, "T", "... N"], up: In[Tensor, "T", "... N"], y: Out[Tensor, "T", "... N"]) -> Tensor:
-    """y <- silu(gate) * up"""
+    """Computes silu(gate) * up."""
     return torch.nn.functional.silu(gate) * up
 
 
 @tkjit.kernel("squared_relu.cu", entry="squared_relu<T>", grid="cdiv(x.numel, 256)", block=256, variants={"T": FLOATS})
 def squared_relu(x: In[Tensor, "T", "..."], y: Out[Tensor, "T", "..."]) -> Tensor:
-    """y <- max(x, 0)^2"""
+    """Computes max(x, 0)^2."""
     return x.relu() ** 2

@@ -1,4 +1,4 @@
-"""What a run used, as plans: for who builds it ahead of time, and for who must not compile later."""
+"""Turns the record of a run into plans, to build them ahead of time or to check that none is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plans_of_kernels(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], dict[str, TkjitError]]:
-    """The plans of variants that a run used; and what is not to be found here, by what it is."""
+    """Return the plans of the variants that a run used, and an error for each variant that is not found here."""
     plans: list[Plan] = []
     failed: dict[str, TkjitError] = {}
     for one in used:
@@ -39,15 +39,15 @@ def _plans_of(loader: Loader, used: Used) -> list[Plan]:
 
 
 def plans_of_file(loader: Loader, path: Path) -> tuple[list[Plan], dict[str, TkjitError]]:
-    """The plans of all that a run used; and what is not to be found here, by what it is.
+    """Return the plans of everything that a run used, and an error for each part that is not found here.
 
     Raises
     ------
     CacheError
         If the file cannot be read.
     """
-    from tkjit.bindings.ahead import plans_of as plans_of_calls
-    from tkjit.bindings.record import read_calls
+    from tkjit.bindings.recorded_calls import plans_of as plans_of_calls
+    from tkjit.bindings.recorded_calls import read_calls
     from tkjit.extensions.load import plans_of as plans_of_extension
     from tkjit.extensions.record import read_extensions
     from tkjit.loader.record import read_record
@@ -67,20 +67,20 @@ def plans_of_file(loader: Loader, path: Path) -> tuple[list[Plan], dict[str, Tkj
 
 
 def require(path: str | Path) -> None:
-    """Check that all that a run used is in the cache, as a server does before it takes its first request.
+    """Check that the cache has everything that a run used, for example before a server takes its first request.
 
-    It compiles nothing, and launches nothing. What the remote cache has, it fetches.
+    Nothing is compiled or launched. Entries that only the remote cache has are fetched.
 
     Parameters
     ----------
     path : str or Path
-        What ``TKJIT_RECORD`` or ``python -m tkjit warmup --record`` has written: kernels, extensions in torch's API,
-        and calls of bound libraries.
+        A file that ``TKJIT_RECORD`` or ``python -m tkjit warmup --record`` wrote. It lists kernels, extensions in
+        torch's API, and calls of bound libraries.
 
     Raises
     ------
     CacheError
-        If something would be compiled at its first use: it lists all of that, a line each. Also if the file cannot be
+        If something would be compiled at its first use, with a line for each such build. Also if the file cannot be
         read.
     """
     from tkjit.config import Settings
@@ -98,6 +98,6 @@ def require(path: str | Path) -> None:
     if missing:
         lines = "\n".join(f"  {what}: {why}" for what, why in missing.items())
         raise CacheError(
-            f"{len(missing)} of what {path} lists would be compiled at the first use:\n{lines}\n"
-            f"Build it: python -m tkjit warmup --from-file {path}"
+            f"{len(missing)} of the builds that {path} needs would be compiled at their first use:\n{lines}\n"
+            f"Build them ahead of time: python -m tkjit warmup --from-file {path}"
         )
