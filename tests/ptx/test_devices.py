@@ -1,4 +1,4 @@
-"""Inline PTX over several simulated devices: multicast addresses, and blocks that wait for others."""
+"""Inline PTX over several simulated devices: multicast addresses, and blocks that wait for other blocks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tkjit import InOut, ParallelTensor, Tensor
 pytestmark = pytest.mark.compiles
 
 
-def test_blocks_wait_for_blocks_that_come_later():
-    """The first block waits for the last of 100; without OS threads of their own these would never begin."""
+def test_blocks_can_wait_for_later_blocks():
+    """The first of 100 blocks waits for the last one, which would never begin if the blocks shared an OS thread."""
 
     @tkjit.kernel(
         """
@@ -37,7 +37,7 @@ def test_blocks_wait_for_blocks_that_come_later():
     assert flags.tolist() == list(range(101, 1, -1))[:100]
 
 
-def test_devices_wait_for_each_other_by_loads():
+def test_devices_can_wait_for_each_other_with_loads():
     @tkjit.kernel(
         """
         #include <tkjit/pgl.h>
@@ -67,7 +67,7 @@ def test_devices_wait_for_each_other_by_loads():
     assert [each.item() for each in sums] == [4] * 4
 
 
-def test_an_ordinary_address_is_no_multicast_address():
+def test_an_ordinary_address_is_not_a_multicast_address():
     @tkjit.kernel(
         """
         __global__ void store(float* x) { asm volatile("multimem.st.weak.global.f32 [%0], %1;" :: "l"(x), "f"(1.f)); }
@@ -79,7 +79,7 @@ def test_an_ordinary_address_is_no_multicast_address():
     )
     def store(x: InOut[Tensor, "float32", "N"]) -> None: ...
 
-    with pytest.raises(tkjit.LaunchError, match=r"multimem of 4 bytes: 0x[0-9a-f]+ is no multicast address"):
+    with pytest.raises(tkjit.LaunchError, match=r"multimem of 4 bytes: 0x[0-9a-f]+ is not a multicast address"):
         store(torch.zeros(1))
 
 
@@ -113,8 +113,8 @@ __global__ void meet(int* count) {
 
 
 @pytest.mark.slow  # waits for seconds
-def test_blocks_that_are_slow_to_begin_are_waited_for():
-    """As OS threads are on a machine with hundreds of them: the patience with those that wait is shorter."""
+def test_the_launch_waits_for_blocks_that_begin_late():
+    """OS threads begin late on a machine with hundreds of them: later here than the limit for waiting blocks."""
 
     @tkjit.kernel(SLOW_TO_BEGIN, entry="meet", args=True, grid=6, block=1)
     def meet(count: InOut[Tensor, "int32", 1]) -> None: ...

@@ -1,4 +1,4 @@
-"""The kernels of Hopper's instructions on a GPU: what the simulator models, the hardware does."""
+"""Kernels with Hopper's instructions give the same results on a GPU as in the simulator."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture
 def hopper(gpu):
     if torch.cuda.get_device_capability(gpu) != (9, 0):
-        pytest.skip(f"wgmma is Hopper's; run this on an H100 or H200, and not on {torch.cuda.get_device_name(gpu)}")
+        pytest.skip(f"wgmma exists only on Hopper: expected an H100 or H200, got {torch.cuda.get_device_name(gpu)}")
     return gpu
 
 
 @pytest.mark.parametrize("product", PRODUCTS, ids=str)
-def test_a_product_is_the_simulators(hopper, product: Product):
+def test_a_product_equals_the_simulators(hopper, product: Product):
     a, b = product.inputs()
     assert torch.equal(product.kernel(a.to(hopper), b.to(hopper)).cpu(), product.kernel(a, b))
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED, ids=str)
-def test_a_wrapper_is_the_simulators(hopper, wrapped: Wrapped):
+def test_a_wrapped_product_equals_the_simulators(hopper, wrapped: Wrapped):
     a, b = wrapped.inputs()
     assert torch.equal(wrapped.kernel(a.to(hopper), b.to(hopper)).cpu(), wrapped.kernel(a, b))
 
 
 @pytest.mark.parametrize("at", BOXES, ids=str)
 @pytest.mark.parametrize("adds", [0, 1])
-def test_a_box_is_the_simulators(hopper, at, adds):
+def test_a_moved_box_equals_the_simulators(hopper, at, adds):
     source, target = torch.randn(5, 9, 16), torch.randn(5, 9, 16)
     on_gpu = target.to(hopper)
     move_box(source.to(hopper), on_gpu, *at, adds=adds)
@@ -54,8 +54,8 @@ torch.cuda.synchronize()
 
 
 @pytest.mark.parametrize("at", ["1 0 0 0 0 0", "0 0 0 1 0 0", "0 0 0 -4 0 0", "0 0 0 0 -1 0", "0 0 0 0 0 -1"])
-def test_a_box_that_the_simulator_refuses_ends_the_kernel(hopper, at):
-    """In a process of its own, whose device is lost."""
+def test_a_box_that_the_simulator_rejects_ends_the_kernel(hopper, at):
+    """It runs in a separate process, because the process cannot use the device afterwards."""
     around = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     ended = subprocess.run([sys.executable, "-c", BOX, *at.split()], env=around, capture_output=True, text=True)
     assert ended.returncode == 1 and "an illegal instruction was encountered" in ended.stderr

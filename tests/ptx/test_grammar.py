@@ -1,4 +1,4 @@
-"""What the text of an ``asm`` statement says: registers, labels, instructions, and where it does not parse."""
+"""Parsing the text of an ``asm`` statement: registers, labels, instructions, and syntax errors."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_an_instruction_has_an_opcode_modifiers_and_operands():
         ),
     ],
 )
-def test_operands(text, operand):
+def test_operands_are_parsed(text, operand):
     assert only(text).operands == (operand,)
 
 
-def test_registers_labels_and_guards():
+def test_registers_labels_and_guards_are_parsed():
     block = parse("{ .reg .pred p, q; .reg .b32 t<3>; // a comment\n AGAIN: @!p bra /* back */ AGAIN; }")
     registers, more, label, branch = block.walk()
     assert registers == Registers("pred", ("p", "q")) and more == Registers("b32", ("t0", "t1", "t2"))
@@ -52,7 +52,7 @@ def test_registers_labels_and_guards():
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    "text, message",
     [
         ("mov.u32 %0, 1", "expected ',' or ';', found the end"),
         ("{ mov.u32 %0, 1;", "expected '}', found the end"),
@@ -64,10 +64,10 @@ def test_registers_labels_and_guards():
         ("mov.u32 %2, 1;", "%2: the statement has no such operand"),
     ],
 )
-def test_text_that_does_not_parse_is_named_with_its_place(text, said):
+def test_a_syntax_error_shows_the_place(text, message):
     with pytest.raises(PtxError) as raised:
         translate(text, [Operand("=r", "x")])
-    assert str(raised.value) == said
+    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_text_that_does_not_parse_is_named_with_its_place(text, said):
         ("bar.sync 0;", [], True),
         ("{\n.reg .pred p;\n@p bra DONE;\nDONE:\n}", [], True),
         ("trap;", [], True),
-        ("mov.u32 %0, 1", ["=r"], True),  # which does not parse, and says so
+        ("mov.u32 %0, 1", ["=r"], True),  # a syntax error, which is reported later
         ("rdtsc", ["=a", "=d"], False),
         ("pause", [], False),
         ("lock; addl $0, 0(%%rsp)", [], False),
@@ -84,11 +84,11 @@ def test_text_that_does_not_parse_is_named_with_its_place(text, said):
         ("cpuid", ["=a", "=b"], False),
     ],
 )
-def test_what_is_a_hosts_stays(text, constraints, expected):
+def test_statements_for_a_device_are_recognised(text, constraints, expected):
     assert is_ptx(text, [Operand(each, "x") for each in constraints]) is expected
 
 
-def test_an_empty_text_is_a_fence_of_the_compiler():
+def test_an_empty_text_is_a_compiler_fence():
     assert translate("", []) == '__asm__ __volatile__("" ::: "memory")'
 
 
@@ -97,9 +97,9 @@ def test_inputs_are_read_before_outputs_are_written():
     assert text.index("input_r(b)") < text.index("output(tkjit_out0")
 
 
-def test_an_unknown_instruction_is_a_trap_with_its_name():
+def test_an_unsupported_instruction_becomes_a_trap_with_its_name():
     assert 'unknown("tcgen05.wait::ld.sync.aligned")' in translate("tcgen05.wait::ld.sync.aligned;", [])
-    assert 'unknown("ld.global.mystery.b32: the simulator does not know .mystery")' in translate(
+    assert 'unknown("ld.global.mystery.b32: unsupported modifier .mystery")' in translate(
         "ld.global.mystery.b32 %0, [%1];", [Operand("=r", "a"), Operand("l", "b")]
     )
 
@@ -109,13 +109,13 @@ def test_an_unknown_instruction_is_a_trap_with_its_name():
     [
         ("m64n8k16.f32.bf16.bf16", ", 1, 1, 0, 1", True),
         ("m64n8k8.f32.tf32.tf32", ", 1, 1", True),
-        ("m64n8k8.f32.tf32.tf32", ", 1, 1, 0, 1", False),  # nor does ptxas transpose any but elements of 16 bits
+        ("m64n8k8.f32.tf32.tf32", ", 1, 1, 0, 1", False),  # ptxas also transposes only 16-bit elements
         ("m64n8k32.f32.e4m3.e4m3", ", 1, 1, 0, 1", False),
         ("m64n8k32.s32.s8.s8", "", True),
         ("m64n8k32.s32.s8.s8", ", 1, 1", False),
     ],
 )
-def test_which_immediates_a_wgmma_has(types, more, is_known):
+def test_the_types_of_a_wgmma_decide_its_immediates(types, more, is_known):
     text = f"wgmma.mma_async.sync.aligned.{types} {{%0, %1, %2, %3}}, %4, %4, 1{more};"
     constraint = "+r" if ".s32." in types else "+f"
     operands = [*(Operand(constraint, f"d{i}") for i in range(4)), Operand("l", "descriptor")]

@@ -1,4 +1,4 @@
-"""Inline PTX of Hopper on the CPU: products through wgmma, boxes through tensor maps, against references."""
+"""Hopper's inline PTX on the CPU against references: products with wgmma, boxes with tensor maps."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ USUAL = (
 
 
 @pytest.mark.parametrize("product", sample(PRODUCTS, *USUAL, name=str), ids=str)
-def test_a_product(product: Product):
+def test_a_product_equals_its_reference(product: Product):
     a, b = product.inputs()
     assert torch.equal(product.kernel(a, b).double(), product.expected(a, b))
 
 
 @pytest.mark.parametrize("at", BOXES, ids=str)
 @pytest.mark.parametrize("adds", [0, 1])
-def test_a_box(at, adds):
+def test_a_moved_box_equals_its_reference(at, adds):
     source, target = torch.randn(5, 9, 16), torch.randn(5, 9, 16)
     expected = target.clone()
-    # with room for all that lies outside
+    # padding for everything that is outside of the tensor
     x, y, z, to_x, to_y, to_z = at
     read = torch.nn.functional.pad(source, [48] * 6)[48 + z :, 48 + y :, 48 + x :][:2, :4, :8]
     written = expected[to_z : to_z + 2, to_y : to_y + 4, to_x : to_x + 8]
@@ -44,8 +44,8 @@ def test_a_box(at, adds):
 
 @pytest.mark.parametrize("adds", [0, 1])
 @pytest.mark.parametrize(("x", "to_x"), [(13, 0), (-3, 0), (12, 1)], ids=["read", "read below zero", "written"])
-def test_a_box_begins_at_a_multiple_of_16_bytes(x, to_x, adds):
-    """An H100 ends such a kernel with an illegal instruction, and those of the next test."""
+def test_a_box_must_begin_at_a_multiple_of_16_bytes(x, to_x, adds):
+    """An H100 ends such a kernel with an illegal instruction, and also the kernels of the next test."""
     at = to_x or x
     message = rf"coordinate {at} of the innermost dimension is {4 * at} bytes; it must be a multiple of 16 bytes"
     with pytest.raises(tkjit.LaunchError, match=message):
@@ -54,14 +54,14 @@ def test_a_box_begins_at_a_multiple_of_16_bytes(x, to_x, adds):
 
 @pytest.mark.parametrize("adds", [0, 1])
 @pytest.mark.parametrize(("dim", "to"), [(0, (-4, 0, 0)), (1, (0, -1, 0)), (2, (0, 0, -1))])
-def test_a_box_is_not_written_below_zero(dim, to, adds):
+def test_a_box_cannot_be_written_below_zero(dim, to, adds):
     message = rf"to global memory: coordinate {to[dim]} of dimension {dim} is below zero"
     with pytest.raises(tkjit.LaunchError, match=message):
         move_box(torch.randn(5, 9, 16), torch.randn(5, 9, 16), 0, 0, 0, *to, adds=adds)
 
 
 @pytest.mark.parametrize("nan", [0, 1])
-def test_what_lies_outside_is_filled(nan):
+def test_elements_outside_of_the_tensor_are_filled(nan):
     target = torch.zeros(5, 9, 16)
     move_box(torch.ones(5, 9, 16), target, 12, 0, 0, 0, 0, 0, nan=nan)
     assert torch.equal(target[:2, :4, :4], torch.full((2, 4, 4), 2.0))

@@ -1,4 +1,4 @@
-"""The kernels of Hopper's instructions compile for GPUs, to the instructions that they are written for."""
+"""Kernels with Hopper's inline PTX compile to the expected machine instructions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ INSTRUCTIONS = {"s8": "IGMMA.64x64x32.S8.S8", "e4m3": "QGMMA.64x64x32.F32.E4M3.E
 
 
 @pytest.mark.parametrize("product", sample(PRODUCTS, "bf16-64-b_by_rows", "s8-128", name=str), ids=str)
-def test_a_product_compiles(loader, sass, product: Product):
+def test_a_product_compiles_to_tma_and_gmma(loader, sass, product: Product):
     code = sass(loader.launcher(product.kernel.specs[0], Variant(), HOPPER).shared_object)
     assert "UTMALDG.2D" in code and INSTRUCTIONS.get(product.element, "GMMA") in code
 
 
-def test_a_box_compiles(loader, sass):
+def test_a_moved_box_compiles_to_tma(loader, sass):
     code = sass(loader.launcher(move_box.specs[0], Variant(), HOPPER).shared_object)
     assert {"UTMALDG.3D", "UTMASTG.3D", "UTMAREDG.3D.ADD"} <= set(code.replace(";", " ").split())
 
 
 @pytest.mark.parametrize("wrapped", sample(WRAPPED, "s8-32", "bf16-64-adds", name=str), ids=str)
-def test_a_wrapper_compiles(loader, sass, wrapped: Wrapped):
+def test_a_wrapper_compiles_to_tma_and_gmma_without_spills(loader, sass, wrapped: Wrapped):
     entry = loader.launcher(wrapped.kernel.specs[0], Variant(), HOPPER)
     assert entry.manifest["spill_store_bytes"] == 0
     code = sass(entry.shared_object)

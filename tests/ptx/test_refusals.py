@@ -1,4 +1,4 @@
-"""Inline PTX and tensor maps that are wrong: a typed error with the line, when it is reached or before."""
+"""Wrong inline PTX and tensor maps raise typed errors with the line, at compilation or when a kernel reaches them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(body: str, threads: int = 32, **options) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, message",
     [
         (
             'asm volatile("tcgen05.fence::before_thread_sync;");',
@@ -44,7 +44,7 @@ def run(body: str, threads: int = 32, **options) -> torch.Tensor:
         ),
         (
             'asm volatile("ld.global.mystery.b32 %0, [%1];" : "=f"(x[0]) : "l"(x));',
-            "the simulator has no ld.global.mystery.b32: the simulator does not know .mystery",
+            "the simulator has no ld.global.mystery.b32: unsupported modifier .mystery",
         ),
         (
             'asm volatile("st.shared.b32 [%0], %1;" :: "r"(300000), "r"(1));',
@@ -54,7 +54,7 @@ def run(body: str, threads: int = 32, **options) -> torch.Tensor:
             'asm volatile("st.shared.b32 [%0], %1;" :: "r"(shared(&barrier) + 2), "r"(1));',
             "a misaligned access of 4 bytes",
         ),
-        ('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(100));', "setmaxnreg of 100: the number is"),
+        ('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(100));', "setmaxnreg of 100: the number must be"),
         (
             'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared(&barrier)));',
             "mbarrier_arrive: the mbarrier is used before mbarrier_init",
@@ -70,45 +70,45 @@ def run(body: str, threads: int = 32, **options) -> torch.Tensor:
         ),
     ],
 )
-def test_what_is_wrong_is_said_when_it_is_reached(body, said):
+def test_an_error_is_raised_when_a_kernel_reaches_it(body, message):
     with pytest.raises(LaunchError) as raised:
         run(body)
-    assert said in str(raised.value) and "inline.cu:" in str(raised.value)
+    assert message in str(raised.value) and "inline.cu:" in str(raised.value)
 
 
-def test_what_is_never_reached_does_no_harm():
+def test_an_instruction_that_is_never_reached_raises_no_error():
     assert run('if (x[0] > 5) asm volatile("tcgen05.fence::before_thread_sync;"); x[1] = 3;')[1] == 3
 
 
-def test_a_text_that_no_array_of_the_source_holds():
+def test_a_constant_text_that_no_array_of_the_source_contains():
     body = 'constexpr const char* kind = "u32"; asm volatile("mov.%1 %0, 1;" : "=f"(x[0]) : "C"(kind));'
     with pytest.raises(LaunchError, match=r"mov\.%1 %0, 1; with the text of its constraint C.*inline.cu:5"):
         run(body)
 
 
-def test_a_descriptor_that_leaves_the_window():
+def test_a_descriptor_outside_of_shared_memory():
     body = MULTIPLY.replace("DESCRIPTOR", "0x3fff")
     with pytest.raises(LaunchError, match=r"of 16 bytes, is outside of the block's 228 KiB.*inline.cu:"):
         run(body, threads=128)
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, message",
     [
         ('asm volatile("mov.u32 %0 1;" : "=f"(x[0]));', "inline PTX: expected ',' or ';', found '1;'"),
         ('asm volatile("mov.u32 %3, 1;" : "=f"(x[0]));', "inline PTX: %3: the statement has no such operand"),
         ('long y = 0; asm volatile("mov.u32 %0, %1;" : "=f"(x[0]) : "r"(y));', "larger than its constraint"),
         ('asm volatile("mov.u32 %0, %1;" : "=f"(x[0]) : "r"(x));', 'needs the constraint "l"'),
-        ('asm volatile("mov.u32 %0, 1;" : "f"(x[0]));', "the constraint 'f' is an input's"),
+        ('asm volatile("mov.u32 %0, 1;" : "f"(x[0]));', "the constraint 'f' is for an input"),
     ],
 )
-def test_what_does_not_parse_or_fit_is_a_compile_error(body, said):
+def test_a_syntax_error_or_a_wrong_constraint_is_a_compile_error(body, message):
     with pytest.raises(CompileError) as raised:
         run(body)
-    assert said in raised.value.log and "inline.cu:5" in raised.value.log
+    assert message in raised.value.log and "inline.cu:5" in raised.value.log
 
 
-def test_an_mbarrier_that_never_completes_says_what_it_lacks():
+def test_an_mbarrier_that_never_completes_reports_what_is_missing():
     body = """
     if (threadIdx.x == 0) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 3;" :: "r"(shared(&barrier)));
@@ -118,9 +118,7 @@ def test_an_mbarrier_that_never_completes_says_what_it_lacks():
     asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra again; }"
                  :: "r"(shared(&barrier)));
     """
-    with pytest.raises(
-        LaunchError, match="its phase of parity 0 lacks 2 of 3 arrivals and lacks 256 bytes that are expected"
-    ):
+    with pytest.raises(LaunchError, match="its phase of parity 0 lacks 2 of 3 arrivals and lacks 256 expected bytes"):
         run(body)
 
 
@@ -147,7 +145,7 @@ def test_an_architecture_that_is_not_modelled():
     )
     def newer(x: InOut[Tensor, "float32", "N"]) -> None: ...
 
-    with pytest.raises(ToolchainError, match="written for sm_100a, which the simulator does not model; it has sm_90a"):
+    with pytest.raises(ToolchainError, match="written for sm_100a, which the simulator does not model; it models"):
         newer(torch.zeros(1))
 
 
@@ -159,7 +157,7 @@ TYPE, RANK = 0, 1
 
 
 def numbers_of(**changes: int) -> torch.Tensor:
-    """A map of float32, 16 x 8 with boxes of 8 x 4, that is right but for the changes."""
+    """Return a valid map of float32, 16 x 8 with boxes of 8 x 4, with the given changes."""
     numbers = torch.zeros(28, dtype=torch.int64)
     numbers[TYPE], numbers[RANK] = 7, 2
     for number in range(5):
@@ -169,18 +167,18 @@ def numbers_of(**changes: int) -> torch.Tensor:
     return numbers
 
 
-def test_a_map_that_is_right():
+def test_a_valid_map_is_encoded():
     assert encode(numbers_of()).item() == 0
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"_0": 13},  # types that are not modelled, and none
+        {"_0": 13},  # a type that is not modelled, and an invalid one
         {"_0": 99},
         {"_1": 0},
         {"_1": 6},
-        {"_2": 8},  # an address that is no multiple of 16
+        {"_2": 8},  # an address that is not a multiple of 16
         {"_3": 1},  # interleaved layouts are not modelled
         {"_4": 4},
         {"_5": 4},
@@ -194,7 +192,7 @@ def test_a_map_that_is_right():
         {"_10": 0},  # boxes
         {"_10": 257},
         {"_14": 300},
-        {"_10": 3},  # a row that is no multiple of 16 bytes
+        {"_10": 3},  # a row that is not a multiple of 16 bytes
         {"_11": 0},  # element strides
         {"_15": 9},
         {"_4": 1, "_10": 16},  # a row that is longer than its swizzle
@@ -203,5 +201,5 @@ def test_a_map_that_is_right():
     ],
     ids=str,
 )
-def test_a_map_that_the_driver_refuses(changes):
+def test_an_invalid_map_is_rejected(changes):
     assert encode(numbers_of(**changes)).item() == 1

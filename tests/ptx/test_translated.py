@@ -1,4 +1,4 @@
-"""Sources that are adapted with their headers, from the header to the result of a call."""
+"""Sources that are adapted together with their headers, up to the results of a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.compiles
 
 
 def run(directory: Path, source: str, header: str, *, threads: int = 32, **options) -> torch.Tensor:
-    """The four numbers that the kernel `f` writes."""
+    """Return the four numbers that the kernel `f` writes."""
     (directory / "of_library.cuh").write_text(header)
     path = directory / "kernel.cu"
     path.write_text(f'#include "of_library.cuh"\n{source}')
@@ -27,8 +27,8 @@ def run(directory: Path, source: str, header: str, *, threads: int = 32, **optio
     return x
 
 
-def test_keywords_that_nvcc_does_without(tmp_path):
-    """The compiler refuses the first text twice: a template of a dependent object, and a type of a dependent class."""
+def test_keywords_that_nvcc_does_not_need_are_added(tmp_path):
+    """The compiler rejects the text twice: for a template of a dependent object, and a type of a dependent class."""
     header = """
     struct pool { template <class T, int n> __device__ int count() { return n * sizeof(T); } };
     struct layout { struct tile { char bytes[8]; }; };
@@ -40,7 +40,7 @@ def test_keywords_that_nvcc_does_without(tmp_path):
     assert run(tmp_path, "__global__ void f(float* x) { x[0] = both<pool, layout>(pool()); }", header)[0] == 16
 
 
-def test_shared_variables_of_a_template_are_each_instances_own(tmp_path):
+def test_each_instance_of_a_template_has_its_own_shared_variables(tmp_path):
     header = """
     template <int n> __device__ float* place() { __shared__ float own[n], other; other = n; own[0] = n; return own; }
     __device__ inline unsigned address(void* p) {
@@ -58,8 +58,8 @@ def test_shared_variables_of_a_template_are_each_instances_own(tmp_path):
     assert run(tmp_path, source, header).tolist() == [2, 3, 1, 1]
 
 
-def test_an_opcode_that_the_compiler_chooses(tmp_path):
-    """The constraint `C`, as in CUDA's guide to inline PTX: a template's constant is a part of the instruction."""
+def test_a_template_constant_can_be_part_of_an_opcode(tmp_path):
+    """This is the constraint `C` of CUDA's guide to inline PTX."""
     header = """
     template <int mode> struct way;
     template <> struct way<0> { static constexpr const char round[] = ".rm", kind[] = "s32"; };
@@ -81,8 +81,8 @@ def test_an_opcode_that_the_compiler_chooses(tmp_path):
     assert run(tmp_path, source, header).tolist() == [-2, -1, 3, 0]
 
 
-def test_selectors_of_bytes_may_ask_for_a_sign(tmp_path):
-    """PTX's prmt looks at a selector's top bit; an H100's ``__byte_perm``, which is compiled to it, does not."""
+def test_prmt_can_replicate_a_sign_but_byte_perm_cannot(tmp_path):
+    """PTX's prmt honours a selector's top bit. On an H100, ``__byte_perm`` compiles to prmt but ignores that bit."""
     header = """
     __device__ inline unsigned chosen(unsigned x, unsigned y, unsigned selectors) {
         unsigned to;
@@ -99,7 +99,7 @@ def test_selectors_of_bytes_may_ask_for_a_sign(tmp_path):
     assert run(tmp_path, source, header).tolist() == [0xFF, 0, 0x80, 0x7F]
 
 
-def test_a_launch_in_a_header(tmp_path):
+def test_a_launch_in_a_header_works(tmp_path):
     header = """
     template <class T> void launch_on(void (*kernel)(T*, int), T* x, int n) {
         kernel<<<n,
@@ -131,7 +131,7 @@ inline int arch() {
 """
 
 
-def test_host_functions_of_a_header_have_no_architecture(tmp_path):
+def test_the_architecture_is_undefined_in_host_functions_of_a_header(tmp_path):
     source = """
     __global__ void lanes(float* x) { x[threadIdx.x] = lane(); }
     void f(float* x) { lanes<<<1, 4>>>(x); cudaDeviceSynchronize(); x[0] = arch(); }
@@ -142,8 +142,8 @@ def test_host_functions_of_a_header_have_no_architecture(tmp_path):
         run(tmp_path, "void f(float* x) { x[0] = lane(); }", HOST_AND_DEVICE, **options)
 
 
-def test_an_edit_of_a_header_that_the_host_alone_includes_is_seen(tmp_path):
-    """Its name stands in the dependencies of the second preprocessing alone."""
+def test_editing_a_header_that_only_the_host_includes_rebuilds(tmp_path):
+    """Only the second preprocessing lists it as a dependency."""
     header = '#ifndef __CUDA_ARCH__\n#include "of_host.h"\n#endif\ninline float value() { return from_host(); }\n'
     source = "void f(float* x) { x[0] = value(); }"
     for expected in (1, 2):
@@ -151,7 +151,7 @@ def test_an_edit_of_a_header_that_the_host_alone_includes_is_seen(tmp_path):
         assert run(tmp_path, source, header, host=True, grid=None, block=None)[0] == expected
 
 
-def test_code_for_a_target(tmp_path):
+def test_code_is_selected_by_target(tmp_path):
     header = """
     #include <nv/target>
     __device__ inline float chosen() {
@@ -166,7 +166,7 @@ def test_code_for_a_target(tmp_path):
     assert run(tmp_path, "__global__ void f(float* x) { x[0] = chosen(); }", header)[0] == 1001
 
 
-def test_an_error_names_the_headers_line(tmp_path):
+def test_an_error_names_the_line_of_the_header(tmp_path):
     header = """__device__ inline void g() {
         asm volatile("bar.sync 0;\\n"
                      "bar.sync 1, 32;");
@@ -180,7 +180,7 @@ def test_an_error_names_the_headers_line(tmp_path):
 
 @pytest.mark.parametrize("sign_a, sign_b, accumulates", [(1, 1, 1), (-1, 1, 1), (1, -1, 1), (-1, -1, 1), (1, 1, 0)])
 def test_signs_and_scale_of_wgmma_with_sums_in_halves(tmp_path, sign_a, sign_b, accumulates):
-    """A of registers and B are ones, so that a sum is 16; D is 3 before."""
+    """A (in registers) and B are all ones, so that a sum is 16; D begins as 3."""
     header = """
     __device__ inline void multiply(unsigned (&d)[2], unsigned a, unsigned long long b) {
         asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;"

@@ -1,4 +1,4 @@
-"""The wrappers of tensor maps and wgmma, in the simulator: exact, and refusals."""
+"""The wrappers of tensor maps and wgmma in the simulator: exact results, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def look(x: InOut[Tensor, "float32", "B", "M", "N"]) -> None: ...
 @pytest.mark.parametrize(
     ("shape", "offset", "seen"), [((2, 3, 4), 0, 6), ((2, 3, 5), 0, -1), ((2, 3, 4), 1, -1), ((0, 3, 4), 0, 0)]
 )
-def test_what_tma_cannot_copy_is_not_mapped(shape, offset, seen):
+def test_a_tensor_that_tma_cannot_copy_is_not_mapped(shape, offset, seen):
     size = torch.Size(shape).numel()
     x = torch.zeros(size + offset + 1)[offset : offset + size].view(shape)
     look(x)
@@ -44,7 +44,7 @@ def test_what_tma_cannot_copy_is_not_mapped(shape, offset, seen):
 
 
 @pytest.mark.parametrize("columns", [16, 64])
-def test_a_tile_that_is_not_as_wide_as_its_swizzle_is_an_error_of_the_compiler(columns):
+def test_a_tile_that_is_not_as_wide_as_its_swizzle_is_a_compile_error(columns):
     source = MAPPED.replace("8, 32>", f"8, {columns}>")
 
     @tkjit.kernel(source, entry="look", struct="Problem", grid=1, block=1)

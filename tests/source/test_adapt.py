@@ -1,4 +1,4 @@
-"""Rewriting of a source for the CPU: launches, dynamic shared memory, alignments, and unchanged parts."""
+"""Rewriting a source for the CPU: launches, dynamic shared memory, alignments, and the parts that stay unchanged."""
 
 import re
 
@@ -46,7 +46,7 @@ REFERENCE = "= ::tkjit::sim::dynamic_shared"
         ("add<T\n  ><<<\n1,\n2>>>\n(x)", "TKJIT_SIM_LAUNCH(add<T\n  >)(\n1,\n2)\n(x)"),
     ],
 )
-def test_launches(launch, call):
+def test_launches_become_calls(launch, call):
     assert adapt(f"{launch}\n;") == f"{call}\n;"
 
 
@@ -69,7 +69,7 @@ def test_launches(launch, call):
         "__shared__ int a[4]; extern int b[]; __shared__ __align__(16) T c[N];",
     ],
 )
-def test_what_is_no_launch_stays(text):
+def test_other_text_stays_unchanged(text):
     assert adapt(text + "\n") == text + "\n"
 
 
@@ -95,11 +95,11 @@ def squeezed(text: str) -> str:
         ("extern __shared__ T a[], b[][2];", f"T (&a)[] {REFERENCE}, (&b)[][2] {REFERENCE};"),
     ],
 )
-def test_dynamic_shared_memory_in_a_function(declaration, reference):
+def test_dynamic_shared_memory_in_a_function_becomes_a_reference(declaration, reference):
     assert squeezed(adapt(function(declaration))) == squeezed(function(reference))
 
 
-def test_dynamic_shared_memory_in_a_member_and_in_a_macro():
+def test_dynamic_shared_memory_in_a_member_or_a_macro_becomes_a_reference():
     member = "struct S { operator T*() { extern __shared__ int a[]; return (T*)a; } };"
     assert squeezed(adapt(member)) == f"struct S {{ operator T*() {{ int (&a)[] {REFERENCE}; return (T*)a; }} }};"
     macro = "#define RAW(T) extern __shared__ T raw[]\nint x;"
@@ -121,7 +121,7 @@ __global__ __launch_bounds__(32) void also() { for (;;) { a[1]++; } }
 """
 
 
-def test_dynamic_shared_memory_of_a_namespace_is_declared_where_it_is_used():
+def test_dynamic_shared_memory_of_a_namespace_is_declared_in_the_functions_that_use_it():
     lines = adapt(NAMESPACE).split("\n")
     reference = f"float (&a) [ ] {REFERENCE};"
     assert lines[1].strip() == ""
@@ -131,7 +131,7 @@ def test_dynamic_shared_memory_of_a_namespace_is_declared_where_it_is_used():
     assert lines[9] == f"__global__ __launch_bounds__(32) void also() {{ {reference} {{ for (;;) {{ a[1]++; }} }} }}"
 
 
-def test_branches_of_the_preprocessor_do_not_unbalance_braces():
+def test_preprocessor_branches_do_not_unbalance_braces():
     text = "#if A\nvoid f() {\n#else\nvoid f(int) {\n#endif\n}\nextern __shared__ int a[];\nvoid g() { a[0] = 1; }\n"
     lines = adapt(text).split("\n")
     assert lines[6].strip() == "" and REFERENCE in lines[7]
@@ -150,7 +150,7 @@ def test_alignments_come_first(written, moved):
 
 
 @pytest.mark.parametrize("cast", ["(void*)", "(const void *)", "(void const*)", "reinterpret_cast<const void*>"])
-def test_casts_of_kernels_go(cast):
+def test_casts_of_kernels_are_removed(cast):
     kernel = "(f<T>)" if "reinterpret" in cast else "f<T>"
     text = f"cudaLaunchKernel({cast}{kernel}, 1, 2, args); cudaLaunchKernelExC(&c, {cast}{kernel}, args); g((void*)x);"
     bare = f"cudaLaunchKernel({kernel}, 1, 2, args); cudaLaunchKernelExC(&c, {kernel}, args); g((void*)x);"
@@ -170,12 +170,12 @@ def test_casts_of_kernels_go(cast):
         ("cudaLaunchKernel((void*)k<T>, 1, 2, args);", "cudaLaunchKernel(k<T>, 1, 2, args);"),
     ],
 )
-def test_a_kernel_that_becomes_a_pointer_keeps_its_type(written, rewritten):
+def test_a_kernel_cast_to_a_pointer_keeps_its_type(written, rewritten):
     kernel = "template <class T, int n> __global__ void __launch_bounds__(64) k(T* x) {}\n"
     assert adapt(kernel + written) == kernel + rewritten
 
 
-# pieces of which a source is put together in any order: those that are rewritten, and those that never are
+# pieces to combine into a source in any order: some are rewritten, some never are
 REWRITTEN = ["k<<<1, 2>>>(x);", "extern __shared__ int a[];", "k<A<B>>\n<<<1,\n2>>>(x);", "void f() { a[0]++; }"]
 KEPT = [
     '"k<<<1, 2>>>(x);"',
@@ -210,7 +210,7 @@ OTHER = [
 
 @given(st.lists(st.sampled_from([*REWRITTEN, *KEPT, *OTHER])))
 @example(["k<<<1, 2>>>(x);", ")", "struct s", "{"])
-def test_any_text_keeps_its_lines(pieces):
+def test_any_text_keeps_its_line_count(pieces):
     text = " ".join(pieces)
     assert adapt(text).count("\n") == text.count("\n")
 
@@ -230,13 +230,13 @@ def test_strings_and_comments_are_untouched(pieces):
 
 
 @given(st.text())
-def test_tokens_are_where_they_say(text):
+def test_tokens_record_their_positions(text):
     for token in tokens_of(text):
         if token.kind != "directive":
             assert text[token.start : token.end] == token.text
 
 
 @pytest.mark.parametrize("name", ["axpy", "gemm", "softmax"])
-def test_what_needs_no_change_is_the_same_text(name):
+def test_bundled_kernels_stay_unchanged(name):
     source = tkjit.find(name).specs[0].sources[0][1].read()
     assert adapt(source) == source

@@ -1,4 +1,4 @@
-"""The target (host or device) of each place of a source, and its value of `__CUDA_ARCH__`."""
+"""The target (host or device) of each place in a source, and the value of `__CUDA_ARCH__` there."""
 
 import re
 
@@ -10,8 +10,8 @@ DEVICE, HOST = "TKJIT_SIM_CUDA_ARCH", "TKJIT_SIM_NO_CUDA_ARCH"
 GUARD = "::tkjit::sim::require_device();"
 
 
-def asked(text: str) -> list[str]:
-    """What a source's questions for the architecture became, in order."""
+def replacements(text: str) -> list[str]:
+    """Return what replaced each `__CUDA_ARCH__` of a source, in order."""
     adapted = adapt(text)
     assert adapted.count("\n") == text.count("\n")
     adapted = re.sub(r"(#error) .*", r"\1", adapted)
@@ -46,13 +46,13 @@ IF = "\n#if __CUDA_ARCH__ >= 800\nx();\n#endif\n"
         ("FROM_A_HEADER f()", "#error"),
     ],
 )
-def test_functions(head, kind):
-    assert asked(f"{head} {{{IF}}}") == [kind]
+def test_the_head_of_a_function_decides(head, kind):
+    assert replacements(f"{head} {{{IF}}}") == [kind]
 
 
-def test_lambdas_of_the_host():
+def test_lambdas_in_host_functions():
     lambdas = f"void f() {{{IF} g([=] __device__(int i) mutable {{{IF}}}, [=](int i) {{{IF}}});{IF} }}"
-    assert asked(lambdas) == [HOST, DEVICE, HOST, HOST]
+    assert replacements(lambdas) == [HOST, DEVICE, HOST, HOST]
 
 
 ON, END = "#ifdef __CUDA_ARCH__\n", "\n#endif\n"
@@ -72,36 +72,36 @@ BY_DEVICE, BY_HOST = "__device__ int f() { return G; }\n", "int h() { return G; 
         (f"{ON}using T = A;\n#else\nusing T = B;{END}struct S {{ __device__ T f() {{}} }};", DEVICE),
         ("#define G __CUDA_ARCH__\n" + BY_DEVICE, DEVICE),
         (f"#define G __CUDA_ARCH__\n#define H G\nint f() {{\n#if H{END}}}", HOST),
-        # each would need its own
+        # host and device would each need their own value
         (f"{ON}#define G 1\n#else\n#define G 2{END}__device__ void f(int = G) {{}} {BY_HOST}", "#error"),
         (f"{ON}using T = A;{END}using U = T;\n__device__ U f() {{}}\nU h() {{}}", "#error"),
         (f"#define G __CUDA_ARCH__\n{BY_DEVICE}int h() {{\n#if G{END}}}", "#error"),
         (f"{DEFINED}FROM_A_HEADER int f() {{ return G; }}{BY_HOST}", "#error"),
         (f"constexpr int f() {{\n{ON}{END}}}\nint h() {{ return f(); }}", "#error"),
-        # a program's main is not run
+        # tkjit never runs a program's main
         (f"{DEFINED}{BY_DEVICE}int main() {{ return G; }}", DEVICE),
     ],
 )
 def test_conditions_outside_of_functions(source, kind):
-    assert asked(source) == [kind]
+    assert replacements(source) == [kind]
 
 
-def test_names_that_the_launcher_uses_count_as_the_hosts():
+def test_names_that_the_launcher_uses_count_as_host_code():
     source = "#ifdef __CUDA_ARCH__\n#define STAGES 1\n#endif\n__global__ void f() { STAGES; }"
     assert DEVICE in adapt(source) and "#error" in adapt(source, frozenset(["STAGES"]))
 
 
 def test_the_outer_condition_decides():
     inner = "#if __CUDA_ARCH__ >= 900\n#define B 1\n#endif\n"
-    assert asked(f"#ifndef __CUDA_ARCH__\nint g() {{}}\n{inner}#endif") == [HOST, HOST]
+    assert replacements(f"#ifndef __CUDA_ARCH__\nint g() {{}}\n{inner}#endif") == [HOST, HOST]
 
 
-def test_code_of_the_host_has_no_such_name():
-    assert asked("int f() { return __CUDA_ARCH__; }") == ["__CUDA_ARCH__"]
-    assert asked("__device__ int f() { return __CUDA_ARCH__; }") == [DEVICE]
+def test_host_code_keeps_the_undeclared_name():
+    assert replacements("int f() { return __CUDA_ARCH__; }") == ["__CUDA_ARCH__"]
+    assert replacements("__device__ int f() { return __CUDA_ARCH__; }") == [DEVICE]
 
 
-def test_functions_for_both_are_guarded_where_it_matters():
+def test_functions_for_both_are_guarded_if_they_depend_on_the_architecture():
     one = "__host__ __device__ int f() {\n#ifdef __CUDA_ARCH__\n#endif\n}\n"
     two = "__host__ __device__ int g() { return 1; }"
     assert adapt(one + two).count(GUARD) == 1
@@ -110,6 +110,6 @@ def test_functions_for_both_are_guarded_where_it_matters():
     assert GUARD in adapt(by_macro)
 
 
-def test_comments_and_strings_stay():
+def test_comments_and_strings_stay_unchanged():
     text = '// __CUDA_ARCH__\nconst char* s = "__CUDA_ARCH__"; /* __CUDA_ARCH__ */\n'
     assert adapt(text) == text

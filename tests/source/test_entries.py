@@ -1,4 +1,4 @@
-"""What is said of an entry that the source does not have, or has otherwise."""
+"""Errors about an entry that the source lacks or declares differently."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def why(entry: str, *, args: bool = False, passed: str = "x", log: str = OURS, s
     return why_not_the_entry(source, entry, takes_arguments=args, passed=passed.split(), log=log)
 
 
-def test_the_kernels_of_a_source():
+def test_all_kernels_of_a_source_are_found():
     assert ", ".join(map(str, kernel_functions(SOURCE))) == ALL
 
 
@@ -48,7 +48,7 @@ def test_the_kernels_of_a_source():
         ("add", "launcher.cu:40:30: error: \u2018add\u2019 was not declared in this scope", "n::add"),
     ],
 )
-def test_another_name(entry, log, near):
+def test_a_misspelt_name_gets_a_suggestion(entry, log, near):
     name = entry.partition("<")[0]
     assert why(entry, log=log) == f"the source has no __global__ function {name}; it has {ALL}; did you mean {near}?"
 
@@ -56,33 +56,33 @@ def test_another_name(entry, log, near):
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        ("relu", 'relu is a template, <typename T, int N = 4>: entry="relu<T>"'),
-        ("n::add<T>", 'n::add is no template: entry="n::add"'),
-        ("n::add", "takes plain arguments, and no struct of them: args=True"),
+        ("relu", 'relu is a template, <typename T, int N = 4>; write entry="relu<T>"'),
+        ("n::add<T>", 'n::add is not a template; write entry="n::add"'),
+        ("n::add", "takes plain arguments instead of a struct; set args=True"),
     ],
 )
-def test_another_kind(entry, expected):
+def test_an_entry_of_the_wrong_kind(entry, expected):
     assert why(entry).endswith(expected)
 
 
-@pytest.mark.parametrize(("passed", "said"), [("x y", "describes 2: x, y"), ("x y n m", "describes 4: x, y, n, m")])
-def test_another_number_of_parameters(passed, said):
+@pytest.mark.parametrize(("passed", "expected"), [("x y", "describes 2: x, y"), ("x y n m", "describes 4: x, y, n, m")])
+def test_a_wrong_number_of_parameters(passed, expected):
     text = why("n::add", args=True, passed=passed, log=COUNT.format("n::add"))
-    assert text == f"{ALL.split('g), ')[1].split(', scale')[0]} has 3 parameters, and the spec {said}"
+    assert text == f"{ALL.split('g), ')[1].split(', scale')[0]} has 3 parameters, but the spec {expected}"
 
 
 @pytest.mark.parametrize(
     ("entry", "args", "log"),
     [
-        ("relu", False, "mine.cu:3:1: error: expected ;"),  # of the source
-        ("of_a_header<T>", False, "mine.cu:3:1: error: expected ;"),  # it may be there
-        ("scale", True, OURS),  # one of two
-        ("n::add", True, OURS),  # the parameters are not what is wrong
-        ("fixed", False, OURS),  # no argument has to be said
+        ("relu", False, "mine.cu:3:1: error: expected ;"),  # the error is in the source
+        ("of_a_header<T>", False, "mine.cu:3:1: error: expected ;"),  # a header may define it
+        ("scale", True, OURS),  # two kernels have the name
+        ("n::add", True, OURS),  # the error is not about the parameters
+        ("fixed", False, OURS),  # all template parameters have defaults
         ("packed<T>", True, COUNT.format("packed<T>")),
     ],
 )
-def test_what_is_not_known_to_be_wrong(entry, args, log):
+def test_nothing_is_reported_if_nothing_is_known_to_be_wrong(entry, args, log):
     assert why(entry, args=args, log=log) == ""
 
 
@@ -92,27 +92,27 @@ def test_a_macro_may_define_kernels():
 
 
 @pytest.mark.parametrize("parameter", ["const Globals& g", "Globals* g", "const Globals *g"])
-def test_a_struct_by_its_address(parameter):
-    said = why_not_the_entry(
+def test_a_struct_by_reference_or_pointer(parameter):
+    message = why_not_the_entry(
         f"__global__ void f({parameter}) {{}}",
         "f",
         takes_arguments=False,
         passed=["x"],
         log="launcher.cu:1:1: error: no",
     )
-    assert said.endswith("a kernel takes it by value: const __grid_constant__ Globals g")
+    assert message.endswith("a kernel takes it by value: const __grid_constant__ Globals g")
 
 
-def test_a_kernel_that_is_there_is_not_said_to_be_missing():
+def test_an_existing_kernel_is_not_reported_as_missing():
     source = "__global__ void f(Params g) {}"
     log = "a.cu:1:1: error: 'Params' was not declared\nlauncher.cu:9:1: error: 'f' was not declared in this scope"
     assert why_not_the_entry(source, "f", takes_arguments=False, passed=["x"], log=log) == ""
 
 
 @pytest.mark.parametrize(
-    ("template", "entry", "said"),
+    ("template", "entry", "expected"),
     [
-        ("typename T, bool on", "f<T>", 'f is a template, <typename T, bool on>: entry="f<T, on>"'),
+        ("typename T, bool on", "f<T>", 'f is a template, <typename T, bool on>; write entry="f<T, on>"'),
         ("typename T, bool on", "f<T, true>", ""),
         ("int N", "f<max(M, 2)>", ""),
         ("typename T", "f<pair<int, T>>", ""),
@@ -120,6 +120,6 @@ def test_a_kernel_that_is_there_is_not_said_to_be_missing():
         ("typename T, int N = 4", "f<T, 2>", ""),
     ],
 )
-def test_another_number_of_template_arguments(template, entry, said):
+def test_a_wrong_number_of_template_arguments(template, entry, expected):
     source = f"template <{template}> __global__ void f(Globals g) {{}}"
-    assert why_not_the_entry(source, entry, takes_arguments=False, passed=["x"], log=OURS) == said
+    assert why_not_the_entry(source, entry, takes_arguments=False, passed=["x"], log=OURS) == expected

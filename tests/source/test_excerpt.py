@@ -1,4 +1,4 @@
-"""The line of an error, with a caret."""
+"""The source line of an error, with a caret."""
 
 import pytest
 
@@ -16,7 +16,7 @@ SOURCE = "int x;\n\tfloat y = undeclared + undeclared_too;\n"
         ("a.cu:2:700: error: expected ';'", 45),
     ],
 )
-def test_the_line_and_a_caret(summary, place):
+def test_the_line_and_a_caret_are_added(summary, place):
     first, line, caret = with_excerpt(summary, SOURCE, ("/there/a.cu", "a.cu")).split("\n")
     assert first == summary and line == "          float y = undeclared + undeclared_too;"
     assert caret == "  " + " " * place + "^"
@@ -29,9 +29,9 @@ def test_the_line_and_a_caret(summary, place):
         "a.cu:7:12: error: no",
         "a.cu:0:1: error: no",
         "a.cu(2): error: no\n  line\n  ^",
-        "the compiler failed without a word",
+        "the compiler failed without printing an error",
         "",
     ],
 )
-def test_what_stays_as_it_is(summary):
+def test_other_errors_stay_unchanged(summary):
     assert with_excerpt(summary, SOURCE, ("a.cu",)) == summary

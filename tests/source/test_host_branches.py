@@ -1,4 +1,4 @@
-"""What host functions of headers get: the lines that they have where ``__CUDA_ARCH__`` is not defined."""
+"""Host functions of headers get the lines that they have when ``__CUDA_ARCH__`` is not defined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.compiles
 
 
 def merged(tmp_path, text: str, **more: str) -> str:
-    """The merged text of a file `a.cuh`, and of what it includes, without marks and empty lines."""
+    """Return the merged text of a file `a.cuh` and its includes, without line marks and empty lines."""
     for name, content in {"a": text, **more}.items():
         (tmp_path / f"{name}.cuh").write_text(content)
 
@@ -48,24 +48,24 @@ ASM = '\n#ifdef __CUDA_ARCH__\nint x; asm("mov.u32 %0, 1;" : "=r"(x)); return x;
         ("struct __attribute__((aligned(16))) S { __device__ S()", 1),
     ],
 )
-def test_a_function_has_the_lines_of_who_runs_it(head, value, tmp_path):
+def test_a_function_has_the_lines_of_the_side_that_runs_it(head, value, tmp_path):
     ends = "}" * (head.count("{") + 1) + ";"
-    text = merged(tmp_path, f"{head} {{{BRANCHES}{ends}\nint behind;\n")
-    assert f"return {value};" in text and f"return {3 - value};" not in text and "int behind;" in text
+    text = merged(tmp_path, f"{head} {{{BRANCHES}{ends}\nint after;\n")
+    assert f"return {value};" in text and f"return {3 - value};" not in text and "int after;" in text
 
 
-def test_one_for_both_with_inline_ptx_is_guarded_once(tmp_path):
+def test_a_function_for_both_with_inline_ptx_is_guarded_once(tmp_path):
     text = merged(tmp_path, f"__host__ __device__ int f() {{{ASM}{ASM}}}\n__host__ __device__ int g() {{{BRANCHES}}}")
     assert text.count("require_device();") == 1 and text.index("require_device();") < text.index("asm")
 
 
-def test_braces_in_strings_and_characters_are_none(tmp_path):
+def test_braces_in_strings_and_characters_are_ignored(tmp_path):
     odd = 'const char* a = "}{\\"{"; char b = \'{\'; auto c = R"x({{{)" {)x"; int d = 1\'000;\n'
     text = merged(tmp_path, f"__device__ int g() {{ {odd} return 0; }}\nint f() {{ {odd} {BRANCHES} }}")
     assert "return 2;" in text and "return 1;" not in text
 
 
-def test_outside_of_functions_both_have_what_either_has(tmp_path):
+def test_declarations_of_either_side_are_kept_outside_of_functions(tmp_path):
     device, host = (
         "#ifdef __CUDA_ARCH__\n__device__ int g();\n#endif\n",
         '#ifndef __CUDA_ARCH__\n#include "b.cuh"\n#endif\n',
@@ -74,7 +74,7 @@ def test_outside_of_functions_both_have_what_either_has(tmp_path):
     assert text.split("\n") == ["int g();", "int h;", "int only_host();", "int i;"]
 
 
-def test_the_indices_that_the_simulator_has_are_not_declared_again(tmp_path):
+def test_the_indices_that_the_simulator_declares_are_not_declared_again(tmp_path):
     text = (
         "#ifndef __CUDA_ARCH__\nextern const dim3 blockDim;\nextern const uint3 threadIdx;\nint more;\n#endif\nint a;"
     )

@@ -1,11 +1,11 @@
-"""Host functions called by device code: a compile error, or a check at run time."""
+"""A host function that device code calls is a compile error, or fails at run time."""
 
 import pytest
 
 from tkjit.source.adapt import adapt
 
-SAID = "calling a __host__ function(f) from device code (k) is not allowed: write __device__ before it"
-ERROR = f'_Pragma("GCC error \\"{SAID}\\"") f('
+MESSAGE = "calling a __host__ function(f) from device code (k) is not allowed: write __device__ before it"
+ERROR = f'_Pragma("GCC error \\"{MESSAGE}\\"") f('
 GUARD = "::tkjit::sim::require_host();"
 KERNEL = "__global__ void k(int* x) { x[0] = f(1); }\n"
 
@@ -19,7 +19,7 @@ KERNEL = "__global__ void k(int* x) { x[0] = f(1); }\n"
         "namespace n { inline int f(int x) { return x; } __device__ void k(int* x) { x[0] = 1 + f(x[0]); } }\n",
     ],
 )
-def test_a_call_that_cannot_mean_anything_else(source):
+def test_an_unambiguous_call_is_a_compile_error(source):
     adapted = adapt(source)
     assert adapted.count(ERROR) == 1 and adapted.count(GUARD) == 1
     assert adapted.count("\n") == source.count("\n")
@@ -43,7 +43,7 @@ def test_a_call_that_cannot_mean_anything_else(source):
         "int f(int x) { return x; }\n__host__ __device__ void k(int* x) { x[0] = f(1); }\n",
     ],
 )
-def test_a_name_that_may_mean_something_else_is_left_to_the_function(source):
+def test_an_ambiguous_name_is_checked_at_run_time(source):
     adapted = adapt(source)
     assert "GCC error" not in adapted and adapted.count(GUARD) == 1
 
@@ -62,10 +62,10 @@ def test_a_name_that_may_mean_something_else_is_left_to_the_function(source):
         "int f(int x) { return x; }\nvoid h() { g([=] __device__ { return 1; }, f(1)); }\n",
     ],
 )
-def test_what_is_no_host_function_of_device_code_stays(source):
+def test_other_sources_stay_unchanged(source):
     assert adapt(source) == source
 
 
-def test_a_source_for_the_cpu_alone_may_call_what_it_likes():
+def test_a_source_for_the_cpu_alone_may_call_host_functions():
     source = "int f(int x) { return x; }\n" + KERNEL
     assert adapt(source, for_gpus=False) == source

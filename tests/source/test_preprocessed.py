@@ -1,4 +1,4 @@
-"""A preprocessed text is adapted where it has to be, line by line, and nowhere else."""
+"""A preprocessed text is adapted only where necessary, and keeps its line numbers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tkjit.source.preprocessed import adapt_preprocessed
         'asm volatile\n(\n"bar.sync 0;"\n);',
     ],
 )
-def test_spellings_of_a_statement(statement):
+def test_every_spelling_of_an_asm_statement_is_translated(statement):
     made = adapt_preprocessed(f"void f() {{ {statement} }}")
     assert "bar_sync(" in made and "asm" not in made
     assert made.count("\n") == f"{statement}".count("\n")
 
 
-def test_named_operands_and_modifiers():
+def test_named_operands_are_translated():
     made = adapt_preprocessed('void f() { asm("mov.u32 %[to], %[of];" : [to] "=r"(a[i]) : [of] "r"(b ? 1 : c::d)); }')
     assert "tkjit_out0 = (a[i])" in made and "input_r((b ? 1 : c::d))" in made
 
@@ -38,23 +38,23 @@ def test_named_operands_and_modifiers():
         '# 1 "/usr/include/x.h" 1 3 4\nvoid f() { asm volatile("bar.sync 0;"); }',
     ],
 )
-def test_what_is_not_for_a_device_stays(text):
+def test_host_assembly_and_other_text_stay_unchanged(text):
     assert adapt_preprocessed(text) == text
 
 
-def test_shared_variables_lie_in_the_window():
+def test_shared_variables_become_members_of_a_struct():
     made = adapt_preprocessed("void f() { int i;\n static __shared__ alignas(16) box<2, 3> a[2], b; }")
     assert "struct tkjit_shared_" in made and "alignas(16) box<2, 3> a[2], b;" in made
     assert "auto& a = " in made and "auto& b = " in made and "__shared__" not in made
 
 
-def test_dynamic_shared_memory_and_launches_of_headers():
+def test_dynamic_shared_memory_and_launches_in_headers_are_rewritten():
     made = adapt_preprocessed("void f() { extern __shared__ int x[]; }\nvoid g() { f<<<1,\n2>>>(3); }\n")
     assert "int (&x)[] = ::tkjit::sim::dynamic_shared;" in made
     assert "::tkjit::sim::Launcher{" in made and made.count("\n") == 3
 
 
-def test_ptx_that_does_not_parse_is_refused_where_code_is_made_of_it():
+def test_ptx_that_does_not_parse_fails_only_in_generated_code():
     made = adapt_preprocessed('template <class T> void f() { asm("mov.u32 %0, 1" : "=r"(x)); }')
     assert "__attribute__((error(\"inline PTX: expected ',' or ';', found the end\")))" in made
 
@@ -62,7 +62,7 @@ def test_ptx_that_does_not_parse_is_refused_where_code_is_made_of_it():
 LINES = '# 1 "a.cu"\nx = alloc.allocate<tile>();\n# 7 "b.cuh" 1\ny = sizeof(layout::tile);\n# 2 "a.cu" 2\nz;\n'
 
 
-def test_keywords_that_the_compiler_misses_are_added():
+def test_keywords_that_the_compiler_asks_for_are_added():
     log = "a.cu:1:24: error: expected primary-expression before '>' token\n"
     made = repaired(LINES, log)
     assert made is not None and "alloc.template allocate<tile>()" in made

@@ -1,4 +1,4 @@
-"""Explanations of unsupported constructs, only for places named in the compiler's log."""
+"""Unsupported constructs are explained, but only at places that the compiler's log names."""
 
 from pathlib import Path
 
@@ -30,10 +30,10 @@ def gas(line: int, instruction: str) -> str:
         ("setmaxnreg.inc.sync", "increase_registers", "registers.cuh"),
     ],
 )
-def test_an_instruction_with_a_wrapper(mnemonic, function, header):
-    said = why_not_on_the_cpu(ASM.replace("OP", mnemonic), "dir/a.cu", gas(4, mnemonic))
-    assert said.startswith(f"dir/a.cu:2 has {mnemonic}")
-    assert said.endswith(f" in an asm; tkjit::{function} of <tkjit/{header}> runs on both")
+def test_the_wrapper_of_an_instruction_is_named(mnemonic, function, header):
+    message = why_not_on_the_cpu(ASM.replace("OP", mnemonic), "dir/a.cu", gas(4, mnemonic))
+    assert message.startswith(f"dir/a.cu:2 has {mnemonic}")
+    assert message.endswith(f" in an asm; tkjit::{function} from <tkjit/{header}> runs on CPU and GPU")
 
 
 @pytest.mark.parametrize("header, function", sorted(set(_WRAPPERS.values()) - {("", "")}))
@@ -49,13 +49,13 @@ def test_each_wrapper_exists(header, function):
     "mnemonic",
     ["wgmma.mma_async", "tcgen05.ld", "cp.async.bulk.tensor.2d", "barrier.cluster.arrive", "prefetch.global"],
 )
-def test_an_instruction_without_one(mnemonic):
-    said = why_not_on_the_cpu(ASM.replace("OP", mnemonic), "a.cu", gas(3, mnemonic))
-    assert said.startswith(f"a.cu:2 has {mnemonic} in an asm, which no header of tkjit's wraps;")
-    assert said.endswith('cpu="name.cpp" in the spec')
+def test_an_instruction_without_a_wrapper_is_named(mnemonic):
+    message = why_not_on_the_cpu(ASM.replace("OP", mnemonic), "a.cu", gas(3, mnemonic))
+    assert message.startswith(f"a.cu:2 has {mnemonic} in an asm, for which tkjit has no wrapper;")
+    assert message.endswith('cpu="name.cpp" in the spec')
 
 
-def test_constraints_of_a_gpu_are_an_asm_too():
+def test_an_asm_with_impossible_constraints_is_named():
     log = "a.cu: In function 'void f()':\na.cu:2:5: error: impossible constraint in 'asm'\n"
     assert why_not_on_the_cpu(ASM.replace("OP", "bar.sync"), "a.cu", log).startswith("a.cu:2 has bar.sync")
 
@@ -65,13 +65,13 @@ def test_an_asm_in_a_macro_is_found_by_its_instruction():
     assert why_not_on_the_cpu(source, "a.cu", gas(3, "ldmatrix.x")).startswith("a.cu:2 has ldmatrix.x")
 
 
-def test_an_asm_of_a_header_is_named_by_the_headers_line():
+def test_an_asm_in_a_header_is_named_by_the_headers_line():
     log = "ptx.cuh:7: Error: no such instruction: `bar.sync 0'"
     assert why_not_on_the_cpu("int x;", "a.cu", log).startswith("ptx.cuh:7 has an asm of PTX; ")
 
 
 @pytest.mark.parametrize("log", ["a.cu:9:1: error: expected ';'", "", "b.cu:2:1: error: 'tex3D' was not declared"])
-def test_nothing_that_the_log_does_not_speak_of(log):
+def test_constructs_that_the_log_does_not_mention_are_ignored(log):
     source = ASM.replace("OP", "bar.sync") + "// tex3D\ncudaTextureObject_t t;\n#include <cub/grid/grid_queue.cuh>\n"
     assert why_not_on_the_cpu(source, "a.cu", log) == ""
 
@@ -80,34 +80,34 @@ def test_nothing_that_the_log_does_not_speak_of(log):
     "name, what",
     [("this_cluster", "clusters"), ("tex2D", "textures"), ("bmma_sync", "wmma")],
 )
-def test_a_name_that_the_simulator_does_not_have(name, what):
+def test_a_name_that_the_simulator_lacks(name, what):
     log = f"a.cu:2:8: error: ‘{name}’ was not declared in this scope"  # noqa: RUF001
-    said = why_not_on_the_cpu(f"int x;\nauto y = {name}();\n", "a.cu", log)
-    assert said.startswith("a.cu:2 needs ") and what in said
+    message = why_not_on_the_cpu(f"int x;\nauto y = {name}();\n", "a.cu", log)
+    assert message.startswith("a.cu:2 needs ") and what in message
 
 
 @pytest.mark.parametrize(
     "header, named",
     [("cub/device/device_copy.cuh", True), ("cuda/barrier", True), ("curand_kernel.h", True), ("custom.h", False)],
 )
-def test_a_header_that_the_simulator_does_not_have(header, named):
+def test_a_header_that_the_simulator_lacks(header, named):
     source = f"// first\n#include <{header}>\n"
-    said = why_not_on_the_cpu(source, "a.cu", f"a.cu:2:10: fatal error: {header}: No such file or directory")
-    assert said.startswith(f"a.cu:2 includes <{header}>") if named else said == ""
+    message = why_not_on_the_cpu(source, "a.cu", f"a.cu:2:10: fatal error: {header}: No such file or directory")
+    assert message.startswith(f"a.cu:2 includes <{header}>") if named else message == ""
 
 
-def test_a_launch_that_was_not_rewritten():
+def test_a_launch_that_was_not_rewritten_is_named():
     log = "{}:{}:7: error: expected primary-expression before '<' token\n    3 | f<<<1, 1>>>(x);\n      |  ^\n"
     macro = "#define ONE <<<1, 1>>>\nvoid g() { f ONE(x); }\n"
     assert why_not_on_the_cpu(macro, "a.cu", log.format("a.cu", 1)).startswith(
-        "a.cu:1 launches with <<<...>>> in a way"
+        "a.cu:1 launches with <<<...>>> in a form"
     )
     assert why_not_on_the_cpu(macro, "a.cu", "a.cu:9:1: error: expected ';'") == ""
-    said = why_not_on_the_cpu("int x;", "a.cu", log.format("lib/b.cuh", 3))
-    assert said == "lib/b.cuh:3 launches with <<<...>>>, which is understood in the source and not in its headers"
+    message = why_not_on_the_cpu("int x;", "a.cu", log.format("lib/b.cuh", 3))
+    assert message == "lib/b.cuh:3 launches with <<<...>>>, which tkjit supports in the source but not in its headers"
 
 
-def test_mnemonics():
+def test_mnemonics_of_a_piece_of_ptx():
     assert mnemonics_of("{\n.reg .pred p;\nsetp.ne.b32 p, %1, 0;\n@p mma.sync {%0, %2}, {%3};\n}") == (
         "setp.ne.b32",
         "mma.sync",

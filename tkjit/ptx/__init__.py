@@ -1,4 +1,4 @@
-"""Inline PTX as C++: parses an ``asm`` statement's text, and names the simulator's function of each instruction."""
+"""Translates inline PTX to C++: parses an ``asm`` statement, and calls a simulator function for each instruction."""
 
 from tkjit.ptx.grammar import PtxError
 from tkjit.ptx.translate import Operand, is_ptx, translate

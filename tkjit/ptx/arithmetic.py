@@ -145,7 +145,7 @@ def _cvt(one: Call) -> str:
     has_relu, saturates = one.has("relu"), one.has("sat", "satfinite")
     one.ends()
     if has_relu:
-        raise Unknown("the simulator does not know .relu here")
+        raise Unknown("unsupported modifier .relu")
     name = f"cvt<{TYPES[target]}, tkjit_ptx::Rounding::{rounding}, {'true' if saturates else 'false'}>"
     values = [one.value(i, source) for i in range(1, one.count)]
     return one.set(0, f"tkjit_ptx::{name}({', '.join(values)})")

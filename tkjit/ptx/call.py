@@ -1,4 +1,4 @@
-"""What the calls of all instructions need: types, operands, modifiers, and the table that they register in."""
+"""The parts that all instructions share: types, operands, modifiers, and the table of handlers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TYPES = {
     "e4m3x2": "__nv_fp8x2_e4m3",
     "e5m2x2": "__nv_fp8x2_e5m2",
 }
-# what changes how fast an instruction is, or on which GPUs, and not what it does here
+# modifiers that affect an instruction's speed or the GPUs that have it, but not its result in the simulator
 _HINTS = re.compile(
     r"weak|nc|L1::\w+|L2::\w+|unified|ca|cg|cs|cv|lu|wb|wt|full|aligned|sync|uni|ftz|cta|cluster|gpu|sys|approx|level::\w+"
 )
@@ -60,7 +60,7 @@ class Unknown(Exception):
 
 
 class Spelling(Protocol):
-    """How the names of a statement are spelled; and whether it goes back to a label, to wait."""
+    """Spells the names of a statement in C++, and knows whether the statement waits in a loop."""
 
     waits: bool
 
@@ -80,7 +80,7 @@ def instruction(*opcodes: str) -> Callable[[Handler], Handler]:
 
 
 class Call:
-    """An instruction whose call is being written."""
+    """Writes the C++ call of one instruction."""
 
     def __init__(self, instruction: Instruction, spelling: Spelling, modifiers: Sequence[str]) -> None:
         self.opcode = instruction.opcode
@@ -92,7 +92,7 @@ class Call:
     # ---- modifiers
 
     def has(self, *words: str) -> bool:
-        """Whether one of these modifiers is there; it counts as understood."""
+        """Whether the instruction has one of these modifiers. They are removed, because they are handled."""
         found = [word for word in self.modifiers if word in words]
         self.modifiers = [word for word in self.modifiers if word not in words]
         return bool(found)
@@ -107,15 +107,15 @@ class Call:
         return found
 
     def type(self) -> str:
-        """The last modifier, a type, as its name in PTX."""
+        """Remove and return the last modifier, which must be a PTX type."""
         if not self.modifiers or self.modifiers[-1] not in TYPES:
             raise Unknown
         return self.modifiers.pop()
 
     def ends(self) -> None:
-        """Refuse what nobody has understood."""
+        """Reject an instruction with modifiers that were not handled."""
         if left := [word for word in self.modifiers if not _HINTS.fullmatch(word)]:
-            raise Unknown(f"the simulator does not know .{left[0]}")
+            raise Unknown(f"unsupported modifier .{left[0]}")
 
     # ---- operands
 
@@ -125,10 +125,10 @@ class Call:
         return self.operands[index]
 
     def value(self, operand: PtxOperand | int, kind: str) -> str:
-        """An operand as a value of a type of PTX."""
+        """Return an operand as a value of a PTX type."""
         one = self.operand(operand) if isinstance(operand, int) else operand
         if not isinstance(one, Name):
-            raise Unknown("an operand has another form here")
+            raise Unknown("an operand has an unsupported form")
         if one.kind == "number":
             text = _as(kind, number(one.text))
         elif one.kind == "special" and one.text.lstrip("%") in SPECIAL:
@@ -140,35 +140,35 @@ class Call:
         return f"!{text}" if kind == "pred" else f"-{text}"
 
     def values(self, operand: PtxOperand | int, kind: str) -> list[str]:
-        """A vector's parts, or one operand as a vector of one."""
+        """Return the values of a vector's parts, or of a single operand."""
         one = self.operand(operand) if isinstance(operand, int) else operand
         if not isinstance(one, Vector):
             return [self.value(one, kind)]
         if any(part.kind != "operand" or part.is_negated for part in one.parts):
             return [self.value(part, kind) for part in one.parts]
-        # a matrix's registers: half of the time of a statement went into asking of each what it is
+        # fast path for a matrix's registers: value() on each of them took half of a statement's time
         return [_as(kind, self.spelling.variable(part)) for part in one.parts]
 
     def set(self, operand: PtxOperand | int, expression: str) -> str:
         """Write a result."""
         one = self.operand(operand) if isinstance(operand, int) else operand
         if not isinstance(one, Name):
-            raise Unknown("a result has another form here")
+            raise Unknown("a result has an unsupported form")
         if one.kind == "sink":
             return f"static_cast<void>({expression});"
         return f"tkjit_ptx::set({self.spelling.variable(one)}, {expression});"
 
     def set_all(self, operand: PtxOperand | int, array: str) -> str:
-        """Write an array's elements to a vector, or to the one operand."""
+        """Write an array's elements to a vector, or to a single operand."""
         one = self.operand(operand) if isinstance(operand, int) else operand
         parts = one.parts if isinstance(one, Vector) else (one,)
         return " ".join(self.set(part, f"{array}[{i}]") for i, part in enumerate(parts))
 
     def address(self, operand: PtxOperand | int, space: str = "generic") -> str:
-        """An operand in square brackets as a pointer."""
+        """Return an operand in square brackets as a pointer."""
         one = self.operand(operand) if isinstance(operand, int) else operand
         if not isinstance(one, Address):
-            raise Unknown("an address has another form here")
+            raise Unknown("an address has an unsupported form")
         function = "shared" if space.startswith("shared") else "global"
         base = self.spelling.variable(one.base) if one.base.kind != "number" else one.base.text
         return f"tkjit_ptx::{function}({base}, {one.offset})"
@@ -192,7 +192,7 @@ def _as(kind: str, text: str) -> str:
 
 
 def number(text: str) -> str:
-    """A number of PTX in C++."""
+    """Spell a PTX number in C++."""
     if match := re.fullmatch(r"(-?)0[fF]([0-9a-fA-F]{8})", text):
         return f"{match[1]}__builtin_bit_cast(float, 0x{match[2]}u)"
     if match := re.fullmatch(r"(-?)0[dD]([0-9a-fA-F]{16})", text):

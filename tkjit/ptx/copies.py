@@ -81,7 +81,7 @@ def _rank(one: Call) -> int:
 def _tensor(one: Call) -> str:
     rank = _rank(one)
     if any(word.startswith("im2col") for word in one.modifiers):
-        raise Unknown("the simulator has no im2col")
+        raise Unknown("im2col is not supported")
     one.has("tile")
     goes_to = one.one_of(("shared::cluster", "shared::cta", "global"))
     comes_from = one.one_of(("shared::cta", "global"))

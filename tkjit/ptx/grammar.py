@@ -30,7 +30,7 @@ _OPERANDS = re.compile(r"%\d+")
 
 
 class PtxError(ValueError):
-    """Text that is not PTX: what was expected, and where."""
+    """Text that is not valid PTX. The message has what was expected, and the text found instead."""
 
 
 class Token(NamedTuple):
@@ -40,7 +40,7 @@ class Token(NamedTuple):
 
 
 class Name(NamedTuple):
-    """An operand: of the statement (``%0``), a register, a special register (``%tid.x``), a number, or ``_``."""
+    """A statement's operand (``%0``), a register, a special register (``%tid.x``), a number, or ``_``."""
 
     kind: str  # "operand", "register", "special", "number" or "sink"
     text: str
@@ -48,7 +48,7 @@ class Name(NamedTuple):
 
 
 class Address(NamedTuple):
-    """``[base + offset]``, or of a tensor map ``[base, {coordinates}]``."""
+    """``[base + offset]``, or ``[base, {coordinates}]`` for a tensor map."""
 
     base: Name
     offset: int = 0
@@ -90,7 +90,7 @@ class Instruction(NamedTuple):
     opcode : str
         Its first word: ``ld``.
     modifiers : tuple of str
-        The words behind it: ``shared::cta``, ``v4``, ``f32``.
+        The words after it: ``shared::cta``, ``v4``, ``f32``.
     guard : Name or None
         The predicate under which it runs.
     """
@@ -107,7 +107,7 @@ class Instruction(NamedTuple):
 
 @dataclass
 class Block:
-    """What stands in braces; its registers and labels are its own."""
+    """Statements in braces, with their own scope for registers and labels."""
 
     statements: list[Registers | Label | Instruction | Block] = field(default_factory=list)
 
@@ -120,7 +120,7 @@ class Block:
 
 
 def parse(text: str) -> Block:
-    """The statements of a text.
+    """Parse the statements of a text.
 
     >>> block = parse("{ .reg .pred p; setp.ne.b32 p, %1, 0; @!p bra done; mov.u32 %0, 1; done: }")
     >>> [type(statement).__name__ for statement in block.walk()]
@@ -131,6 +131,7 @@ def parse(text: str) -> Block:
     Raises
     ------
     PtxError
+        If the text is not valid PTX.
     """
     parser = _Parser(text)
     return parser.block("")

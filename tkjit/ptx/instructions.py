@@ -1,11 +1,11 @@
-"""The C++ call for each PTX instruction: the functions of ``sim/ptx/``, by opcode and modifiers.
+"""Finds the C++ call for a PTX instruction by its opcode and modifiers; ``sim/ptx/`` has the functions.
 
-An instruction without an entry becomes a trap, since many stand in branches that no kernel reaches.
+An instruction without an entry becomes a trap and not an error, because many are in branches that no kernel reaches.
 """
 
 from __future__ import annotations
 
-# each module registers its instructions
+# importing these modules registers their instructions
 from tkjit.ptx import arithmetic, copies, moves, synchronisation, warpgroups, warps  # noqa: F401
 from tkjit.ptx.call import HANDLERS, Call, Spelling, Unknown
 from tkjit.ptx.grammar import Instruction
@@ -14,14 +14,15 @@ __all__ = ["Spelling", "Unknown", "call"]
 
 
 def call(instruction: Instruction, spelling: Spelling) -> str:
-    """The C++ statements of an instruction.
+    """Return the C++ statements for an instruction.
 
     Raises
     ------
     Unknown
+        If the simulator does not support the instruction.
     """
     words = [instruction.opcode, *instruction.modifiers]
-    for length in range(len(words), 0, -1):  # the longest beginning that has an entry
+    for length in range(len(words), 0, -1):  # the longest prefix that has an entry
         if handler := HANDLERS.get(".".join(words[:length])):
             return handler(Call(instruction, spelling, words[length:]))
     raise Unknown

@@ -1,4 +1,4 @@
-"""Data movement: ``mov``, ``ld``, ``st``, ``red``, ``atom``, ``cvta``."""
+"""Data movement: ``mov``, ``ld``, ``st``, ``red``, ``atom`` and ``cvta``."""
 
 from __future__ import annotations
 

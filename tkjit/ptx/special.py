@@ -1,4 +1,4 @@
-"""Special registers of PTX in C++."""
+"""The C++ expressions for PTX's special registers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPECIAL = {
     "lanemask_le": "((2u << tkjit_ptx::laneid()) - 1)",
     "lanemask_gt": "~((2u << tkjit_ptx::laneid()) - 1)",
     "lanemask_ge": "~((1u << tkjit_ptx::laneid()) - 1)",
-    # a launch without clusters has clusters of one block
+    # without clusters, each block is a cluster
     **{f"cluster_ctaid.{axis}": "0u" for axis in "xyz"},
     **{f"cluster_nctaid.{axis}": "1u" for axis in "xyz"},
     **{f"clusterid.{axis}": f"::blockIdx.{axis}" for axis in "xyz"},

@@ -74,7 +74,7 @@ def _mbarrier_init(one: Call) -> str:
 
 
 def _barrier_space(one: Call) -> str:
-    """The space of an mbarrier, after all else is understood."""
+    """Return the state space of an mbarrier, after handling all other modifiers."""
     space = one.space()
     one.has("b64", "release", "relaxed", "acquire")
     one.ends()

@@ -1,4 +1,4 @@
-"""An ``asm`` statement as a C++ statement: operands are read, instructions are calls, results are written."""
+"""Translates an ``asm`` statement to C++ that reads the operands, calls the instructions and writes the results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tkjit.ptx.grammar import Block, Instruction, Label, Name, PtxError, Registers, parse
 from tkjit.ptx.instructions import Spelling, Unknown, call
 
-# the C++ type of an operand by its constraint
+# The C++ type for each constraint of an operand.
 # Source: CUDA C++, "Using Inline PTX Assembly in CUDA", "Constraints"
 CONSTRAINTS = {
     "h": "uint16_t",
@@ -21,8 +21,8 @@ CONSTRAINTS = {
     "d": "double",
     "n": "auto",
 }
-_TEXT = "C"  # the constraint of a constant text, which is a part of the statement
-_MOST_STATEMENTS = 4096  # of one with such constraints
+_TEXT = "C"  # the constraint of a constant text that becomes part of the statement
+_MOST_STATEMENTS = 4096  # the most statements to try for one with such constraints
 _REGISTERS = {
     "pred": "bool",
     **dict.fromkeys(["b8", "u8", "s8", "b16", "u16", "s16", "f16", "bf16"], "uint16_t"),
@@ -35,7 +35,7 @@ _REGISTERS = {
 _FIRST_WORD = re.compile(
     r"(?:\s|\{|;|//[^\n]*\n|/\*.*?\*/|\.reg[^;]*;|@!?[\w%\[\]]+|[\w$%=]+:(?!:))*([a-z]\w*)([.\s;]?)", re.DOTALL
 )
-# those that stand without a type
+# instructions without a type
 _BARE = frozenset("bra exit ret trap brkpt bar barrier membar fence call activemask nanosleep".split())
 
 
@@ -49,7 +49,7 @@ class Operand(NamedTuple):
     expression : str
         The C++ expression.
     name : str
-        ``x`` of ``[x] "r"(y)``; empty if it has none.
+        ``x`` in ``[x] "r"(y)``; empty if the operand has no name.
     """
 
     constraint: str
@@ -71,12 +71,12 @@ def _letter(constraint: str) -> str:
 
 
 def _letters(operands: Sequence[Operand]) -> set[str]:
-    """Those of all operands, of which a statement may have a hundred with one constraint."""
+    """Return the letters of all operands. Equal constraints are merged first, as a statement may have a hundred."""
     return set(map(_letter, {one.constraint for one in operands}))
 
 
 def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
-    """Whether a statement is for a device: a host's has other constraints, or no semicolon.
+    """Whether a statement is for a device; one for the host has other constraints, or no semicolon.
 
     >>> is_ptx("rdtsc", [Operand("=a", "low")]), is_ptx("bar.sync 0;", []), is_ptx("pause", [])
     (False, True, False)
@@ -85,26 +85,26 @@ def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
     if not all(letter in CONSTRAINTS or letter.isdigit() or letter == _TEXT for letter in letters):
         return False
     if _TEXT in letters:
-        return True  # no opcode can be read before it is known
+        return True  # the text may be part of the opcode, so the opcode is unknown here
     found = _FIRST_WORD.match(text)
     return found is not None and (found[2] == "." or (found[1] in _BARE and ";" in text))
 
 
 def translate(text: str, operands: Sequence[Operand], texts: Callable[[], Sequence[str]] = list) -> str:
-    """A C++ statement, without its semicolon and on one line.
+    """Translate a statement to C++, on one line and without a semicolon.
 
     Parameters
     ----------
     text : str
         The statement's text, with ``%0`` and the like for its operands.
     texts : callable
-        It returns what an operand with the constraint ``C`` may be: the constant character arrays of the source. The
-        C++ compiler knows which it is, so that there is a branch for each that makes a known instruction.
+        Returns the source's constant character arrays, to which an operand with the constraint ``C`` may refer. Only
+        the C++ compiler knows which one it is, so the result has a branch for each that forms a known instruction.
 
     Raises
     ------
     PtxError
-        If it does not parse, or has an operand that the statement does not have.
+        If the text does not parse, or refers to an operand that the statement does not have.
 
     Examples
     --------
@@ -122,7 +122,7 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
         chosen = [one.expression for one in operands if one.letter == _TEXT]
         found = texts()
         if len(found) ** len(chosen) > _MOST_STATEMENTS:
-            raise PtxError(f"the source has {len(found)} texts that {' and '.join(chosen)} could be")
+            raise PtxError(f"the source has too many constant texts ({len(found)}) to try for {' and '.join(chosen)}")
         return _branches(text, operands, found)
     block = _parsed(text)
     spelling = _Spelling(operands, block)
@@ -136,12 +136,12 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
 
 
 def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> str:
-    """The statement for each text of its first operand with the constraint ``C``; a second one branches again."""
+    """Write a branch for each text of the first operand with the constraint ``C``; a second one branches again."""
     at = next(i for i, one in enumerate(operands) if one.letter == _TEXT)
     name, expression = operands[at].name, operands[at].expression
     place = re.compile(rf"%{at}(?!\d)" + (rf"|%\[{name}\]" if name else ""))
     others = list(operands)
-    others[at] = Operand("n", "0", name)  # unused, so that the others keep their numbers
+    others[at] = Operand("n", "0", name)  # a placeholder, so that the other operands keep their numbers
     words = []
     for one in texts:
         try:
@@ -164,12 +164,12 @@ def _quoted(text: str) -> str:
 
 @cache
 def _parsed(text: str) -> Block:
-    """Templates have the same statement for several types."""
+    """Parse a text once; templates repeat the same statement for several types."""
     return parse(text)
 
 
 def _values(operands: Sequence[Operand]) -> list[str]:
-    """A variable for each operand; the inputs are read before any output is written."""
+    """Declare a variable for each operand, so that all inputs are read before any output is written."""
     has_tied = any(map(str.isdigit, _letters(operands)))
     tied = {int(one.letter): one.expression for one in operands if one.letter.isdigit()} if has_tied else {}
     lines = []
@@ -178,7 +178,7 @@ def _values(operands: Sequence[Operand]) -> list[str]:
         if letter.isdigit():
             letter = operands[int(letter)].letter
         if letter not in CONSTRAINTS:
-            raise PtxError(f"the constraint {one.constraint!r} is not one of PTX")
+            raise PtxError(f"PTX has no constraint {one.constraint!r}")
         kind = CONSTRAINTS[letter]
         if one.constraint[0] == "+":
             lines.append(_changed(kind, letter, i))
@@ -193,12 +193,12 @@ def _values(operands: Sequence[Operand]) -> list[str]:
 
 @cache
 def _changed(kind: str, letter: str, i: int) -> str:
-    """The variable of an operand with ``+``: most statements have a hundred of the same, a matrix's registers."""
+    """Declare the variable of an operand with ``+``. Cached, because a matrix needs a hundred of them."""
     return f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}(tkjit_out{i});"
 
 
 class _Spelling(Spelling):
-    """How the names of a statement are spelled in C++."""
+    """Spells the names of a statement in C++."""
 
     def __init__(self, operands: Sequence[Operand], block: Block) -> None:
         self._operands = operands
@@ -222,7 +222,7 @@ class _Spelling(Spelling):
 
 
 def _waits_in_a_loop(block: Block) -> bool:
-    """Whether an instruction goes back to a label above it."""
+    """Whether an instruction jumps back to a label above it."""
     seen = set()
     for statement in block.walk():
         if isinstance(statement, Label):
@@ -239,7 +239,7 @@ def _render(block: Block, spelling: _Spelling) -> str:
     labels = [spelling.variable(Name("register", one.name)) for one in block.statements if isinstance(one, Label)]
     if labels:
         words.append(f"__label__ {', '.join(labels)};")
-    # first of all, since no jump may pass a variable's beginning
+    # declared first, because a goto may not skip a variable's initialisation
     for statement in block.statements:
         if isinstance(statement, Registers):
             words.append(_registers(statement, spelling))

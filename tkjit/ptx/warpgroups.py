@@ -1,4 +1,4 @@
-"""``wgmma``: what a warpgroup multiplies."""
+"""``wgmma``: matrix products of a warpgroup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from tkjit.ptx.call import TYPES, Call, Unknown, instruction
 from tkjit.ptx.grammar import Vector
 
-# Source: PTX ISA, "wgmma.mma_async": which types there are, and the elements of K in an instruction
+# The types, and the elements of K in one instruction. Source: PTX ISA, "wgmma.mma_async"
 _K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 
 
@@ -22,7 +22,7 @@ def _wgmma(one: Call) -> str:
     _, n, k = map(int, re.findall(r"\d+", shape))
     if k != _K[types[1]]:
         raise Unknown
-    # behind the scale of D: the signs of A and B, but not of integers; which of them lie transposed, of 16 bits alone
+    # after the scale of D: the signs of A and B (not for integers), then whether each is transposed (only for 16 bits)
     if one.count > (8 if k == 16 else 4 if types[0] == "s32" else 6):
         raise Unknown
     target, a = one.operand(0), one.operand(1)

@@ -1,4 +1,4 @@
-"""What a warp's lanes do together: shuffles, votes, matrices."""
+"""Instructions of a whole warp: shuffles, votes, matrices."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""Rewrites a CUDA source for a host compiler, where keywords and macros alone cannot express it.
+"""Rewrites the parts of a CUDA source that keywords and macros alone cannot adapt to a host compiler.
 
 * ``kernel<T><<<grid, block>>>(x)`` becomes ``TKJIT_SIM_LAUNCH(kernel<T>)(grid, block)(x)``.
 * ``extern __shared__ T name[];`` becomes ``T (&name)[] = ::tkjit::sim::dynamic_shared;``. Outside of functions such a
   reference has no object to refer to, so it is declared in each function that uses the name.
-* ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the one order of a host compiler.
-* ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, because the cast would remove the kernel's parameters.
+* ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the only order that host compilers take.
+* ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, because the cast would hide the types of the kernel's
+  parameters.
 * ``(void*)kernel<T>`` elsewhere becomes ``::tkjit::sim::as_pointer(kernel<T>)``, so that the pointer can be launched.
 * A call of a host function in device code becomes an error (``tkjit/source/host_calls.py``).
 * ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and another one that is undefined in host code
   (``tkjit/source/cuda_arch.py``).
 
-Everything else, with comments, strings and line numbers, stays unchanged. The definitions for the new text are in
+Everything else stays unchanged, including comments, strings and line numbers. The new text uses definitions from
 ``tkjit/sim/detail/host_launch.h`` and ``tkjit/sim/detail/host_api.h``.
 """
 
@@ -30,14 +31,14 @@ _CAST = re.compile(r"\bvoid\s*(?:const\s*)?\*\s*[)>]")
 
 
 def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = True) -> str:
-    """A source of the same lines, for the simulator.
+    """Rewrite a source for the simulator, keeping its line numbers.
 
     Parameters
     ----------
     used_by_host : set of str
-        Names of the source that host code outside of it uses.
+        Names from the source that host code outside of it uses.
     for_gpus : bool
-        Whether the source is compiled for GPUs too; what their compiler refuses is refused then.
+        Whether the source is also compiled for GPUs. If so, host calls that nvcc rejects are rejected here as well.
 
     Examples
     --------
@@ -65,6 +66,6 @@ def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = T
 
 
 def _sequences(tokens: list[Token]) -> list[list[Token]]:
-    """What is read from its first token to its last: the code without directives, and each macro's definition."""
+    """Split tokens into the sequences to search: the code without its directives, then each macro's body."""
     code = [token for token in tokens if token.kind != "directive"]
     return [code, *map(macro_body, macros(tokens))]

@@ -1,4 +1,4 @@
-"""Finds inline PTX in a preprocessed source, and makes it C++."""
+"""Finds inline PTX in a preprocessed source and translates it to C++."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ STATEMENT = re.compile(
     r"\b(?:asm|__asm__|__asm)\s*(?:(?:volatile|__volatile__|__volatile|inline|__inline__|goto)\s*)*\("
 )
 _VOLATILE = re.compile(r"\b(?:volatile|__volatile__|__volatile|goto)\b")
-# of a statement only what gives it its parts: hundreds of them have a hundred operands each
+# matches only the tokens that divide a statement: some sources have hundreds of statements with a hundred operands each
 _PIECE = re.compile(
     r'(?P<string>R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"|"(?:[^"\\\n]|\\.)*")'
     r"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|\n[ \t]*\#[^\n]*|(?P<mark>::|[()\[\]{}:,])",
     re.DOTALL,
 )
-# an operand whose expression has no strings and no brackets deeper than two; and several, with commas between them
+# an operand whose expression has no strings and at most two further levels of brackets; and a list of such operands
 _PLAIN = r"[^()\"'/#]*"
 _USUAL_OPERAND = re.compile(
     rf'\s*"([^"\n]*)"\s*(\({_PLAIN}(?:\({_PLAIN}(?:\({_PLAIN}\){_PLAIN})*\){_PLAIN})*\))\s*(?=[,:)])'
@@ -37,9 +37,9 @@ _RAW = re.compile(r'R"(?P<delimiter>[^()\\\s]{0,16})\((?P<text>.*)\)(?P=delimite
 
 
 class _Statement(NamedTuple):
-    """Where a statement ends, its text, and the operands of each of its parts, which colons divide.
+    """A statement's end, its strings, and the operands of each of its parts; colons divide the parts.
 
-    Of an operand that is not as most are, it holds the text.
+    An operand that ``_USUAL_OPERAND`` does not match is kept as text.
     """
 
     end: int
@@ -49,9 +49,9 @@ class _Statement(NamedTuple):
 
 
 def constant_texts(text: str) -> list[str]:
-    """What the constant character arrays of a source hold: an operand with the constraint ``C`` is one of them.
+    """Collect the contents of a source's constant character arrays, to which operands with the constraint ``C`` refer.
 
-    Raw strings, and those whose escapes are not Python's too, are not found.
+    Raw strings are not found, nor are strings with escapes that Python does not have.
 
     >>> constant_texts('constexpr char a[] = ".sat", b[4]{"." "rz"}; const char* c[] = {"no"}; asm("" :: [i] "r"(y));')
     ['.sat', '.rz']
@@ -65,17 +65,19 @@ def constant_texts(text: str) -> list[str]:
 
 
 def asm_statement(text: str, place: int, texts: Callable[[], list[str]]) -> tuple[int, Edit | None]:
-    """Where the statement at a place ends, and its edit; None if it is a host's, or a declaration's label.
+    """Return the end of the statement at a place, and its edit.
+
+    The edit is None if the statement is assembly for the host, or names a declaration's symbol.
 
     Parameters
     ----------
     texts : callable
-        The ``constant_texts`` of the source, if they are asked for.
+        Returns the ``constant_texts`` of the source. It is called only if an operand needs them.
 
     Raises
     ------
     PtxError
-        With the end of the statement as its second argument.
+        If the statement cannot be translated. The second argument is the end of the statement.
     """
     statement = _read(text, place)
     if statement is None or not statement.strings:
@@ -93,7 +95,7 @@ def _read(text: str, place: int) -> _Statement | None:
     parts: list[list[Operand | str]] = []
     strings: list[str] = []
     depth, at = 1, start.end()
-    begun: int | None = at  # of the operand whose text is being read
+    begun: int | None = at  # where the text of the current operand begins
     while piece := _PIECE.search(text, at):
         at = piece.end()
         mark = piece["mark"]
@@ -121,7 +123,7 @@ def _read(text: str, place: int) -> _Statement | None:
 def _edit(statement: _Statement, place: int, texts: Callable[[], list[str]]) -> Edit | None:
     template = "".join(map(_string, statement.strings))
     if not statement.parts and not statement.is_volatile and re.fullmatch(r"[\w.$@]+", template):
-        return None  # a declaration's name for the linker
+        return None  # the symbol name of a declaration: int f() asm("name");
     operands = []
     for number, part in enumerate(statement.parts[:2]):
         own = [
@@ -132,9 +134,9 @@ def _edit(statement: _Statement, place: int, texts: Callable[[], list[str]]) -> 
         for one in own:
             if one.is_output != (number == 0):
                 side = "an output" if number else "an input"
-                raise PtxError(f"the constraint {one.constraint!r} is {side}'s")
+                raise PtxError(f"the constraint {one.constraint!r} is for {side}")
         operands += own
-    if not statement.parts:  # without operands a percent sign means itself
+    if not statement.parts:  # without operands, a percent sign is an ordinary character
         template = re.sub(r"%(?!%)", "%%", template)
     if template.strip() and not is_ptx(template, operands):
         return None
@@ -146,7 +148,7 @@ def _operand(text: str) -> Operand:
     text = _LINE_MARK.sub("", text)
     head = _OPERAND.match(text)
     if head is None:
-        raise PtxError("an operand of an asm statement is not understood")
+        raise PtxError("cannot read an operand of an asm statement")
     return Operand(head[2], text[head.end() :].strip(), head[1] or "")
 
 
@@ -158,4 +160,4 @@ def _string(literal: str) -> str:
     try:
         return str(ast.literal_eval(literal.replace("\\?", "?")))
     except (SyntaxError, ValueError):
-        raise PtxError(f"the string {literal[:40]} is not understood") from None
+        raise PtxError(f"cannot read the string {literal[:40]}") from None

@@ -1,18 +1,19 @@
-"""Replaces ``__CUDA_ARCH__`` in a CUDA source, which nvcc compiles twice and a host compiler once.
+"""Replaces ``__CUDA_ARCH__`` in a CUDA source.
 
-nvcc defines the macro where it compiles for a device, and not where it compiles for the host. tkjit assigns each place
-of the source to the device or the host:
+nvcc compiles a source twice. It defines the macro when it compiles for a device, and leaves it undefined when it
+compiles for the host. A host compiler sees the source once, so tkjit assigns each place to the device or the host:
 
-* The body of a ``__global__`` or ``__device__`` function, a ``__device__`` lambda in a host function too: the device.
-* The body of any other function: the host.
+* The body of a ``__global__`` or ``__device__`` function belongs to the device. So does a ``__device__`` lambda, even
+  in a host function.
+* The body of any other function belongs to the host.
 * A function for both (``__host__ __device__``, or ``constexpr``) is compiled once, for the device, because a simulator
   runs device code. If its text depends on the macro, the host must not run it: ``require_device`` throws there.
-* A condition around functions, macros and constants: the user of these. If host and device code both use them, nvcc
-  would give each its own value; tkjit refuses the condition.
+* A condition around functions, macros and constants belongs to whichever side uses these. If host and device code both
+  use them, nvcc would give each its own value, so tkjit rejects the condition.
 
 The name becomes ``TKJIT_SIM_CUDA_ARCH``, which ``tkjit/sim/detail/compiler.h`` defines, or the undefined name
-``TKJIT_SIM_NO_CUDA_ARCH``. A source whose headers ask is preprocessed first (``host_branches.py``); in others, and in
-extensions, a remaining ``__CUDA_ARCH__`` is poisoned in ``tkjit/sim/cuda_runtime.h``.
+``TKJIT_SIM_NO_CUDA_ARCH``. A source whose headers use the macro is preprocessed first (``host_branches.py``). In other
+sources, and in extensions, ``tkjit/sim/cuda_runtime.h`` poisons any remaining ``__CUDA_ARCH__``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tkjit.source.scopes import Outline, outline, without_brackets
 from tkjit.system.fork_safe import cached_property
 
 ARCH = "__CUDA_ARCH__"
-REFUSAL = "the architecture has one value here:"  # without the name, which is poisoned
+REFUSAL = "the architecture has one value here:"  # does not contain __CUDA_ARCH__, because that name is poisoned
 _NAMES = {"device": "TKJIT_SIM_CUDA_ARCH", "host": "TKJIT_SIM_NO_CUDA_ARCH"}
 _GUARD = " ::tkjit::sim::require_device();"
 _CONDITIONS = frozenset(["if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"])
@@ -35,21 +36,21 @@ _MAY_HAVE = _CONDITIONS | {"define", "undef"}
 
 @dataclass
 class Unit:
-    """Something outside of functions that has names: a condition with all that it chooses, a macro, a constant."""
+    """Something outside of functions that declares names: a condition with its branches, a macro, or a constant."""
 
     names: set[str]
     words: set[str]
     start: int
     end: int
-    directive: Token | None = None  # the first that names the architecture
+    directive: Token | None = None  # the first directive that uses __CUDA_ARCH__
     has_device: bool = False
     has_host: bool = False
-    kind: str = ""  # for whom it is compiled; "refused" where both use it
+    kind: str = ""  # "device" or "host"; "refused" if both use it
 
 
 @dataclass
 class Chain:
-    """An ``#if`` with its other branches."""
+    """An ``#if`` with its ``#elif`` branches."""
 
     conditions: list[Token]
     end: int = 1 << 62
@@ -64,7 +65,7 @@ class Chain:
 
 @dataclass
 class Source:
-    """What of a source its architecture depends on."""
+    """The parts of a source that decide between its device text and its host text."""
 
     tokens: list[Token]
     outline: Outline
@@ -73,7 +74,7 @@ class Source:
 
     @cached_property
     def words(self) -> dict[Region, set[str]]:
-        """The words of each region that are not those of a lambda within it, its directives' too."""
+        """The words of each region, including its directives but excluding the lambdas in it."""
         found: dict[Region, set[str]] = {region: set() for region in self.regions}
         for token in self.tokens:
             region = region_at(self.regions, token.start)
@@ -86,12 +87,12 @@ class Source:
 
 
 def architecture(tokens: list[Token], used_by_host: Set[str] = frozenset()) -> list[Edit]:
-    """Say ``__CUDA_ARCH__`` where nvcc would.
+    """Define ``__CUDA_ARCH__`` only at the places where nvcc would.
 
     Parameters
     ----------
     used_by_host : set of str
-        Names of the source that host code beside it uses.
+        Names from the source that host code outside of it uses.
     """
     found = outline(tokens)
     source = Source(tokens, found, regions_of(tokens, found))
@@ -99,7 +100,7 @@ def architecture(tokens: list[Token], used_by_host: Set[str] = frozenset()) -> l
     source.units = [*_units_of_chains(source, device), *_units_of_macros(tokens), *_units_of_constants(source, device)]
     _decide(source, used_by_host)
     refused = {
-        unit.directive.start: "host and device code both use what it chooses"
+        unit.directive.start: "host and device code both use what it selects"
         for unit in source.with_directives()
         if unit.directive and unit.kind == "refused"
     }
@@ -115,19 +116,19 @@ def architecture(tokens: list[Token], used_by_host: Set[str] = frozenset()) -> l
 
 
 def _refusal(directive: Token, why: str) -> Edit:
-    """An ``#error`` in the place of a directive's name; what was behind it is a comment, of as many lines."""
+    """Replace a directive's name with ``#error``, and turn the rest of its lines into a comment."""
     return Edit(directive.start, directive.inner[0].start, f"#error {REFUSAL} {why} // ")
 
 
 def _rename(word: Token, source: Source, outer: Token) -> Edit:
     kind = _kind_at(source, outer)
     if outer.kind != "directive" and kind == "host":
-        return Edit(word.start, word.end, ARCH)  # as undeclared as for nvcc
+        return Edit(word.start, word.end, ARCH)  # stays undeclared, as in nvcc's host compilation
     return Edit(word.start, word.end, _NAMES[kind])
 
 
 def _kind_at(source: Source, token: Token) -> str:
-    """For whom a directive or a word is compiled."""
+    """Return "device" or "host" for a directive or a word."""
     if token.text == "define" and token.kind == "directive":
         own = next((unit for unit in source.units if unit.directive is token), None)
         return "host" if own and own.kind == "host" else "device"
@@ -140,7 +141,7 @@ def _kind_at(source: Source, token: Token) -> str:
     return "host" if unit.kind == "host" else "device"
 
 
-# ---- what depends on the architecture outside of functions
+# ---- code outside of functions that depends on the architecture
 
 
 def _units_of_chains(source: Source, device: Set[str]) -> Iterator[Unit]:
@@ -161,7 +162,7 @@ def _units_of_chains(source: Source, device: Set[str]) -> Iterator[Unit]:
 
 
 def _chains(tokens: list[Token]) -> list[Chain]:
-    """The outermost first."""
+    """Find all chains, outer ones before those that they contain."""
     chains: list[Chain] = []
     not_ended: list[Chain] = []
     for token in tokens:
@@ -193,7 +194,7 @@ def _units_of_constants(source: Source, device: Set[str]) -> Iterator[Unit]:
 
 
 def _statements(source: Source, tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    """What stands outside of functions and of their heads, between semicolons and braces."""
+    """Yield the code outside of functions and their heads, split at semicolons and braces."""
     statement: list[Token] = []
     for token in tokens:
         outside = not source.outline.is_local(token) and region_at(source.regions, token.start) is None
@@ -207,24 +208,24 @@ def _statements(source: Source, tokens: Iterable[Token]) -> Iterator[list[Token]
 
 
 def _declared_names(statement: list[Token]) -> set[str]:
-    """The names that a declaration may declare; too many rather than too few."""
+    """Return the names that a declaration may declare. May return too many, but never too few."""
     names = set()
     words = without_brackets(statement)
-    for token, behind in zip(words, [*words[1:], Token("mark", ";", 0, 0)], strict=True):
-        if token.kind == "word" and behind.text in ("=", ";", "[", "(", ",", ":") and token.text not in KEYWORDS:
+    for token, following in zip(words, [*words[1:], Token("mark", ";", 0, 0)], strict=True):
+        if token.kind == "word" and following.text in ("=", ";", "[", "(", ",", ":") and token.text not in KEYWORDS:
             names.add(token.text)
-        if behind.text == "=":
+        if following.text == "=":
             break
     return names - {ARCH}
 
 
-# ---- for whom
+# ---- device or host
 
 
 def _decide(source: Source, used_by_host: Set[str]) -> None:
     for unit in source.with_directives():
         around = (other for other in source.with_directives() if other.start < unit.start and unit.end <= other.end)
-        outer = next(around, None)  # the outermost decides for those that it holds
+        outer = next(around, None)  # the outermost unit decides for all units in it
         is_macro = unit.directive is not None and unit.directive.text == "define"
         unit.kind = outer.kind if outer and not is_macro else _kind_of(source, unit, used_by_host)
 
@@ -235,14 +236,14 @@ def _kind_of(source: Source, unit: Unit, used_by_host: Set[str]) -> str:
     for region, words in source.words.items():
         is_own = unit.start < region.start < unit.end
         if is_own or region.name == "main" or not names & words:
-            continue  # a program's main is never run
+            continue  # tkjit never runs a program's main
         for_host = for_host or region.kind == "host"
         for_device = for_device or region.kind != "host" or not region.is_clear
     return "refused" if for_host and for_device else "host" if for_host else "device"
 
 
 def _closure(source: Source, unit: Unit) -> tuple[set[str], bool, bool]:
-    """All names that depend on a unit, and whether device or host functions stand under conditions with these."""
+    """Return all names that depend on a unit, and whether conditions on them contain device or host functions."""
     names, has_device, has_host = set(unit.names), unit.has_device, unit.has_host
     pending = [other for other in source.units if other is not unit]
     while found := [other for other in pending if other.words & names]:
@@ -254,7 +255,7 @@ def _closure(source: Source, unit: Unit) -> tuple[set[str], bool, bool]:
 
 
 def _functions_for_both(source: Source, used_by_host: Set[str]) -> tuple[list[Edit], dict[int, str]]:
-    """Checks in functions for both, and the conditions in functions of which nothing can be said."""
+    """Return guards for functions for both sides, and the conditions to reject because their side is unknown."""
     names = [_closure(source, unit)[0] for unit in source.with_directives() if unit.kind == "device"]
     dependent = {ARCH}.union(*names)
     host = [words for region, words in source.words.items() if region.kind == "host" and region.name != "main"]
@@ -267,7 +268,7 @@ def _functions_for_both(source: Source, used_by_host: Set[str]) -> tuple[list[Ed
         if region.kind == "both":
             guards.append(Edit(region.body, region.body, _GUARD))
         if not region.is_clear:
-            why = f"whether {region.name} is a device function, a header's macro may say"
+            why = f"a header's macro may decide whether {region.name} is a device function"
         elif "constexpr" in region.head and region.name in host_words:
             why = f"host and device code may both use {region.name}"
         else:

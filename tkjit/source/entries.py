@@ -1,4 +1,4 @@
-"""Explains an entry that a compiler has refused: its name, its template arguments or its parameters are not right."""
+"""Explains why a compiler rejected an entry: its name, its template arguments or its parameters are wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tkjit.source.tokens import closing_angle, split, with_angles_apart
 _ATTRIBUTES = frozenset(
     ["__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__", "__attribute__", "alignas", "__align__"]
 )
-_UNSAID = frozenset(["__grid_constant__", "__restrict__"])  # of a parameter, where it is shown
+_HIDDEN = frozenset(["__grid_constant__", "__restrict__"])  # left out when a parameter is shown
 
 
 class KernelFunction(NamedTuple):
@@ -25,7 +25,7 @@ class KernelFunction(NamedTuple):
     name : str
         With its namespace.
     template : str
-        ``typename T, int N``; empty if it is none.
+        ``typename T, int N``; empty if the function is not a template.
     parameters : tuple of str
         ``const float* x``.
     """
@@ -40,87 +40,89 @@ class KernelFunction(NamedTuple):
 
 
 def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: Sequence[str], log: str) -> str:
-    """What a spec says of its kernel, and the source does not; empty if nothing is known to be wrong.
+    """Explain how a spec's entry contradicts the source; empty if nothing is known to be wrong.
 
     Parameters
     ----------
     text : str
         The source.
     entry : str
-        As the spec has it: ``relu<T>``.
+        The spec's entry, such as ``relu<T>``.
     takes_arguments : bool
-        Whether the kernel takes plain arguments, and no struct.
+        Whether the kernel takes plain arguments instead of a struct.
     passed : sequence of str
-        The names of what the launch passes.
+        The names of the arguments that the launch passes.
     log : str
-        What the compiler has printed.
+        The compiler's output.
 
     Examples
     --------
     >>> source = "template <class T> __global__ void relu(Globals g) {}"
     >>> log = "launcher.cu:40:29: error: no matches converting function"
     >>> why_not_the_entry(source, "relu", takes_arguments=False, passed=["x"], log=log)
-    'relu is a template, <class T>: entry="relu<T>"'
+    'relu is a template, <class T>; write entry="relu<T>"'
     """
     if any("__global__" in (token.text for token in macro.inner) for macro in macros(tokens_of(text))):
         return ""  # a macro may define kernels
     found = list(kernel_functions(text))
     name, angle, arguments = entry.partition("<")
-    is_elsewhere = "#include" in text.replace("# ", "#")  # or may be
+    may_be_elsewhere = "#include" in text.replace("# ", "#")
     names = [kernel.name for kernel in found]
-    if found and name not in names and (_is_undeclared(name, log) or (_is_ours(log) and not is_elsewhere)):
+    if found and name not in names and (_is_undeclared(name, log) or (_is_ours(log) and not may_be_elsewhere)):
         return _no_such_kernel(name, found)
     for argument in re.findall(r"(?<![\w:])[A-Za-z_]\w*(?![\w:])", arguments):
         if _is_ours(log) and _is_undeclared(argument, log):
-            return f'{argument} in entry="{entry}" is no variant: variants={{"{argument}": ("float32", "bfloat16")}}'
+            variants = f'variants={{"{argument}": ("float32", "bfloat16")}}'
+            return f'{argument} in entry="{entry}" is not a variant; declare it, as in {variants}'
     named = [kernel for kernel in found if kernel.name == name]
     if len(named) != 1 or not _is_ours(log):
         return ""
     (kernel,) = named
     if kernel.template and not angle:
         wanted = ", ".join(template_names(kernel.template))
-        return f'{name} is a template, <{kernel.template}>: entry="{name}<{wanted}>"' if wanted else ""
+        return f'{name} is a template, <{kernel.template}>; write entry="{name}<{wanted}>"' if wanted else ""
     if angle and not kernel.template:
-        return f'{name} is no template: entry="{name}"'
+        return f'{name} is not a template; write entry="{name}"'
     if angle and "=" not in kernel.template and "..." not in kernel.template:
         parameters = template_names(kernel.template)
         if len(parameters) != len(split(with_angles_apart(tokens_of(arguments.removesuffix(">"))))):
-            return f'{name} is a template, <{kernel.template}>: entry="{name}<{", ".join(parameters)}>"'
+            return f'{name} is a template, <{kernel.template}>; write entry="{name}<{", ".join(parameters)}>"'
     given = kernel.parameters
     if any("..." in parameter or parameter == "void" for parameter in given):
         return ""
     if len(given) == 1 and not takes_arguments and re.search(r"\bGlobals\b.*[&*]", given[0]):
-        return f"{kernel} takes Globals by its address; a kernel takes it by value: const __grid_constant__ Globals g"
+        by_value = "a kernel takes it by value: const __grid_constant__ Globals g"
+        return f"{kernel} takes a reference or pointer to Globals; {by_value}"
     if len(given) > 1 and not takes_arguments:
-        return f"{kernel} takes plain arguments, and no struct of them: args=True"
+        return f"{kernel} takes plain arguments instead of a struct; set args=True"
     if len(given) != len(passed) and f"the parameters of {entry}" in log:
         few = f"{len(given)} parameter{'s' * (len(given) != 1)}"
-        return f"{kernel} has {few}, and the spec describes {len(passed)}: {', '.join(passed)}"
+        return f"{kernel} has {few}, but the spec describes {len(passed)}: {', '.join(passed)}"
     if f"the parameters of {entry}" in log:
         return _other_parameters(kernel, passed)
     return ""
 
 
 def _other_parameters(kernel: KernelFunction, passed: Sequence[str]) -> str:
-    """How a kernel's parameters differ from as many of the spec: they are passed in the order of the spec."""
+    """Explain how a kernel's parameters differ from the spec's, given that their number is the same."""
     names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]
-    text = f"{kernel} takes other types than the spec describes, in this order: {', '.join(passed)}"
+    text = f"{kernel} takes other types than the spec passes, in this order: {', '.join(passed)}"
     if names == list(passed):
-        return f"{kernel} takes other types than the spec's dtypes and numbers: compare the two, one by one"
+        return f"{kernel} takes other types than the spec's dtypes and numbers; compare them one by one"
     if sorted(names) == sorted(passed):
         return f'{text}; fields="{" ".join(names)}" is the kernel\'s order'
     return text
 
 
 def _is_undeclared(name: str, log: str) -> bool:
-    """Whether a compiler does not know a function: g++, clang, nvcc and NVRTC, with a namespace and without."""
+    """Whether g++, clang, nvcc or NVRTC reports a name as undeclared, with or without a namespace."""
     quoted = rf"\W(?:\w*::)*{re.escape(name.rpartition('::')[2])}\W+"
     known = r"(?:was not declared|is undefined|is not a member of|has not been declared)"
     return bool(re.search(rf"{quoted}{known}|undeclared identifier {quoted}|has no member {quoted}", log))
 
 
 def _is_ours(log: str) -> bool:
-    """Whether the first error is on a line of the launcher that was rendered, and not on one of the source."""
+    """Whether the first error is in the rendered launcher, not in the source."""
     first = re.search(r"^(\S+?)[:(]\d+[^\n]*?\berror\b", log, re.MULTILINE)
     return bool(first and re.search(r"(?:^|/)launcher\.cu$|/tkjit/\w+\.h$", first[1]))
 
@@ -133,7 +135,7 @@ def _no_such_kernel(name: str, found: list[KernelFunction]) -> str:
 
 
 def kernel_functions(text: str) -> Iterator[KernelFunction]:
-    """The ``__global__`` functions that a source defines.
+    """Yield the ``__global__`` functions that a source defines.
 
     >>> [str(kernel) for kernel in kernel_functions("template <int N> __global__ void f(float* x, int n) {}")]
     ['f<int N>(float* x, int n)']
@@ -143,7 +145,7 @@ def kernel_functions(text: str) -> Iterator[KernelFunction]:
 
 
 def entry_function(text: str, found: Outline, name: str) -> tuple[KernelFunction, Function] | None:
-    """The kernel that an entry names, with its body; None if there is none, or more than one of that name."""
+    """Return the kernel that an entry names, with its body, or None if there is not exactly one."""
     kernels = list(_kernels(text, found))
     exact = [one for one in kernels if one[0].name == name]
     named = exact or [one for one in kernels if one[0].name.rpartition("::")[2] == name.rpartition("::")[2]]
@@ -158,7 +160,7 @@ def _kernels(text: str, found: Outline) -> Iterator[tuple[KernelFunction, Functi
 
 
 def _kernel(text: str, function: Function) -> Iterator[KernelFunction]:
-    """A kernel; nothing of what cannot be read as one."""
+    """Yield the kernel that a function declares, or nothing if its head cannot be parsed."""
     head = with_angles_apart(function.head)
     template = ""
     if head[0].text == "template" and (angle := closing_angle(head, 1)) is not None:
@@ -170,7 +172,7 @@ def _kernel(text: str, function: Function) -> Iterator[KernelFunction]:
 
 
 def _parameters_at(head: list[Token]) -> int | None:
-    """Where the bracket of a function's parameters is: the last one that no attribute has."""
+    """Return the index of the bracket that opens the parameters: the last one that does not follow an attribute."""
     found = None
     i = [token.text for token in head].index("__global__")
     while i < len(head):
@@ -183,13 +185,13 @@ def _parameters_at(head: list[Token]) -> int | None:
 
 
 def _spelled(text: str, tokens: list[Token]) -> str:
-    """Tokens as the source has them, on one line."""
+    """Return the source text of tokens, on one line."""
     words = text[tokens[0].start : tokens[-1].end].split() if tokens else []
-    return " ".join(word for word in words if word not in _UNSAID)
+    return " ".join(word for word in words if word not in _HIDDEN)
 
 
 def template_names(template: str) -> list[str]:
-    """The parameters of a template that have no default.
+    """Return the names of a template's parameters that have no default.
 
     >>> template_names("typename T, int N = 4")
     ['T']

@@ -1,25 +1,25 @@
-"""Shows the line of a source that a compiler's error is about, with a caret."""
+"""Shows the source line of a compiler's error, with a caret."""
 
 from __future__ import annotations
 
 import re
 
 _PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<text>[^\n]*)\Z")
-_LONGEST = 400  # a line that is generated shows nothing
+_LONGEST = 400  # longer lines are generated, and would not help
 _QUOTED = re.compile(r"['\u2018](?P<name>[^'\u2019]+)['\u2019]")
 
 
 def with_excerpt(summary: str, text: str, names: tuple[str, ...]) -> str:
-    """The error with its line below; unchanged if it shows one already, or is about another file.
+    """Add the source line to an error, unless it shows a line already or is about another file.
 
     Parameters
     ----------
     summary : str
-        The error as g++ or clang words it: ``a.cu:2:5: error: 'z' was not declared``.
+        The error as g++ or clang prints it: ``a.cu:2:5: error: 'z' was not declared``.
     text : str
         The source.
     names : tuple of str
-        What an error calls the source.
+        The names by which an error may refer to the source.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def with_excerpt(summary: str, text: str, names: tuple[str, ...]) -> str:
               ^
     """
     match = _PLACE.match(summary)
-    lines = text.split("\n")  # as compilers count them
+    lines = text.split("\n")  # not splitlines(): compilers count only these line breaks
     if match is None or match["file"] not in names or not 0 < int(match["line"]) <= len(lines):
         return summary
     line = lines[int(match["line"]) - 1].rstrip("\r").expandtabs()
@@ -39,11 +39,11 @@ def with_excerpt(summary: str, text: str, names: tuple[str, ...]) -> str:
 
 
 def _column(line: str, match: re.Match[str]) -> int:
-    """Where the caret is: on the name that the error quotes, since the compiler may have seen an adapted line."""
+    """Return the column of the caret: that of the quoted name, because the compiler may have seen an adapted line."""
     column = min(int(match["column"]) - 1, max(0, len(line) - 1))
     for quoted in _QUOTED.finditer(match["text"]):
         if not re.search(r"\w", quoted["name"]):
-            continue  # of "expected ',' or ';' before 'if'"
+            continue  # punctuation, as in "expected ',' or ';' before 'if'"
         places = [one.start() for one in re.finditer(rf"(?<!\w){re.escape(quoted['name'])}(?!\w)", line)]
         if places:
             return min(places, key=lambda place: abs(place - column))

@@ -1,13 +1,14 @@
-"""Gives host functions of headers the text that they have where ``__CUDA_ARCH__`` is not defined.
+"""Gives the host functions of headers the text that they have when ``__CUDA_ARCH__`` is not defined.
 
-nvcc compiles a source twice; the simulator's compiler once, as device code. In headers, macros hide which functions are
-for a device. So the source is preprocessed both ways, with annotations left as they are, and the texts are compared:
+nvcc compiles a source twice, but the simulator's compiler compiles it once, as device code. In headers, macros hide
+which functions are for a device. So tkjit preprocesses the source both ways, keeping annotations such as
+``__device__``, and compares the two texts:
 
-* In a function for the host alone, the host's lines take the place of the device's.
-* In one for both, the device's lines stay. If they have inline PTX, which needs a thread of a kernel, a call by the
-  host is an error (``require_device``).
-* Outside of functions, what only the host has is added. A constant that each has otherwise is refused, since code for
-  both uses it.
+* In a function for the host alone, the host's lines replace the device's.
+* In a function for both, the device's lines stay. If they contain inline PTX, which needs a thread of a kernel, a call
+  from the host is an error (``require_device``).
+* Outside of functions, lines that only the host's text has are added. A constant that differs between the two is
+  rejected, because code for both sides uses it.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _END_OF_HEAD = re.compile(
     r"\)\s*(?:const|volatile|noexcept|override|final|mutable|&|\s)*(?:->[^{};]*)?(?::[^:].*)?$", re.DOTALL
 )
 _CONSTANT = re.compile(r"\s*(?:(?:static|inline|__device__|__host__)\s+)*(?:constexpr|const)\s[^(){}]*=[^{}]*$")
-# a declaration for hosts of what only device code has (cuRAND's), and the simulator has for both
+# cuRAND declares these indices for host code; the simulator already declares them for both sides
 _INDEX = re.compile(r"\s*extern\s+(?:const\s+)?(?:dim3|uint3)\s+(?:threadIdx|blockIdx|blockDim|gridDim)\s*;\s*$")
 _GUARD = " ::tkjit::sim::require_device();"
-_RESYNC_LINES = 20_000  # how much further a text may have what the other one lacks
+_RESYNC_LINES = 20_000  # the longest run of lines that one text may have and the other one lack
 
 
 class Line(NamedTuple):
-    """A line of a preprocessed text that has one in a file: where that is, and where the text has it."""
+    """A line of a preprocessed text: its file and line number, and its position in the text."""
 
     file: str
     number: int
@@ -51,16 +52,16 @@ class Line(NamedTuple):
 
 
 class Body(NamedTuple):
-    """A function's: where its brace is, and for whom it is compiled."""
+    """A function's body: the position of its brace, and the side for which it is compiled."""
 
     start: int
     kind: str  # "device", "host" or "both"
 
 
 def with_host_branches(device: str, host: str) -> str:
-    """The text of the device's preprocessing, with the host's lines where the host alone runs them.
+    """Replace lines of the device's preprocessed text with the host's lines in functions that only the host runs.
 
-    Its annotations stay.
+    Annotations stay.
 
     >>> device = '# 1 "a.cuh"\\nint f() {\\nreturn 1;\\n}\\n__device__ int g() {\\nreturn 1;\\n}'
     >>> host = '# 1 "a.cuh"\\nint f() {\\n\\n\\nreturn 2;\\n}\\n__device__ int g() {\\n\\n\\nreturn 2;\\n}'
@@ -70,7 +71,7 @@ def with_host_branches(device: str, host: str) -> str:
     edits = []
     guarded: set[int] = set()
     scopes = _Scopes(device)
-    for own, others, following in _differences(_lines(device), _lines(host)):
+    for own, others, following in _differences(_lines(device), _lines(host)):  # own: device; others: host
         body = scopes.body_at(own[0].start if own else following.start)
         if body is None:
             edits += _outside(own, others, following)
@@ -83,18 +84,18 @@ def with_host_branches(device: str, host: str) -> str:
 
 
 def _outside(own: list[Line], others: list[Line], following: Line) -> list[Edit]:
-    """What becomes of a difference outside of functions."""
+    """Return the edits for a difference outside of functions."""
     if not own:
         return [_replaced(own, [line for line in others if not _INDEX.match(line.text)], following)]
     constant = next((line for line in own if _CONSTANT.match(line.text)), None)
     if constant is None or not any(_CONSTANT.match(line.text) for line in others):
         return []
-    refusal = f'static_assert(false, "{REFUSAL} host code has this constant otherwise"); '
+    refusal = f'static_assert(false, "{REFUSAL} host code has another value of this constant"); '
     return [Edit(constant.start, constant.start, refusal)]
 
 
 def without_annotations(text: str) -> str:
-    """The text as a compiler for the host takes it."""
+    """Remove ``__global__``, ``__device__`` and ``__host__``, which a host compiler does not know."""
     return _ANNOTATIONS.sub("", text)
 
 
@@ -119,7 +120,7 @@ def _lines(text: str) -> list[Line]:
 
 
 def _differences(device: list[Line], host: list[Line]) -> Iterator[tuple[list[Line], list[Line], Line]]:
-    """Lines that only one text has, or both have otherwise, and the device's line behind them."""
+    """Yield lines that differ, as (device's lines, host's lines, the device's next line after them)."""
     i = j = 0
     while i < len(device):
         if j < len(host) and device[i].key == host[j].key:
@@ -137,17 +138,17 @@ def _differences(device: list[Line], host: list[Line]) -> Iterator[tuple[list[Li
 
 
 class _Scopes:
-    """The functions of a text, asked for from its beginning to its end."""
+    """Finds the functions of a text. Queries must go from the beginning of the text to its end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._braces = _BRACE.finditer(text)
         self._next = next(self._braces, None)
-        self._open: list[tuple[int, str]] = []  # braces, with what stands before each
-        self._begun = 0  # behind the last brace or semicolon
+        self._open: list[tuple[int, str]] = []  # open braces, with the text before each
+        self._begun = 0  # the position after the last brace or semicolon
 
     def body_at(self, place: int) -> Body | None:
-        """The body of the function that a place is in; None outside of all."""
+        """Return the body of the outermost function around a place, or None outside of functions."""
         while self._next is not None and self._next.start() < place:
             mark = self._next[0]
             if mark in "{;}":
@@ -172,5 +173,5 @@ def _is_function(head: str) -> bool:
 def _kind(head: str) -> str:
     words = set(re.findall(r"\w+", head))
     if not words & {"__global__", "__device__"}:
-        return "both" if words & {"constexpr", "consteval"} else "host"  # as --expt-relaxed-constexpr has it
+        return "both" if words & {"constexpr", "consteval"} else "host"  # as with --expt-relaxed-constexpr
     return "both" if "__host__" in words else "device"

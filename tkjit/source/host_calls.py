@@ -1,7 +1,7 @@
-"""Refuses host functions that device code calls: nvcc refuses them, but a host compiler accepts them.
+"""Rejects calls of host functions in device code, as nvcc does; a host compiler would accept them.
 
-If the source alone proves the error, the call is a compile error, in nvcc's words. If a header may have another
-function of that name, the function itself refuses to run in a kernel (``require_host``).
+If the source alone proves the error, the call becomes a compile error with nvcc's wording. If a header may declare
+another function of that name, the function instead throws when a kernel calls it (``require_host``).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tkjit.source.regions import Region, device_words, region_at, regions_of
 from tkjit.source.scopes import outline
 
 _GUARD = " ::tkjit::sim::require_host();"
-# behind one of these a name with brackets is a call, and declares nothing
+# after one of these, a name with parentheses is a call and not a declaration
 _BEFORE = frozenset("; { } ( , = + - / % ! < ? : [ ~ | ^ && || return else".split())
-# the headers that bring no function of a source's own names
+# headers that do not declare functions with a source's own names
 _KNOWN_HEADERS = re.compile(
     r"<(?:[a-z_]+|[a-z]+\.h|cuda_\w+\.h|cooperative_groups(?:/\w+)?\.h|(?:tkjit|cuda)/[\w./]+)>"
 )
-# functions that CUDA and the C library have: a source's own may be another overload
+# functions of CUDA and the C library: a function of that name in the source may be another overload
 _LIBRARY = re.compile(
     r"(?:__|atomic|make_|cuda|tex|surf|mem|str|h2|is|f?print)\w*|clock(?:64)?|malloc|free|assert|swap"
     r"|(?:min|max|l{0,2}abs|div|rand|fabs|fmin|fmax|fma|fmod|fdim|fdivide|pow|powi|sqrt|r?cbrt|rsqrt|r?hypot|exp|exp2|exp10"
@@ -31,7 +31,7 @@ _NOT_EVALUATED = frozenset(["decltype", "sizeof", "noexcept", "alignof", "typeid
 
 
 def host_calls(tokens: list[Token]) -> list[Edit]:
-    """Refuse calls of host functions in device code.
+    """Reject calls of host functions in device code.
 
     >>> from tkjit.source.lexer import apply_edits, tokens_of
     >>> text = "int f() { return 1; } __host__ __device__ int g() { return f(); }"
@@ -40,7 +40,7 @@ def host_calls(tokens: list[Token]) -> list[Edit]:
     """
     found = outline(tokens)
     regions = regions_of(tokens, found)
-    # what stands under a condition may be the simulator's own body of a device function
+    # a function under an #if may be the simulator's version of a device function
     inside = _in_conditions(tokens)
     own = {r.name for r in regions if _is_the_hosts(r) and r.name not in inside}
     certain = _certain(tokens, regions) if own and _is_whole(tokens) else set()
@@ -53,7 +53,7 @@ def host_calls(tokens: list[Token]) -> list[Edit]:
         called.add(token.text)
         if not _is_call(found.code, i) or token.start < region.body:
             certain.discard(token.text)  # a parameter, a variable or a member may have the name
-        elif region.kind == "device":  # of a function for both nvcc only warns
+        elif region.kind == "device":  # in a function for both, nvcc only warns
             errors.setdefault(token.text, []).append(_error(token, region))
     guards = [Edit(r.body, r.body, _GUARD) for r in regions if _is_the_hosts(r) and r.name in called & own]
     return guards + [edit for name, edits in errors.items() if name in certain for edit in edits]
@@ -65,7 +65,7 @@ def _is_the_hosts(region: Region) -> bool:
 
 
 def _is_call(code: list[Token], i: int) -> bool:
-    """Whether a name is called, and is not declared: ``(int)f(1)`` is a call, ``decltype(x) f(1)`` is none."""
+    """Whether a name is called and not declared: ``(int)f(1)`` is a call, ``decltype(x) f(1)`` is a declaration."""
     before = opening(code, i - 1) if code[i - 1].text == ")" else None
     may_be = code[i - 1].text in _BEFORE or (
         before is not None and code[before - 1].text not in ("decltype", "alignas")
@@ -74,7 +74,7 @@ def _is_call(code: list[Token], i: int) -> bool:
 
 
 def _is_evaluated(code: list[Token], i: int) -> bool:
-    """False within ``decltype(f(1))``, which calls nothing."""
+    """Whether a name is in code that runs: not within ``decltype(f(1))``, for example."""
     depth = 0
     for k in range(i - 1, 0, -1):
         depth += (code[k].text == "(") - (code[k].text == ")")
@@ -92,7 +92,7 @@ def _error(call: Token, region: Region) -> Edit:
 
 
 def _certain(tokens: list[Token], regions: list[Region]) -> set[str]:
-    """The names that mean a host function wherever the source has them."""
+    """Return the names that refer to a host function everywhere in the source."""
     device = device_words(tokens)
     names = {r.name for r in regions} - {r.name for r in regions if not _is_the_hosts(r)}
     names -= {token.text for macro in macros(tokens) for token in macro.inner}
@@ -105,19 +105,19 @@ def _certain(tokens: list[Token], regions: list[Region]) -> set[str]:
             statement.append(token)
             continue
         words = {word.text for word in statement if word.kind == "word"}
-        # a declaration for devices, of what a header defines; names of other namespaces; and what is no prototype
+        # drop names that a device declaration or a using-declaration may redefine, or that are not just prototypes
         if {"using", "namespace"} <= words:
             return set()
         if words & (device | {"using", "friend"}):
             names -= words
         followers = zip(statement, [*statement[1:], token], strict=False)
-        names -= {word.text for word, behind in followers if behind.text != "("}
+        names -= {word.text for word, following in followers if following.text != "("}
         statement = []
     return names
 
 
 def _in_conditions(tokens: list[Token]) -> set[str]:
-    """The words between an ``#if`` and its end: the name may mean another function, or none, there."""
+    """Return the words between each ``#if`` and its end, where a name may have another meaning."""
     depth = 0
     words = set()
     for token in tokens:
@@ -130,6 +130,6 @@ def _in_conditions(tokens: list[Token]) -> set[str]:
 
 
 def _is_whole(tokens: list[Token]) -> bool:
-    """Whether no header can have a function of the source's names."""
+    """Whether no included header can declare a function with one of the source's names."""
     included = ("".join(t.text for t in token.inner) for token in tokens if token.text == "include" and token.inner)
     return all(_KNOWN_HEADERS.fullmatch(header) for header in included)

@@ -1,6 +1,6 @@
-"""Adds ``template`` and ``typename`` where a source leaves them out, which nvcc allows, and g++ and clang do not.
+"""Adds ``template`` and ``typename`` where a source omits them, which nvcc allows but g++ and clang do not.
 
-Only the compiler knows where they are missing. So what it says is read, and the text is repaired and compiled again.
+Only the compiler knows where they are missing. So tkjit reads its errors, repairs the text and compiles it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MEMBER = re.compile(r"(\.|->|::)\s*(\w+)(?=\s*<)")
 
 
 def repaired(text: str, log: str) -> str | None:
-    """A preprocessed text with the keywords that a compiler's log asks for; None if it asks for none."""
+    """Add the keywords that a compiler's log asks for to a preprocessed text; None if nothing changes."""
     wanted: dict[tuple[str, int], set[str]] = {}
     for match in _TEMPLATE.finditer(log):
         wanted.setdefault((match["file"], int(match["line"])), set()).add("")
@@ -51,7 +51,7 @@ def _with_template(member: re.Match[str]) -> str:
 
 
 def _with_typename(line: str, name: str) -> str:
-    """``typename`` before each qualified name that ends so: ``layout::tile``.
+    """Insert ``typename`` before each qualified name that ends in ``name``, such as ``layout::tile``.
 
     >>> _with_typename("sizeof(layout::tile) + sizeof(typename other::tile)", "tile")
     'sizeof(typename layout::tile) + sizeof(typename other::tile)'
@@ -60,7 +60,7 @@ def _with_typename(line: str, name: str) -> str:
 
 
 def _lines(text: str, wanted: set[tuple[str, int]]) -> Iterator[tuple[tuple[str, int], int, int]]:
-    """Where these lines of files lie in a preprocessed text, in its order; each may be there several times."""
+    """Yield each occurrence of the wanted lines in a preprocessed text, in order, as (line, start, end)."""
     files = {file for file, _ in wanted}
     marks = list(_MARK.finditer(text))
     for mark, following in zip(marks, [*marks[1:], None], strict=True):

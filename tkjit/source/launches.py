@@ -1,4 +1,4 @@
-"""Rewrites launches of a CUDA source as calls, and casts that hide a kernel's type from the compiler."""
+"""Rewrites the launches in a CUDA source as calls, and the casts that hide a kernel's type from the compiler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LAUNCH_FUNCTIONS = frozenset(["cudaLaunchKernel", "cudaLaunchCooperativeKernel"
 
 
 def launches(tokens: list[Token]) -> list[Edit]:
-    """``kernel<T><<<1, 2>>>(x)`` becomes ``TKJIT_SIM_LAUNCH(kernel<T>)(1, 2)(x)``."""
+    """Rewrite ``kernel<T><<<1, 2>>>(x)`` as ``TKJIT_SIM_LAUNCH(kernel<T>)(1, 2)(x)``."""
     edits = []
     for i, token in enumerate(tokens):
         if token.text != "<<<" or token.kind != "mark":
@@ -32,8 +32,8 @@ def launches(tokens: list[Token]) -> list[Edit]:
 
 
 def _callee(tokens: list[Token], launch: int) -> int | None:
-    """The index at which the expression before ``<<<`` begins: ``ns::kernel<T, (N > 2)>``, ``table[i]``, ``(*f)``."""
-    i = launch  # the expression reaches back to this token, if it ends before `launch`
+    """Return the first index of the expression before ``<<<``: ``ns::kernel<T, (N > 2)>``, ``table[i]``, ``(*f)``."""
+    i = launch  # tokens[i:launch] is the part of the expression found so far
     while True:
         before = tokens[i - 1] if i > 0 else None
         if before is None or before.kind == "string":
@@ -69,7 +69,7 @@ def _is_call(tokens: list[Token], bracket: int) -> bool:
 
 
 def _qualified_start(tokens: list[Token], name: int) -> int:
-    """The index at which a name begins with all that qualifies it: ``::a::B<T>::template``, ``prefix##``."""
+    """Return the first index of a name with its qualifiers, such as ``::a::B<T>::template`` or ``prefix##``."""
     i = name
     while i > 0:
         before = tokens[i - 1].text
@@ -85,14 +85,14 @@ def _qualified_start(tokens: list[Token], name: int) -> int:
             elif i > 0 and tokens[i - 1].kind == "word" and tokens[i - 1].text not in _CALLEE_ENDS:
                 i -= 1
             else:
-                return i  # a name of the global namespace
+                return i  # a name in the global namespace
         else:
             return i
     return i
 
 
 def _end_of_configuration(tokens: list[Token], launch: int) -> int | None:
-    """The index of the ``>>>`` that ends a configuration: a call follows it, or the end of a macro."""
+    """Return the index of the ``>>>`` that ends a configuration: a call follows it, or the end of a macro."""
     depth = nested = 0
     for i in range(launch + 1, len(tokens)):
         text = tokens[i].text
@@ -113,24 +113,24 @@ def _end_of_configuration(tokens: list[Token], launch: int) -> int | None:
 
 
 def casts_of_kernels(tokens: list[Token]) -> list[Edit]:
-    """Removes the cast of a kernel that is launched: ``(const void*)kernel``, ``reinterpret_cast<void*>(kernel)``."""
+    """Remove the cast of a launched kernel: ``(const void*)kernel``, ``reinterpret_cast<void*>(kernel)``."""
     casts = _casts_in_launches(tokens).items()
     return [Edit(token.start, token.end, "") for start, count in casts for token in tokens[start : start + count]]
 
 
 def _casts_in_launches(tokens: list[Token]) -> dict[int, int]:
-    """How many tokens each cast in a call of a launch function has, by where it begins."""
+    """Map the first index of each cast in a call of a launch function to its number of tokens."""
     casts = {}
     for i in range(len(tokens) - 2):
         if tokens[i].text in _LAUNCH_FUNCTIONS and tokens[i + 1].text == "(":
-            # cudaLaunchKernelExC has its configuration before the kernel
+            # cudaLaunchKernelExC takes its configuration before the kernel
             start = i + 2 if tokens[i].text != "cudaLaunchKernelExC" else _second_argument(tokens, i + 1)
             casts[start] = _cast(tokens, start)
     return casts
 
 
 def kernels_as_pointers(tokens: list[Token], kernels: Set[str]) -> list[Edit]:
-    """``(void*)kernel<T>`` becomes ``::tkjit::sim::as_pointer(kernel<T>)``, which remembers the kernel's parameters.
+    """Rewrite ``(void*)kernel<T>`` as ``::tkjit::sim::as_pointer(kernel<T>)``, which keeps the kernel's parameters.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def kernels_as_pointers(tokens: list[Token], kernels: Set[str]) -> list[Edit]:
 
 
 def _end_of_name(tokens: list[Token], start: int, kernels: Set[str]) -> int | None:
-    """The index of the last token of a kernel's name at ``start``, ``&ns::kernel<T>``; None of anything else."""
+    """Return the last index of the kernel's name at ``start``, such as ``&ns::kernel<T>``; None for anything else."""
     i = start + (tokens[start].text == "&")
     while i + 2 < len(tokens) and (tokens[i].text == "::" or tokens[i + 1].text == "::"):
         i += 1
@@ -169,7 +169,7 @@ def _end_of_name(tokens: list[Token], start: int, kernels: Set[str]) -> int | No
 
 
 def _cast(tokens: list[Token], start: int) -> int:
-    """How many tokens at ``start`` are a cast to ``void*``."""
+    """Return the number of tokens of the cast to ``void*`` at ``start``; 0 if there is no such cast."""
     words = [token.text for token in tokens[start : start + 6]]
     for words_before, bracket in ((0, "("), (1, "<")):
         named = words_before == 0 or words[:1] in (["reinterpret_cast"], ["static_cast"])

@@ -1,7 +1,7 @@
 """Splits CUDA C++ into tokens with positions, for small edits of a source.
 
-Comments and white space are left out. A string, a character or a raw string is one token. A preprocessor directive is
-one token too, and holds its own tokens.
+Comments and white space are left out. A string, a character or a raw string is one token. So is a preprocessor
+directive, which holds its own tokens.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A token: its kind, its text, and where that lies.
+    """A token: its kind, its text, and its position in the source.
 
     Parameters
     ----------
     kind : str
         ``word``, ``number``, ``string``, ``mark`` or ``directive``.
     text : str
-        A directive's is its name: ``define``.
+        For a directive, its name: ``define``.
     inner : tuple of Token
-        What follows a directive's name.
+        The tokens after a directive's name.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens of a source.
+    """Split a source into tokens.
 
     >>> [token.text for token in tokens_of("f<<<1, N>>>(x);  // launch")]
     ['f', '<<<', '1', ',', 'N', '>>>', '(', 'x', ')', ';']
@@ -59,7 +59,7 @@ def tokens_of(text: str) -> list[Token]:
         if token.kind == "newline":
             line_is_empty = True
         elif token.text == "#" and line_is_empty:
-            found.append(_directive(token, pieces))  # takes its end of line too
+            found.append(_directive(token, pieces))  # also consumes the end of its line
         else:
             line_is_empty = False
             found.append(token)
@@ -67,7 +67,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def tokens_from(text: str, start: int) -> Iterator[Token]:
-    """The tokens of a preprocessed text from a place on, without the compiler's line marks."""
+    """Yield the tokens of a preprocessed text from a position on, without the compiler's line marks."""
     before = text.rfind("\n", 0, start)
     line_is_empty = not text[before + 1 : start].strip()
     is_mark = False
@@ -83,7 +83,7 @@ def tokens_from(text: str, start: int) -> Iterator[Token]:
 
 def _pieces(text: str, start: int = 0) -> Iterator[Token]:
     for match in _TOKEN.finditer(text, start):
-        kind = match.lastgroup  # the outermost that matched: never the delimiter
+        kind = match.lastgroup  # the outermost group that matched, so never "delimiter"
         if kind and kind != "space":
             yield Token(kind, match[0], match.start(), match.end())
 
@@ -100,18 +100,18 @@ def _directive(sharp: Token, following: Iterator[Token]) -> Token:
 
 
 def macros(tokens: list[Token]) -> list[Token]:
-    """The directives that define one."""
+    """Return the directives that define a macro."""
     return [token for token in tokens if token.kind == "directive" and token.text == "define"]
 
 
 def macro_body(define: Token) -> list[Token]:
-    """What a macro stands for: a ``#define`` without its name and its parameters.
+    """Return a macro's replacement: its ``#define`` without the name and the parameters.
 
     >>> [token.text for token in macro_body(tokens_of("#define TWICE(x) x, x")[0])]
     ['x', ',', 'x']
     """
     rest = list(define.inner[1:])
-    # only a bracket that touches the name begins parameters
+    # a parenthesis begins parameters only if it touches the name
     if rest and rest[0].text == "(" and rest[0].start == define.inner[0].end:
         return rest[(closing(rest, 0) or 0) + 1 :]
     return rest
@@ -122,7 +122,7 @@ _CLOSING = {opening: closing for closing, opening in _OPENING.items()}
 
 
 def closing(tokens: list[Token], index: int) -> int | None:
-    """The index of the bracket that closes the one at ``index``."""
+    """Return the index of the bracket that closes the one at ``index``, or None."""
     depth = 0
     for i in range(index, len(tokens)):
         if tokens[i].kind == "mark":
@@ -133,7 +133,7 @@ def closing(tokens: list[Token], index: int) -> int | None:
 
 
 def opening(tokens: list[Token], index: int) -> int | None:
-    """The index of the bracket that the one at ``index`` closes."""
+    """Return the index of the bracket that the one at ``index`` closes, or None."""
     depth = 0
     for i in range(index, -1, -1):
         if tokens[i].kind == "mark":
@@ -144,9 +144,9 @@ def opening(tokens: list[Token], index: int) -> int | None:
 
 
 def opening_angle(tokens: list[Token], index: int) -> int | None:
-    """The index of the ``<`` that the ``>``, ``>>`` or ``>>>`` at ``index`` closes last.
+    """Return the index of the outermost ``<`` that the ``>``, ``>>`` or ``>>>`` at ``index`` closes, or None.
 
-    What stands in brackets is passed over, so that ``kernel<(N > 2)>`` has one pair. A ``<<`` is a shift.
+    Tokens in brackets are skipped, so that ``kernel<(N > 2)>`` has one pair. A ``<<`` is a shift.
     """
     depth = 0
     i = index
@@ -170,7 +170,7 @@ def opening_angle(tokens: list[Token], index: int) -> int | None:
 
 
 class Edit(NamedTuple):
-    """Replaces ``text[start:end]``; an insertion where both are the same."""
+    """Replaces ``text[start:end]``, or inserts if ``start`` equals ``end``."""
 
     start: int
     end: int
@@ -178,14 +178,14 @@ class Edit(NamedTuple):
 
 
 def apply_edits(text: str, edits: list[Edit]) -> str:
-    """A text with all its edits made.
+    """Apply edits to a text.
 
     >>> apply_edits("one two", [Edit(4, 7, "three"), Edit(0, 0, "(")])
     '(one three'
     """
     pieces, position = [], 0
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        if edit.start >= position:  # a second edit of the same tokens would only repeat the first
+        if edit.start >= position:  # skip a second edit of the same tokens: it would repeat the first
             pieces += [text[position : edit.start], edit.text]
             position = edit.end
     return "".join([*pieces, text[position:]])

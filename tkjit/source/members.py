@@ -1,4 +1,4 @@
-"""Explains a compiler's first error: a name that it has not found, a member's or a header's, and a few others."""
+"""Explains a compiler's first error: an unknown member, an undeclared name, and a few other common mistakes."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ _UNKNOWN = re.compile(
     r"|(?:undeclared identifier|unknown type name) \W(?P<named>\w+)"
     r'|identifier "(?P<identifier>\w+)" is undefined'
 )
-# what g++, clang, nvcc and NVRTC say, and what a spec says to it
+# errors of g++, clang, nvcc and NVRTC, each with the remedy in a spec's terms
 _COMMON = (
     (
         r"redefinition of \W(?:struct )?Globals\b|\"Globals\" has already been defined",
-        'the source defines Globals, which tkjit renders: leave it out, or take the source\'s own, struct="Globals"',
+        'the source defines Globals, which tkjit renders; remove it, or use the source\'s own with struct="Globals"',
     ),
     (
         r"ambiguous.*\b(?:__nv_bfloat16|__half|half)\b|more than one (?:conversion|operator).*(?:__half|__nv_bfloat16)",
-        "a number of 16 bits is converted before it is computed with: float(g.x[i])",
+        "convert a 16-bit number before computing with it: float(g.x[i])",
     ),
     (
         r"expected .{0,12}\W;\W (?:before|after|at end)|expected a \";\"",
-        "a semicolon is missing, at the end of the line before or in this one",
+        "a semicolon is missing on this line, or at the end of the line before",
     ),
     (
         r"storage size of \W\w+\W isn.t constant|variable length array.* cannot have .*storage duration",
-        "an array's size is a number, a constant or a template parameter; shared memory of another size is "
+        "an array's size must be a number, a constant or a template parameter; shared memory of another size is "
         'extern __shared__ float tile[]; and shared_memory="4 * N" in the spec, in bytes',
     ),
     (
         r"no match for call to .{0,3}const tkjit::gl<",
-        "a layout is indexed by g.x[i], g.x(row, col) or g.x(batch, depth, row, col); of three dims the batch is 0",
+        "index a layout with g.x[i], g.x(row, col) or g.x(batch, depth, row, col); with three dims, the batch is 0",
     ),
     (
         r"call of overloaded \W(?:max|min|pow|fmod)\(|call to \W(?:max|min|pow)\W is ambiguous"
         r"|more than one instance of overloaded function \"(?:max|min|pow)",
-        "the numbers have to be of one type, as in max(float(g.x[i]), 0.f)",
+        "the arguments must have the same type, as in max(float(g.x[i]), 0.f)",
     ),
     (
         r"missing terminating (?:'\"'|\") character",
-        'a text has a line break in it: a Python string with a backslash in its CUDA is r"""..."""',
+        'a string literal contains a line break; write CUDA code with backslashes in a raw Python string, r"""..."""',
     ),
     (r"stray .#. in program", "a comment in CUDA begins with //, as in C++"),
     (
         r"\Wg\W is not a constant expression",
-        'what the compiler has to know is a variant: variants={"causal": (False, True)}, a parameter causal: bool, and '
-        "template <bool causal>",
+        "a value that the compiler must know has to be a variant: "
+        'variants={"causal": (False, True)}, a parameter causal: bool, and template <bool causal>',
     ),
     (
         r"ConfiguredKernel<.*\bGlobals>",
-        "the source launches the kernel itself, in a function of the host: leave that out; the spec launches it",
+        "the source launches the kernel itself, in a host function; remove that, because the spec launches the kernel",
     ),
     (
         r"operand types are.*\b(?:uint3|dim3)\b",
@@ -66,14 +66,15 @@ _COMMON = (
     ),
     (
         r"return-statement with a value, in function returning .void|void function.*should not return a value",
-        "a void function, as a kernel is one, returns nothing: a kernel writes to the elements of an output",
+        "a void function, such as a kernel, returns nothing; a kernel writes to the elements of an output",
     ),
     (
         r"\W->\W has non-pointer type .*\b(?:gl|strided)<",
-        "a layout is no pointer: g.x.cols() has a dot, an element is g.x[i], and g.x.raw_ptr points to the first",
+        "a layout is not a pointer; write g.x.cols() with a dot, g.x[i] for an element, and g.x.raw_ptr for a pointer "
+        "to the first element",
     ),
 )
-# what a header declares that tkjit includes only for a field of its type
+# declarations of headers that tkjit includes only if a field has one of their types
 _HEADERS = {
     r"__half2?|half2?|__float2half.*|__half2float|__h\w+": "cuda_fp16.h",
     r"__nv_bfloat162?|nv_bfloat162?|__float2bfloat16.*|__bfloat162float": "cuda_bf16.h",
@@ -81,7 +82,7 @@ _HEADERS = {
     r"curand\w*": "curand_kernel.h",
     r"cooperative_groups": "cooperative_groups.h",
 }
-_UNSYNCED = re.compile(r"__(?:shfl|shfl_up|shfl_down|shfl_xor|any|all|ballot)")  # which CUDA no longer has
+_UNSYNCED = re.compile(r"__(?:shfl|shfl_up|shfl_down|shfl_xor|any|all|ballot)")  # removed from CUDA
 _LAYOUTS = {
     "gl": "a global layout has no {}; it has rows() and cols(), the last two extents, depth(), batch(), numel(), "
     "raw_ptr, and elements g.x[i]",
@@ -90,20 +91,21 @@ _LAYOUTS = {
 
 
 def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str], log: str) -> str:
-    """What the compiler's first error means: which members there are, what an undeclared name is. Empty of most others.
+    """Explain the compiler's first error, such as a missing member or an undeclared name; empty for most others.
 
     Parameters
     ----------
     text : str
         The source.
     entry : str
-        As the spec has it: ``relu<T>``.
+        The spec's entry, such as ``relu<T>``.
     fields : sequence of str
-        The members of the struct that is rendered.
+        The members of the rendered struct.
     dims : mapping
-        By each dim of the spec how a kernel asks for it, ``g.x.rows()``; empty where it cannot.
+        Maps each dim of the spec to the expression by which a kernel reads it, such as ``g.x.rows()``, or to an empty
+        string if there is none.
     log : str
-        What the compiler has printed.
+        The compiler's output.
 
     Examples
     --------
@@ -113,50 +115,52 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Mapping[st
     'Globals has no field z; it has x, y. E'
     """
     errors = (line for line in log.splitlines() if re.search(r"\berror\b", line))
-    line = next((line for line in errors if "declared void" not in line), "")[:1000]  # which follows from the next one
-    if said := next((said for pattern, said in _COMMON if re.search(pattern, line)), ""):
-        return said
+    # "variable or field declared void" is only a consequence of the error after it
+    line = next((line for line in errors if "declared void" not in line), "")[:1000]
+    if remedy := next((remedy for pattern, remedy in _COMMON if re.search(pattern, line)), ""):
+        return remedy
     if (unknown := _UNKNOWN.search(line)) is not None:
         name = unknown["name"] or unknown["named"] or unknown["identifier"]
         parameters = [" ".join(one.parameters) for one in kernel_functions(text) if len(one.parameters) == 1]
         if fields and any(re.search(rf"\b{name} \w+$", one) for one in parameters) and name not in (*fields, "Globals"):
-            return f"the struct that tkjit renders is called Globals, and not {name}"
+            return f"the struct that tkjit renders is called Globals, not {name}"
         known = _why_unknown(name, fields, dims)
-        if known or "did you mean" in line:  # the compiler has found it
+        if known or "did you mean" in line:  # the compiler itself suggests a name
             return known
         return _undeclared(name, text, entry.partition("<")[0], fields, dims)
     match = _NO_MEMBER.search(line)
     owner = (match["owner"] or match["of"]).rpartition("::")[2] if match else ""
     if match and owner in _LAYOUTS:
-        said = _LAYOUTS[owner].format(match["name"] or match["named"])
-        return f"{said}; docs/device-api.md describes all of its members"
+        members = _LAYOUTS[owner].format(match["name"] or match["named"])
+        return f"{members}; docs/device-api.md describes all of its members"
     if match is None or owner != "Globals":
         return ""
     return _why_no_field(match["name"] or match["named"], text, entry.partition("<")[0], fields, dims)
 
 
 def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
-    """What a member of the struct probably is that it does not have."""
+    """Explain what a missing member of the struct was probably meant to be."""
     own = f"Globals has no field {name}; it has {', '.join(fields)}"
     if name in dims:
         computed = f'computed={{"{name}": "{name}"}}'
-        asks = f"a tensor has it, {dims[name]}, or " if dims[name] else ""
-        own = f"{name} is a dim and no field: {asks}{computed}"
+        read = f"read it from a tensor, {dims[name]}, or " if dims[name] else ""
+        own = f"{name} is a dim, not a field; {read}add {computed}"
     elif near := difflib.get_close_matches(name, fields, 1):
         own += f"; did you mean g.{near[0]}?"
     others = [one.name for one in kernel_functions(text) if one.name != entry and "Globals" in " ".join(one.parameters)]
     if not others:
         return own
-    return f"{own}. Each kernel has Globals of its own, and the source has {', '.join(others)} too: give each a file"
+    kernels = f"Each kernel has its own Globals, but the source also has {', '.join(others)}"
+    return f"{own}. {kernels}; put each kernel in its own file"
 
 
 def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
-    """What a source could have meant by a name of its own that it does not declare."""
-    # no header's, and no function or type
+    """Explain what an undeclared variable of the source was probably meant to be."""
+    # a use as a variable in the source: not as a function or a type, and not in a header
     is_variable = re.search(rf"\b{name}\b(?!\s*[(<:\w&*])|(?:[=+\-/%?[]|\breturn)\s*{name}\b(?!\s*[(<:\w])", text)
     dim = next((one for one in dims if one.casefold() == name.casefold()), "")
     is_macro = name.isupper() and len(name) > 1 and not dim
-    if not is_variable or is_macro:  # the compiler says more
+    if not is_variable or is_macro:  # the compiler's own error is more helpful
         return ""
     if fields:
         near = difflib.get_close_matches(name, fields, 1)
@@ -164,30 +168,27 @@ def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: M
         extent = f"the spec's {dim} is an extent of its tensor; " if dim and not near else ""
         members = ", ".join(f"g.{one}" for one in fields)
         extents = f"g.{fields[0]}.numel() or g.{fields[0]}.cols()"
-        return f"{name} is not declared; {meant}{extent}a kernel has {members}, and extents by {extents}"
+        return f"{name} is not declared; {meant}{extent}a kernel can use {members}, and extents such as {extents}"
     kernel = next((one for one in kernel_functions(text) if one.name == entry), None)
     if kernel is None or not dim:
         return ""
-    reaches = f"the spec's {dim} reaches it as a parameter, {name}: int"
-    return f"{name} is not declared; the kernel is {kernel}, and {reaches}"
+    parameter = f"pass the spec's {dim} to it as a parameter, {name}: int"
+    return f"{name} is not declared; the kernel is {kernel}; {parameter}"
 
 
 def _why_unknown(name: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
-    """What an undeclared name probably is."""
+    """Explain an undeclared name that the spec, CUDA or one of its headers knows; empty for any other."""
     if name == "Globals":
-        return "no struct Globals is rendered for plain arguments: leave args=True out"
+        return "no struct Globals is rendered for plain arguments; leave args=True out"
     if name == "TODO":
-        return "the spec still says TODO"
+        return "the spec still contains TODO"
     if name in fields:
-        return f"{name} is a field of the struct: g.{name}, where the kernel's parameter is g"
+        return f"{name} is a field of the struct: g.{name}, if the kernel's parameter is g"
     if name in dims and fields:
-        asks = (
-            f"its tensor for it: {dims[name]}" if dims[name] else f'for g.{name}, with computed={{"{name}": "{name}"}}'
-        )
-        return f"{name} is a dim of the spec; a kernel asks {asks}"
+        as_field = f'as g.{name}, with computed={{"{name}": "{name}"}}'
+        return f"{name} is a dim of the spec; read it {f'from its tensor: {dims[name]}' if dims[name] else as_field}"
     if _UNSYNCED.fullmatch(name):
-        return (
-            f"{name} has become {name}_sync, which takes the lanes that take part first: {name}_sync(0xffffffff, ...)"
-        )
+        synced = f"{name}_sync, whose first argument is the mask of the lanes that take part"
+        return f"{name} has become {synced}: {name}_sync(0xffffffff, ...)"
     header = next((header for pattern, header in _HEADERS.items() if re.fullmatch(pattern, name)), "")
     return f"{name} is declared in a header: #include <{header}>" if header else ""

@@ -1,8 +1,8 @@
-"""Adapts a source with all its headers, which the C++ compiler has made one text.
+"""Adapts a preprocessed source, which contains all its headers.
 
-``adapt`` sees the source alone. Where a header has inline PTX, launches or dynamic shared memory, the text is
-preprocessed first. It is large (4 MB of ThunderKittens), so that it is searched, and only what stands around a find is
-tokenized.
+``adapt`` sees the source alone. If a header has inline PTX, launches or dynamic shared memory, tkjit preprocesses the
+source first. The resulting text is large (4 MB for ThunderKittens). So it is searched for a few words, and only the
+statements around a match are tokenized.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tkjit.source.launches import launches
 from tkjit.source.lexer import Edit, Token, apply_edits, tokens_from
 from tkjit.source.shared_memory import dynamic_arrays, static_variables
 
-# searched one after the other, as plain text: of one pattern a search takes ten times as long
+# searched one after the other, as plain text: searching for all of them with one pattern takes ten times as long
 _FINDS = ("asm", "<<<", "__shared__")
 _WORD = re.compile(r"\w*")
 _IN_HEADERS = re.compile(r"<<<|extern\s+__shared__|\b__CUDA_ARCH__\b")
@@ -25,12 +25,12 @@ _MARK = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"([ \d]*)')
 
 
 def needs_adapting(text: str, *, is_header: bool) -> bool:
-    """Whether a text has inline PTX; or, of a header, what ``adapt`` does in sources alone."""
+    """Whether a text has inline PTX or, for a header, anything that ``adapt`` rewrites only in sources."""
     return STATEMENT.search(text) is not None or (is_header and _IN_HEADERS.search(text) is not None)
 
 
 def adapt_preprocessed(text: str) -> str:
-    """A preprocessed text of the same lines, for the simulator."""
+    """Rewrite a preprocessed text for the simulator, keeping its line numbers."""
     edits: list[Edit] = []
     end = 0
     texts = cache(lambda: constant_texts(text))
@@ -47,7 +47,7 @@ def _of_same_lines(text: str, edit: Edit) -> Edit:
 
 
 def _finds(text: str) -> list[tuple[int, str]]:
-    """Where a word stands that may have to be adapted, in the order of the text."""
+    """Return the positions of all words that may have to be adapted, in the order of the text."""
     found = []
     for wanted in _FINDS:
         at = text.find(wanted)
@@ -63,7 +63,7 @@ def _finds(text: str) -> list[tuple[int, str]]:
 
 
 def _edits_at(text: str, place: int, word: str, texts: Callable[[], list[str]]) -> tuple[int, list[Edit]]:
-    """Where what begins at a place ends, and its edits."""
+    """Return the end of the statement at a place, and its edits."""
     if word in ASM:
         if _is_of_system(text, place):
             return place + 1, []
@@ -84,7 +84,7 @@ def _edits_at(text: str, place: int, word: str, texts: Callable[[], list[str]]) 
 
 
 def _in_one(text: str, launch: list[Edit]) -> list[Edit]:
-    """The edits of a launch, and the macro that they name as what it stands for."""
+    """Return a launch's edits with the macro in them expanded, because preprocessing is already over."""
     if not launch:
         return []
     kernel = text[launch[0].end : launch[1].start]
@@ -92,7 +92,7 @@ def _in_one(text: str, launch: list[Edit]) -> list[Edit]:
 
 
 def _launcher(kernel: str) -> str:
-    """What detail/host_launch.h makes of ``TKJIT_SIM_LAUNCH``, on one line."""
+    """Return the expansion of detail/host_launch.h's ``TKJIT_SIM_LAUNCH``, on one line."""
     kernel = " ".join(kernel.split())
     return (
         f"::tkjit::sim::Launcher{{[&](auto tkjit_as) -> decltype(tkjit_as({kernel})) {{ return tkjit_as({kernel}); }}, "
@@ -101,14 +101,14 @@ def _launcher(kernel: str) -> str:
 
 
 def _error(message: str, place: int) -> str:
-    """A statement that the compiler refuses where code is made of it: a template may stand there unused."""
+    """Return a statement that fails only when the compiler generates code for it, not in an unused template."""
     quoted = message.replace("\\", "\\\\").replace('"', '\\"')
     name = f"tkjit_refused_{place}"
     return f'do {{ extern void {name}() __attribute__((error("{quoted}"))); {name}(); }} while (0)'
 
 
 def _statement(text: str, place: int) -> tuple[int, list[Token]]:
-    """The statement around a place: where it begins, and its tokens with the semicolon."""
+    """Return the start of the statement around a place, and its tokens including the semicolon."""
     start = max(text.rfind(mark, 0, place) for mark in ";{}") + 1
     tokens = []
     depth = 0
@@ -122,7 +122,7 @@ def _statement(text: str, place: int) -> tuple[int, list[Token]]:
 
 
 def _is_of_system(text: str, place: int) -> bool:
-    """Whether a place is in a header of the system, as the mark before it says."""
+    """Whether the line mark before a place belongs to a system header."""
     start = text.rfind("\n# ", 0, place) + 1
     mark = _MARK.match(text, start)
     return mark is not None and "3" in mark[1].split()

@@ -1,4 +1,4 @@
-"""Finds the target of each function of a CUDA source: devices, the host, or both."""
+"""Finds the target of each function of a CUDA source: the device, the host, or both."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _WITH_BRACKETS = frozenset(
     "alignas __align__ __attribute__ __launch_bounds__ __declspec decltype noexcept requires explicit sizeof "
     "__cluster_dims__ __maxnreg__".split()
 )
-# what may stand behind a function's parameters
-_BEHIND_PARAMETERS = frozenset("const volatile noexcept override final mutable requires try".split())
+# words that may follow a function's parameters
+_AFTER_PARAMETERS = frozenset("const volatile noexcept override final mutable requires try".split())
 
 
 class Region(NamedTuple):
-    """A function, or a lambda for devices within one.
+    """A function, or a lambda for devices in one.
 
     Parameters
     ----------
     start, body, end : int
-        Where its head begins, its body begins, and its body ends.
+        The positions at which its head begins, its body begins, and its body ends.
     kind : str
         ``device``, ``host``, or ``both``: ``__host__ __device__``, or ``constexpr``.
     name : str
     head : frozenset of str
         The words before its body.
     is_clear : bool
-        False for a function that counts as the host's, but a word of its head may be a header's macro, which may say
-        something else.
+        False for a function that counts as the host's although its head has an unknown word, which may be a header's
+        macro for ``__device__``.
     is_member : bool
-        Whether it stands within a class, or is defined for one: ``void S::f() {}``.
+        Whether it is a class's member, also if it is defined outside of the class: ``void S::f() {}``.
     """
 
     start: int
@@ -53,7 +53,7 @@ class Region(NamedTuple):
 
 
 def regions_of(tokens: list[Token], found: Outline) -> list[Region]:
-    """The functions of a source, and the lambdas for devices in those of the host.
+    """Find the functions of a source, and the lambdas for devices in host functions.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> from tkjit.source.scopes import outline
@@ -73,13 +73,13 @@ def regions_of(tokens: list[Token], found: Outline) -> list[Region]:
 
 
 def region_at(regions: list[Region], place: int) -> Region | None:
-    """The innermost region around a place."""
+    """Return the innermost region around a place, or None."""
     around = [region for region in regions if region.start <= place < region.end]
     return max(around, key=lambda region: region.start, default=None)
 
 
 def device_words(tokens: list[Token]) -> frozenset[str]:
-    """The words that make a function a device's: CUDA's, and the source's macros that stand for them."""
+    """Return the words that mark device functions: CUDA's, and the source's macros that contain them."""
     return _specifiers(tokens, DEVICE_WORDS)
 
 
@@ -99,7 +99,7 @@ def _region(function: Function, device: Set[str], host: Set[str], own_macros: Se
     if head & device:
         kind = "both" if head & host else "device"
     else:
-        kind = "both" if head & {"constexpr", "consteval"} else "host"  # as --expt-relaxed-constexpr has it
+        kind = "both" if head & {"constexpr", "consteval"} else "host"  # as with --expt-relaxed-constexpr
     start = function.head[0].start if function.head else function.start
     name = _name(function.head)
     is_clear = kind != "host" or not _has_unknown_specifier(function.head, name, own_macros)
@@ -109,7 +109,7 @@ def _region(function: Function, device: Set[str], host: Set[str], own_macros: Se
 
 
 def _name(head: list[Token]) -> str:
-    """A function's name: the word before its parameters."""
+    """Return a function's name, which is the word before its parameters."""
     for i in range(1, len(head)):
         word = head[i - 1]
         is_name = word.kind == "word" and word.text not in _WITH_BRACKETS | {"operator"}
@@ -119,29 +119,29 @@ def _name(head: list[Token]) -> str:
 
 
 def _is_specifier(head: list[Token], bracket: int) -> bool:
-    """Whether what a bracket closes is followed by a word that begins a declaration: ``MACRO(1) void f()``."""
+    """Whether a declaration follows the closing bracket, so that this is a specifier: ``MACRO(1) void f()``."""
     end = closing(head, bracket)
-    behind = head[end + 1] if end is not None and end + 1 < len(head) else None
-    return behind is not None and behind.kind == "word" and behind.text not in _BEHIND_PARAMETERS
+    following = head[end + 1] if end is not None and end + 1 < len(head) else None
+    return following is not None and following.kind == "word" and following.text not in _AFTER_PARAMETERS
 
 
 def _has_unknown_specifier(head: list[Token], name: str, own_macros: Set[str]) -> bool:
-    """Whether a word stands where a header's macro may say ``__device__``: ``HOST_DEVICE float f()``."""
-    for word, behind in zip(head, head[1:], strict=False):
-        if word.text == name and behind.text == "(":
+    """Whether a head has a word that may be a header's macro for ``__device__``: ``HOST_DEVICE float f()``."""
+    for word, following in zip(head, head[1:], strict=False):
+        if word.text == name and following.text == "(":
             return False
         known = word.text in KEYWORDS or word.text.startswith("__") or word.text in own_macros
         if word.kind != "word" or known:
             continue
-        if behind.text == "(":
+        if following.text == "(":
             return True
-        if behind.kind == "word" and (behind.text != name or (word.text.isupper() and len(word.text) > 1)):
+        if following.kind == "word" and (following.text != name or (word.text.isupper() and len(word.text) > 1)):
             return True
     return False
 
 
 def _lambdas(body: list[Token], device: Set[str], host: Set[str]) -> Iterator[Region]:
-    """The lambdas, and the members of local classes, in a host function that are compiled for devices."""
+    """Yield the lambdas and members of local classes in a host function that are compiled for devices."""
     for i, token in enumerate(body):
         if token.kind != "word" or token.text not in device:
             continue

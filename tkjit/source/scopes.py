@@ -12,22 +12,22 @@ _WITH_BRACKETS = frozenset(["alignas", "__align__", "__attribute__", "__launch_b
 
 
 class Function(NamedTuple):
-    """A function's definition: what stands before its body, the tokens of the body, and where the body lies."""
+    """A function's definition: the tokens before its body, the tokens of its body, and the position of the body."""
 
     head: list[Token]
     body: list[Token]
-    start: int  # behind the opening brace
-    end: int  # before the closing one
-    is_member: bool  # it stands within a class
-    namespace: str = ""  # "a::b::", without those that have no name
+    start: int  # after the opening brace
+    end: int  # before the closing brace
+    is_member: bool  # whether it is defined in a class
+    namespace: str = ""  # "a::b::", without unnamed namespaces
 
 
 class Outline(NamedTuple):
-    """The code of a source, without directives, and what is known of it."""
+    """The code of a source without its directives, and the functions in it."""
 
     code: list[Token]
     functions: list[Function]
-    outside: frozenset[int]  # where tokens start that lie in no function
+    outside: frozenset[int]  # the start positions of the tokens outside of functions
 
     def is_local(self, token: Token) -> bool:
         return token.start not in self.outside
@@ -35,11 +35,11 @@ class Outline(NamedTuple):
 
 class _Scope(NamedTuple):
     kind: str  # "namespace", "class", "function" or "other"
-    brace: int  # its opening brace's index in the code
+    brace: int  # the index of its opening brace in the code
 
 
 def outline(tokens: list[Token]) -> Outline:
-    """Tell functions from namespaces and classes.
+    """Find the functions of a source, and distinguish them from namespaces and classes.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> found = outline(tokens_of("namespace n { int x; void f(int a) { a = 1; } }"))
@@ -76,9 +76,9 @@ def _is_outermost(scopes: tuple[_Scope, ...]) -> bool:
 
 
 def _walk(tokens: list[Token]) -> Iterator[tuple[int, tuple[_Scope, ...]]]:
-    """Each token's index in the code, and the scopes that it lies in. A closing brace lies in what it closes.
+    """Yield each token's index in the code with its scopes. A closing brace belongs to the scope that it closes.
 
-    The branches of an ``#if`` begin with the same scopes, and what follows them goes on with those of the last.
+    All branches of an ``#if`` begin with the same scopes; the code after them continues with those of the last branch.
     """
     code = [token for token in tokens if token.kind != "directive"]
     scopes: tuple[_Scope, ...] = ()
@@ -102,9 +102,9 @@ def _walk(tokens: list[Token]) -> Iterator[tuple[int, tuple[_Scope, ...]]]:
 
 
 def _head(code: list[Token], brace: int) -> int:
-    """The index at which what a brace belongs to begins: behind the last semicolon or brace.
+    """Return the first index of a brace's head, which begins after the previous semicolon or brace.
 
-    Brackets are passed over with what they hold, and so are the braces of a constructor's initialisers.
+    Brackets and their contents are skipped, and so are the braces of a constructor's initialisers.
     """
     start = brace
     while start > 0:
@@ -122,7 +122,7 @@ def _head(code: list[Token], brace: int) -> int:
 
 
 def _initialises(code: list[Token], brace: int | None) -> bool:
-    """Whether a brace is that of ``a{1}`` in ``S() : a{1}, b{2} {}``."""
+    """Whether a brace belongs to an initialiser, such as ``a{1}`` in ``S() : a{1}, b{2} {}``."""
     i = (brace or 0) - 1
     if i > 0 and code[i].text in (">", ">>", ">>>"):
         i = (opening_angle(code, i) or 0) - 1
@@ -140,15 +140,15 @@ def _kind(head: list[Token], scopes: tuple[_Scope, ...]) -> str:
     if sum((token.text == "(") - (token.text == ")") for token in head) > 0:
         return "other"  # `decltype(T{})`
     if "(" in words and ")" in words and not (_CLASS_KEYS & set(words) and ":" in words[: words.index("(")]):
-        behind = words[len(words) - words[::-1].index(")") :]
-        # `S() : a(1), b{2} {}` has a brace that begins no body
-        initialises = _initialises([*head, head[-1]], len(head)) and (":" in behind or behind[:1] == [","])
+        after = words[len(words) - words[::-1].index(")") :]
+        # the first brace of `S() : a(1), b{2} {}` does not begin a body
+        initialises = _initialises([*head, head[-1]], len(head)) and (":" in after or after[:1] == [","])
         return "other" if initialises else "function"
     return "class" if _CLASS_KEYS & set(words) else "other"
 
 
 def without_brackets(head: list[Token]) -> list[Token]:
-    """What stands before a brace, without template parameters and without what attributes have in brackets."""
+    """Remove template parameters, and attributes with arguments, from the tokens before a brace."""
     found = []
     i = 0
     while i < len(head):

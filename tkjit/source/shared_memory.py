@@ -1,4 +1,4 @@
-"""Rewrites shared memory of a CUDA source for a host compiler: dynamic arrays as references, and alignments."""
+"""Rewrites shared memory of a CUDA source for a host compiler: dynamic arrays become references, alignments move."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALIGNMENT = frozenset(["alignas", "__align__", "__builtin_align__", "__attribut
 
 
 def alignments(tokens: list[Token]) -> list[Edit]:
-    """Moves ``alignas(16)`` before ``__shared__``, ``static`` and the like; dynamic shared memory has one already."""
+    """Move ``alignas(16)`` before ``__shared__``, ``static`` and the like, except in dynamic shared memory."""
     edits = []
     for i, token in enumerate(tokens[:-1]):
         if token.text != "alignas" or tokens[i + 1].text != "(" or (end := closing(tokens, i + 1)) is None:
@@ -32,16 +32,16 @@ def alignments(tokens: list[Token]) -> list[Edit]:
 
 
 class Declaration(NamedTuple):
-    """An ``extern __shared__``: its tokens with the semicolon, those that go, and what it declares."""
+    """An ``extern __shared__``: its tokens with the semicolon, the tokens to remove, and the declared names."""
 
     tokens: list[Token]
     removed: list[Token]
     names: list[Token]
-    brackets: list[Token]  # of each name the token behind which its extents end
+    brackets: list[Token]  # the last token of each name's extents
 
     @property
     def references(self) -> str:
-        """The same as a declaration of references."""
+        """The declaration rewritten as references."""
         removed = {token.start for token in self.removed}
         words = []
         for token in self.tokens[:-1]:
@@ -53,7 +53,7 @@ class Declaration(NamedTuple):
 
 
 def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
-    """``extern __shared__ T name[]`` becomes a reference, in each function that uses it."""
+    """Rewrite each ``extern __shared__ T name[]`` as a reference in the functions that use it."""
     found = outline(tokens)
     edits = []
     outside: dict[str, Declaration] = {}
@@ -70,7 +70,7 @@ def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
 
 
 def first_dynamic_array(found: Outline, kernel: Function) -> Token | None:
-    """The name of the dynamic shared memory that a kernel declares or uses in its body; None if there is none."""
+    """Return the name of the first dynamic array that a kernel declares or uses in its body, or None."""
     words = pairwise(kernel.body)
     declared = {one.text for before, one in words if before.kind == "word" and before.text != "return"}
     for declaration in _declarations(found.code):
@@ -82,12 +82,12 @@ def first_dynamic_array(found: Outline, kernel: Function) -> Token | None:
 
 
 def dynamic_arrays(statement: list[Token]) -> list[Edit]:
-    """``extern __shared__ T name[];`` within a function of a preprocessed text, as a reference."""
+    """Rewrite ``extern __shared__ T name[];`` in a function of a preprocessed text as a reference."""
     return [edit for declaration in _declarations(statement) for edit in _as_references(declaration)]
 
 
 def static_variables(text: str, statement: list[Token], start: int) -> list[Edit]:
-    """``__shared__ T a[2], b;`` as references to the members of a struct that lies in the block's window.
+    """Rewrite ``__shared__ T a[2], b;`` as references to the members of a struct in the block's shared memory.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> source = "__shared__ float a[2], b;"
@@ -117,7 +117,7 @@ def static_variables(text: str, statement: list[Token], start: int) -> list[Edit
 
 
 def _declared_names(tokens: list[Token]) -> list[str]:
-    """The names of a declaration: of each of its parts, which commas divide, the last word before its extents."""
+    """Return the names of a declaration: the last word before the extents of each part between commas."""
     names = []
     depth = angles = 0
     last = ""
@@ -136,7 +136,7 @@ def _declared_names(tokens: list[Token]) -> list[str]:
 
 
 def _end_of_macro(directive: Token) -> Token:
-    """What stands for the semicolon of a macro that has none."""
+    """Return an empty semicolon token, to end the last declaration of a macro."""
     return Token("mark", ";", directive.end, directive.end)
 
 
@@ -160,7 +160,7 @@ def _declarations(code: list[Token]) -> list[Declaration]:
 
 
 def _declaration(statement: list[Token]) -> Declaration | None:
-    """Read ``extern __shared__ __align__(16) T a[], b[][32];``; None if it is something else."""
+    """Parse ``extern __shared__ __align__(16) T a[], b[][32];``; None for any other statement."""
     removed, names, brackets = [], [], []
     i = 0
     while i < len(statement) - 1:
@@ -197,7 +197,7 @@ def _as_references(declaration: Declaration) -> list[Edit]:
 
 
 def _redeclare(found: Outline, outside: dict[str, Declaration]) -> list[Edit]:
-    """In each function the references that it uses, in a scope around its body, where its own names may hide them."""
+    """Declare the references that each function uses in a scope around its body, where its own names can hide them."""
     edits = []
     for function in found.functions:
         used = [name for name in outside if function.start > outside[name].tokens[0].start and _uses(function, name)]

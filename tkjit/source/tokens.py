@@ -1,4 +1,4 @@
-"""Tokens as C++ expressions and types: splits them at commas, replaces names, and makes text of them."""
+"""Treats tokens as C++ expressions and types: splits them at commas, replaces names, and prints them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ANGLE_ENDS = frozenset(["(", ")", "{", "}", "::", ",", ">", ">>", ">>>", "<<<",
 
 
 def closing_angle(tokens: Sequence[Token], index: int) -> int | None:
-    """The index of the token that closes the ``<`` at ``index``; None for a comparison.
+    """Return the index of the token that closes the ``<`` at ``index``, or None for a comparison.
 
-    Tokens come from ``with_angles_apart``, which leaves no ``>>`` where template arguments end.
+    The tokens should come from ``with_angles_apart``, which splits a ``>>`` that ends template arguments.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> closing_angle(tokens_of("f<g<2>, (N > 1)>(x)"), 1), closing_angle(tokens_of("i < n;"), 1)
@@ -32,9 +32,9 @@ def closing_angle(tokens: Sequence[Token], index: int) -> int | None:
         elif text in (">", ">>", ">>>"):
             depth -= len(text)
             if depth <= 0:
-                behind = tokens[i + 1].text if i + 1 < len(tokens) else ";"
+                following = tokens[i + 1].text if i + 1 < len(tokens) else ";"
                 word = i + 1 < len(tokens) and tokens[i + 1].kind == "word"
-                return i if word or behind in _ANGLE_ENDS else None
+                return i if word or following in _ANGLE_ENDS else None
         elif text in (";", "}", ")", "]", "<<<"):
             return None
         i += 1
@@ -42,7 +42,7 @@ def closing_angle(tokens: Sequence[Token], index: int) -> int | None:
 
 
 def with_angles_apart(tokens: Sequence[Token]) -> list[Token]:
-    """Tokens in which each ``>`` that ends template arguments is one of its own.
+    """Split ``>>`` and ``>>>`` so that each ``>`` that ends template arguments is a separate token.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> [token.text for token in with_angles_apart(tokens_of("f<g<2>>(1 >> 2)")) if ">" in token.text]
@@ -51,7 +51,7 @@ def with_angles_apart(tokens: Sequence[Token]) -> list[Token]:
     ['>', '>', '>>>']
     """
     found: list[Token] = []
-    stack: list[str] = []  # of brackets and angles that are open
+    stack: list[str] = []  # open brackets and angles
     i = 0
     while i < len(tokens):
         token = tokens[i]
@@ -85,7 +85,7 @@ def with_angles_apart(tokens: Sequence[Token]) -> list[Token]:
 
 
 def split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """What stands between the outermost commas.
+    """Split tokens at the outermost commas.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> [spell(part) for part in split(tokens_of("f<1, 2>(x, y), a < b, {3, 4}"))]
@@ -112,7 +112,7 @@ def split(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def replace_names(tokens: Sequence[Token], names: Mapping[str, Sequence[Token]]) -> list[Token]:
-    """Tokens with names replaced by what they stand for; a member, or a name behind ``::``, is no such name."""
+    """Replace names by the given tokens, except members and names after ``::``."""
     found: list[Token] = []
     for i, token in enumerate(tokens):
         before = tokens[i - 1].text if i else ""
@@ -124,7 +124,7 @@ def replace_names(tokens: Sequence[Token], names: Mapping[str, Sequence[Token]])
 
 
 def words(tokens: Sequence[Token]) -> set[str]:
-    """The names that stand by themselves."""
+    """Return the words that are neither members nor qualified by ``::``."""
     return {
         token.text
         for i, token in enumerate(tokens)
@@ -133,7 +133,7 @@ def words(tokens: Sequence[Token]) -> set[str]:
 
 
 def spell(tokens: Sequence[Token]) -> str:
-    """Tokens as text.
+    """Print tokens as text.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> spell(tokens_of("typename  a::b<2,4> ( n+1 , -2 )"))

@@ -1,4 +1,4 @@
-"""Explains why a CUDA source cannot run on the CPU, after a C++ compiler has refused it.
+"""Explains why a CUDA source cannot run on the CPU, after a C++ compiler has rejected it.
 
 A search before compilation would report false reasons, such as an ``asm`` in an unused template or inactive branch. So
 a reason counts only if the compiler's log contains the same line or the same name.
@@ -14,8 +14,8 @@ from tkjit.source.adapt import adapt
 from tkjit.source.cuda_arch import ARCH, REFUSAL
 from tkjit.source.lexer import Token, closing, macro_body, macros, tokens_of
 
-# what runs on both by the beginning of a PTX instruction, the longest that fits, and the header that has it; a function
-# without a header is CUDA's own, and nothing runs on both where there is none
+# For each prefix of a PTX instruction, the header and the function that also run on the CPU; the longest prefix that
+# fits applies. A function without a header is CUDA's own. An empty function means that nothing runs on both.
 _WRAPPERS = {
     "mma.sync": ("mma.cuh", "tkjit::mma_m16n8k16"),
     "ldmatrix": ("ldmatrix.cuh", "tkjit::ldmatrix_x4"),
@@ -68,19 +68,19 @@ _LIBRARIES = re.compile(
     r"(?:cub|thrust|cutlass|cute|cuda|nv|nvtx3|cooperative_groups)/"
     r"|(?:cuda|curand|cublas|cufft|cusparse|cusolver|cudnn|cupti|nvToolsExt|nvrtc|nvml|nccl|mma)\w*\.h$"
 )
-# an error, and the line that g++ shows below it
+# an error, and the source line that g++ prints below it
 _LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n]*\|[^\n]*<<<", re.MULTILINE)
 _ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
-# what source/cuda_arch.py refuses, and what a header asks, for which the name is poisoned
+# a rejection by source/cuda_arch.py; _ARCH_ASKED below is a use of the poisoned name
 _ARCH_REFUSED = re.compile(
     rf"^([^\s:][^:\n]*):(\d+):[^\n]*(?:#error|static assertion failed:) {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE
 )
-# g++ 12 fails at a launch in a lambda, of a kernel whose template argument is a constant of the lambda around it
+# g++ 12 crashes on a launch in a lambda if the kernel's template argument is a constant of the enclosing lambda
 _LAUNCH_DEFECT = re.compile(r"host_launch\.h:\d+:\d+: internal compiler error")
 _ARCH_ASKED = re.compile(
     rf'^([^\s:][^:\n]*):(\d+):[^\n]*error: attempt to use (?:a poisoned identifier|poisoned "{ARCH}")', re.MULTILINE
 )
-# the directories in which compilers take headers for the system's
+# directories whose headers compilers treat as system headers
 _SYSTEM = re.compile(r"/usr/(?:local/)?include/|.*/(?:lib|lib64)/(?:gcc|clang)/|.*/include/c\+\+/")
 _ASM_ERROR = re.compile(r"^([^\s:][^:\n]*):(\d+):[^\n]*(?:Error: |'asm'|‘asm’)[^\n]*", re.MULTILINE)  # noqa: RUF001
 
@@ -94,19 +94,19 @@ class Asm(NamedTuple):
 
 
 def why_not_on_the_cpu(source: str, name: str, log: str) -> str:
-    """What in a source the simulator lacks, by its line; empty if the compiler's log points at nothing of the kind.
+    """Name the line of a source that needs a feature which the simulator lacks; empty if the log shows no such line.
 
     Parameters
     ----------
     name : str
-        What ``#line`` calls the source in the log; the answer begins with it.
+        The source's name in ``#line`` directives, and so in the log. The message begins with it.
     log : str
-        All that the compiler printed.
+        The compiler's output.
 
     Examples
     --------
     >>> why_not_on_the_cpu('asm("bar.sync 1, 64;");', "a.cu", "a.cu:1: Error: no such instruction: `bar.sync 1,64'")
-    'a.cu:1 has bar.sync in an asm; tkjit::named_barrier_sync of <tkjit/named_barrier.cuh> runs on both'
+    'a.cu:1 has bar.sync in an asm; tkjit::named_barrier_sync from <tkjit/named_barrier.cuh> runs on CPU and GPU'
     """
     tokens = tokens_of(source)
     return (
@@ -118,29 +118,29 @@ def why_not_on_the_cpu(source: str, name: str, log: str) -> str:
 
 
 def _arch_reason(name: str, log: str) -> str:
-    """A question for ``__CUDA_ARCH__`` that has no answer, or not this one, where everything is compiled once."""
+    """Explain a use of ``__CUDA_ARCH__`` that has no single value when the source is compiled only once."""
     refused = _ARCH_REFUSED.search(log)
     if refused:
-        said = f"depends on {ARCH} where nvcc compiles twice and the simulator once: {refused[3]}"
-        return f"{name if _is_file(refused[1], name) else refused[1]}:{refused[2]} {said}; {_ELSEWHERE}"
+        use = f"depends on {ARCH} in code that nvcc compiles twice and the simulator once: {refused[3]}"
+        return f"{name if _is_file(refused[1], name) else refused[1]}:{refused[2]} {use}; {_ELSEWHERE}"
     asked = next((error for error in _ARCH_ASKED.finditer(log) if not _SYSTEM.match(error[1])), None)
     if asked is None:
         return ""
     if _is_file(asked[1], name):
         return f"{name}:{asked[2]} uses {ARCH} in host code, where it is not defined"
     return (
-        f"{asked[1]}:{asked[2]} asks for {ARCH}, which the simulator answers in a kernel's source and not in its "
-        f"headers; move the question into the source, or {_ELSEWHERE}"
+        f"{asked[1]}:{asked[2]} uses {ARCH}, which the simulator supports in a kernel's source but not in its headers; "
+        f"move that code into the source, or {_ELSEWHERE}"
     )
 
 
 def retry_flags(log: str, system: Collection[str] = ()) -> tuple[str, ...]:
-    """The flags with which the simulator's compiler may take a source that it has refused; none where nothing helps.
+    """Return flags with which the simulator's compiler may accept a source that it has rejected, if there are any.
 
     Parameters
     ----------
     system : collection of str
-        Directories whose headers may ask for ``__CUDA_ARCH__``; the source's own may not.
+        Directories whose headers may use ``__CUDA_ARCH__``, unlike the source's own headers.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def retry_flags(log: str, system: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def _only_system_asks(log: str, system: Collection[str]) -> bool:
-    """Whether a log complains of ``__CUDA_ARCH__`` in the system's headers alone, for which it is not defined.
+    """Whether a log complains about ``__CUDA_ARCH__`` in system headers alone, where it can stay undefined.
 
     >>> _only_system_asks('/usr/include/fmt/base.h:9:13: error: attempt to use poisoned "__CUDA_ARCH__"', ())
     True
@@ -173,7 +173,7 @@ def _asm_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
     for asm in statements:
         if any(asm.first_line <= line <= asm.last_line for line in own):
             return f"{name}:{asm.first_line} {_of_mnemonics(asm.mnemonics)}"
-    # an asm in a macro: the log has the line where the macro stands, and may have the instruction
+    # an asm in a macro: the log has the line that uses the macro, and may contain the instruction
     for asm in statements:
         if any(re.search(rf"[`‘']\s*{re.escape(word)}", log) for word in asm.mnemonics):  # noqa: RUF001
             return f"{name}:{asm.first_line} {_of_mnemonics(asm.mnemonics)}"
@@ -202,7 +202,7 @@ def _asm_statements(source: str, tokens: list[Token]) -> Iterator[Asm]:
             strings = []
             for part in sequence[start + 1 : end]:
                 if part.kind != "string":
-                    break  # the operands; or a macro, behind which nothing is known
+                    break  # operands follow, or a macro with unknown text
                 strings.append(part.text)
             yield Asm(
                 source.count("\n", 0, token.start) + 1,
@@ -212,13 +212,13 @@ def _asm_statements(source: str, tokens: list[Token]) -> Iterator[Asm]:
 
 
 def _content(string: str) -> str:
-    """What a string literal says, as far as instructions are concerned."""
+    """Return the contents of a string literal, with the escapes that separate instructions resolved."""
     raw = re.match(r'\w*R"([^(]*)\((.*)\)\1"', string, re.DOTALL)
     return raw[2] if raw else re.sub(r"\\[nt]", "\n", string[string.index('"') + 1 : -1])
 
 
 def mnemonics_of(ptx: str) -> tuple[str, ...]:
-    """The first word of each instruction of a piece of PTX.
+    """Return the first word of each instruction in a piece of PTX.
 
     >>> mnemonics_of("{ .reg .pred p; @!p bra.uni DONE; DONE: mov.u32 %0, %%laneid; }")
     ('bra.uni', 'mov.u32')
@@ -226,7 +226,7 @@ def mnemonics_of(ptx: str) -> tuple[str, ...]:
     words = []
     for statement in re.split(r"[;{}]", re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.DOTALL)):
         match = re.match(r"\s*(?:[\w$%]+:(?!:)\s*)*(?:@!?[\w%]+\s+)?([a-z][\w.:]*)", statement)
-        # what stands in braces within an instruction are its operands
+        # braces within an instruction contain its operands
         if match and not re.match(r"\s*[,\]]", statement):
             words.append(match[1])
     return tuple(words)
@@ -237,14 +237,14 @@ def _of_mnemonics(mnemonics: tuple[str, ...]) -> str:
         fitting = [prefix for prefix in _WRAPPERS if mnemonic.startswith(prefix)]
         header, function = _WRAPPERS[max(fitting, key=len)] if fitting else ("", "")
         if function:
-            place = f"{function} of <tkjit/{header}>" if header else f"{function} of CUDA's own"
-            return f"has {mnemonic} in an asm; {place} runs on both"
-    said = f"{mnemonics[0]} in an asm, which no header of tkjit's wraps" if mnemonics else "an asm of PTX"
-    return f"has {said}; {_ELSEWHERE}"
+            replacement = f"{function} from <tkjit/{header}>" if header else f"CUDA's {function}"
+            return f"has {mnemonic} in an asm; {replacement} runs on CPU and GPU"
+    found = f"{mnemonics[0]} in an asm, for which tkjit has no wrapper" if mnemonics else "an asm of PTX"
+    return f"has {found}; {_ELSEWHERE}"
 
 
 def _name_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
-    """A name, or a header, that the simulator lacks and the log complains of."""
+    """Find a name or a header that the simulator lacks and about which the log complains."""
     for token in tokens:
         line = source.count("\n", 0, token.start) + 1
         if token.kind == "directive" and token.text == "include":
@@ -261,13 +261,13 @@ def _name_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
 
 
 def _launch_reason(source: str, name: str, log: str) -> str:
-    """A launch that was not rewritten for a host compiler: in a form of its own, or in a header."""
+    """Find a launch that was not rewritten for a host compiler, because of its form or because it is in a header."""
     adapted = adapt(source)
     for token in [token for outer in tokens_of(adapted) for token in (outer, *outer.inner)]:
         line = adapted.count("\n", 0, token.start) + 1
         if token.kind == "mark" and token.text == "<<<" and f"{name.rsplit('/', 1)[-1]}:{line}:" in log:
-            return f"{name}:{line} launches with <<<...>>> in a way that is not understood here; {_ELSEWHERE}"
+            return f"{name}:{line} launches with <<<...>>> in a form that tkjit cannot parse; {_ELSEWHERE}"
     header = _LAUNCH_IN_HEADER.search(log)
     if header is None or _is_file(header[1], name):
         return ""
-    return f"{header[1]}:{header[2]} launches with <<<...>>>, which is understood in the source and not in its headers"
+    return f"{header[1]}:{header[2]} launches with <<<...>>>, which tkjit supports in the source but not in its headers"

@@ -1,4 +1,4 @@
-"""Finds mistakes in a source that compilers take without a word."""
+"""Finds mistakes in a source that compilers accept silently."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tkjit.source.shared_memory import first_dynamic_array
 
 
 class Passed(NamedTuple):
-    """What a spec passes to its kernel.
+    """The parts of a spec that decide what its kernel receives.
 
     Parameters
     ----------
     layouts : sequence of str
         The members of the rendered struct that are layouts.
     read_only : sequence of str
-        Those of them that are ``In``.
+        The layouts that are ``In``.
     arguments : sequence of str
         The names of plain arguments, in the order in which they are passed.
     shared_memory : bool
-        Whether the spec says how much dynamic shared memory there is.
+        Whether the spec sets the amount of dynamic shared memory.
     """
 
     layouts: Sequence[str] = ()
@@ -34,25 +34,25 @@ class Passed(NamedTuple):
     shared_memory: bool = True
 
 
-def silent_mistake(text: str, entry: str, passed: Passed) -> tuple[int, str] | None:
-    """What is wrong with a source that compiles, and its line; None if nothing is known to be.
+def find_mistake(text: str, entry: str, passed: Passed) -> tuple[int, str] | None:
+    """Find a mistake that compiles, and return its line and a message; None if no mistake is found.
 
     Parameters
     ----------
     text : str
         The source.
     entry : str
-        As the spec has it: ``relu<T>``.
+        The spec's entry, such as ``relu<T>``.
     passed : Passed
 
     Examples
     --------
-    >>> silent_mistake("__global__ void f(Globals g) { g.x[1, 2] = 0; }", "f", Passed(["x"]))
-    (1, '.x[1, 2] has one index, the last, as C++ reads a comma; .x(1, 2) has two')
-    >>> silent_mistake("void f(Globals g) {}", "f", Passed(["x"]))
-    (1, 'f(Globals g) is no kernel: write __global__ before it')
-    >>> silent_mistake("__global__ void f(Globals g) { g.x[0] += 1; }", "f", Passed(["x"], ["x"]))
-    (1, 'the kernel writes to .x, and x is In: InOut is what a kernel reads and writes, Out what it makes')
+    >>> find_mistake("__global__ void f(Globals g) { g.x[1, 2] = 0; }", "f", Passed(["x"]))
+    (1, '.x[1, 2] has one index, the last, because C++ discards what precedes a comma; .x(1, 2) has two')
+    >>> find_mistake("void f(Globals g) {}", "f", Passed(["x"]))
+    (1, 'f(Globals g) is not a kernel; write __global__ before it')
+    >>> find_mistake("__global__ void f(Globals g) { g.x[0] += 1; }", "f", Passed(["x"], ["x"]))
+    (1, 'the kernel writes to .x, but x is In; declare it InOut if the kernel also reads it, else Out')
     """
     name = entry.partition("<")[0].strip()
     return (
@@ -69,32 +69,31 @@ _ASSIGNMENT = re.compile(r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)")
 
 
 def _written(text: str, name: str, read_only: Sequence[str]) -> tuple[int, str] | None:
-    """An assignment to an element of what is only read: the caller's tensor would change, and nobody knows."""
+    """Find an assignment to an element of an ``In``, which would silently change the caller's tensor."""
     for tokens, i in _fields(text, name, read_only):
         end = closing(tokens, i + 1)
         if end is not None and _ASSIGNMENT.match(text, tokens[end].end):
-            kinds = "InOut is what a kernel reads and writes, Out what it makes"
-            return _line(
-                text, tokens[i]
-            ), f"the kernel writes to .{tokens[i].text}, and {tokens[i].text} is In: {kinds}"
+            member = tokens[i].text
+            remedy = "declare it InOut if the kernel also reads it, else Out"
+            return _line(text, tokens[i]), f"the kernel writes to .{member}, but {member} is In; {remedy}"
     return None
 
 
 def _no_shared_memory(text: str, name: str) -> tuple[int, str] | None:
-    """Dynamic shared memory, of which a launch has no bytes."""
-    if "extern" not in text or "__shared__" not in text:  # quick, and mostly true
+    """Find dynamic shared memory for which the launch provides no bytes."""
+    if "extern" not in text or "__shared__" not in text:  # avoids tokenizing most sources
         return None
     found = outline(tokens_of(text))
     entry = entry_function(text, found, name)
     array = first_dynamic_array(found, entry[1]) if entry is not None else None
     if array is None or _is_conditional(text, array):
         return None
-    say = 'shared_memory="..." in the spec says its bytes, as in shared_memory="4 * N"; 0 if it is never used'
-    return _line(text, array), f"{array.text} is dynamic shared memory, of which the launch has 0 bytes: {say}"
+    remedy = 'set its size in bytes in the spec, as in shared_memory="4 * N", or 0 if it is never used'
+    return _line(text, array), f"{array.text} is dynamic shared memory, of which the launch has 0 bytes; {remedy}"
 
 
 def _is_shared(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the declaration up to a place says __shared__: compilers refuse such an array themselves."""
+    """Whether the declaration before a place contains ``__shared__``; compilers reject such an array themselves."""
     words = (token.text for token in reversed(tokens[:place]))
     return "__shared__" in takewhile(lambda word: word not in (";", "{", "}"), words)
 
@@ -104,9 +103,9 @@ _NO_TYPES = frozenset(["return", "else", "do", "and", "or", "not", "xor", "sizeo
 
 
 def _array_of_run_time_size(text: str, name: str) -> tuple[int, str] | None:
-    """A local array whose size a launch decides: g++ has such arrays, and CUDA has not."""
+    """Find a local array whose size is known only at launch, which g++ accepts but CUDA does not."""
     if not any(_RUN_TIME_SIZE.search(match[0]) for match in re.finditer(r"\w\s+\w+\s*\[[^\];]*\]", text)):
-        return None  # quick, and mostly true
+        return None  # avoids tokenizing most sources
     entry = entry_function(text, outline(tokens_of(text)), name)
     tokens = entry[1].body if entry is not None else []
     for i in range(2, len(tokens)):
@@ -118,18 +117,18 @@ def _array_of_run_time_size(text: str, name: str) -> tuple[int, str] | None:
         size = text[tokens[i + 1].start : tokens[end - 1].end]
         if not _RUN_TIME_SIZE.search(size) or _is_conditional(text, array):
             continue
-        constant = "CUDA has arrays of constant size: a number, a constant, or an integer of variants="
-        return _line(text, array), f"{array.text}[{size}]: {constant}; a Scratch tensor has any size"
+        constant = "the size of an array must be constant in CUDA: a number, a constant, or an integer of variants="
+        return _line(text, array), f"{array.text}[{size}]: {constant}; a Scratch tensor can have any size"
     return None
 
 
 def _fields(text: str, name: str, members: Sequence[str]) -> Iterator[tuple[list[Token], int]]:
-    """Where the entry indexes members of the rendered struct: the tokens of its body, and the place of each member.
+    """Yield the places where the entry indexes members of the rendered struct, as (tokens of its body, index).
 
-    Not what the preprocessor may leave out, nor what another struct of the same name has.
+    Leaves out code that the preprocessor may drop, and members of another variable with the struct's name.
     """
     names = "|".join(map(re.escape, members))
-    if not members or not re.search(rf"\.\s*(?:{names})\s*[\[(]", text):  # quick, and mostly true
+    if not members or not re.search(rf"\.\s*(?:{names})\s*[\[(]", text):  # avoids tokenizing most sources
         return
     entry = entry_function(text, outline(tokens_of(text)), name)
     if entry is None:
@@ -146,16 +145,16 @@ def _fields(text: str, name: str, members: Sequence[str]) -> Iterator[tuple[list
 
 
 def _is_conditional(text: str, token: Token) -> bool:
-    """Whether the preprocessor may leave a place out."""
+    """Whether the preprocessor may drop the code at a token."""
     before = text[: token.start]
     opened, closed = (len(re.findall(rf"^\s*#\s*{word}", before, re.MULTILINE)) for word in ("if", "endif"))
     return opened > closed
 
 
 def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str] | None:
-    """Plain arguments of the kernel's names, and in another order: of one type they are taken for each other."""
+    """Find plain arguments that the spec passes in another order than the kernel's, which compiles if types match."""
     kernels = [kernel for kernel in kernel_functions(text) if kernel.name == name] if len(passed) > 1 else []
-    for kernel in kernels if len(kernels) == 1 else ():  # of several of one name nobody knows which is meant
+    for kernel in kernels if len(kernels) == 1 else ():  # overloads are skipped: it is unknown which one is meant
         names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]
         if sorted(names) == sorted(passed) and names != list(passed):
             place = re.search(rf"\b{re.escape(name)}\s*\(", text)
@@ -166,7 +165,7 @@ def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str]
 
 
 def _several_indices(text: str, name: str, layouts: Sequence[str]) -> tuple[int, str] | None:
-    """An index of two numbers in square brackets: C++20 takes the last one."""
+    """Find several indices in square brackets, of which C++20 uses the last one."""
     for tokens, i in _fields(text, name, layouts):
         end = closing(tokens, i + 1) if tokens[i + 1].text == "[" else None
         if end is None or end + 1 >= len(tokens):
@@ -178,7 +177,7 @@ def _several_indices(text: str, name: str, layouts: Sequence[str]) -> tuple[int,
             return _line(text, tokens[i]), f"{one}; .{member}({', '.join(indices)}) has two"
         if _has_comma(tokens[i + 2 : end]):
             inside = text[tokens[i + 2].start : tokens[end - 1].end]
-            one = f".{member}[{inside}] has one index, the last, as C++ reads a comma"
+            one = f".{member}[{inside}] has one index, the last, because C++ discards what precedes a comma"
             several = "two" if inside.count(",") == 1 else "several"
             return _line(text, tokens[i]), f"{one}; .{member}({inside}) has {several}"
     return None
@@ -195,9 +194,9 @@ def _has_comma(tokens: Sequence[Token]) -> bool:
 
 
 def _not_global(text: str, name: str) -> tuple[int, str] | None:
-    """A function of the entry's name that is no kernel: a host compiler takes it for one."""
+    """Find a function with the entry's name but without ``__global__``, whose absence a host compiler accepts."""
     own = name.rpartition("::")[2]
-    if re.search(rf"__global__[^;{{}}]*\b{re.escape(own)}\b", text):  # quick, and nearly always true
+    if re.search(rf"__global__[^;{{}}]*\b{re.escape(own)}\b", text):  # avoids tokenizing most sources
         return None
     tokens = tokens_of(text)
     if any("__global__" in (token.text for token in macro.inner) for macro in macros(tokens)):
@@ -209,7 +208,7 @@ def _not_global(text: str, name: str) -> tuple[int, str] | None:
         for i in range(len(head) - 1):
             if head[i].text == own and head[i + 1].text == "(" and not function.is_member:
                 written = " ".join(text[head[i].start : head[-1].end].split())
-                return _line(text, head[i]), f"{written} is no kernel: write __global__ before it"
+                return _line(text, head[i]), f"{written} is not a kernel; write __global__ before it"
     return None
 
 

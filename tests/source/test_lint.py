@@ -1,24 +1,24 @@
-"""Mistakes that compilers take."""
+"""Mistakes in sources that compilers accept."""
 
 import pytest
 
-from tkjit.source.silent import Passed, silent_mistake
+from tkjit.source.lint import Passed, find_mistake
 
 KERNEL = "__global__ void f(Globals g) {{ {} }}"
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
-        ("g.x[i, j] = 1;", ".x[i, j] has one index, the last, as C++ reads a comma; .x(i, j) has two"),
+        ("g.x[i, j] = 1;", "because C++ discards what precedes a comma; .x(i, j) has two"),
         ("y = g.x[f(1, 2), j + h(3, 4)];", ".x(f(1, 2), j + h(3, 4)) has several"),
         ("g . x [ a , b ] = 1;", "has two"),
         ("y = g.x[i + 1][j];", ".x[i + 1][j]: a layout has one index in square brackets; .x(i + 1, j) has two"),
     ],
 )
-def test_two_indices_in_square_brackets(body, said):
-    line, text = silent_mistake("\n" + KERNEL.format(body), "f", Passed(["x"]))
-    assert line == 2 and said in text
+def test_several_indices_in_square_brackets_are_found(body, expected):
+    line, text = find_mistake("\n" + KERNEL.format(body), "f", Passed(["x"]))
+    assert line == 2 and expected in text
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_two_indices_in_square_brackets(body, said):
         "g.x(i, j);",
     ],
 )
-def test_other_commas(body):
-    assert silent_mistake(KERNEL.format(body + "\n"), "f", Passed(["x"])) is None
+def test_other_commas_are_accepted(body):
+    assert find_mistake(KERNEL.format(body + "\n"), "f", Passed(["x"])) is None
 
 
 @pytest.mark.parametrize("head", ["void", "__device__ void", "static inline void", "template <class T> void"])
-def test_a_function_that_is_no_kernel(head):
-    line, text = silent_mistake(f"int y;\n{head} f(const Globals g) {{}}", "f<T>", Passed(["x"]))
-    assert (line, text) == (2, "f(const Globals g) is no kernel: write __global__ before it")
+def test_an_entry_without_global_is_found(head):
+    line, text = find_mistake(f"int y;\n{head} f(const Globals g) {{}}", "f<T>", Passed(["x"]))
+    assert (line, text) == (2, "f(const Globals g) is not a kernel; write __global__ before it")
 
 
 @pytest.mark.parametrize(
@@ -59,33 +59,33 @@ def test_a_function_that_is_no_kernel(head):
         "void f(int x);",
     ],
 )
-def test_what_may_be_a_kernel(source):
-    assert silent_mistake(source, "f", Passed(["x"])) is None
+def test_possible_kernels_are_accepted(source):
+    assert find_mistake(source, "f", Passed(["x"])) is None
 
 
-def test_arguments_in_another_order():
+def test_arguments_in_another_order_are_found():
     source = "\n__global__ void k(int n, const float* x, float* __restrict__ y) {}"
-    line, said = silent_mistake(source, "k", Passed(arguments=["n", "y", "x"]))
-    assert line == 2 and said.endswith('the spec passes n, y, x; fields="n x y" is the kernel\'s order')
-    assert silent_mistake(source, "k", Passed(arguments=["n", "x", "y"])) is None
-    assert silent_mistake(source, "k", Passed(arguments=["n", "b", "a"])) is None  # other names: nobody knows
+    line, message = find_mistake(source, "k", Passed(arguments=["n", "y", "x"]))
+    assert line == 2 and message.endswith('the spec passes n, y, x; fields="n x y" is the kernel\'s order')
+    assert find_mistake(source, "k", Passed(arguments=["n", "x", "y"])) is None
+    assert find_mistake(source, "k", Passed(arguments=["n", "b", "a"])) is None  # other names: their order is unknown
 
 
 @pytest.mark.parametrize(
     "body",
     ["g.x[i] = 1;", "g.x[g.y[i]] += 1;", "g.x(i, j) <<= 1;", "if (a == b) g.x[0]++;"],
 )
-def test_what_is_written_is_not_in(body):
-    said = silent_mistake(KERNEL.format(body), "f", Passed(["x", "y"], ["x", "y"]))
-    assert said[1] == "the kernel writes to .x, and x is In: InOut is what a kernel reads and writes, Out what it makes"
-    assert silent_mistake(KERNEL.format(body), "f", Passed(["x", "y"], ["y"])) is None
+def test_a_write_to_an_in_is_found(body):
+    found = find_mistake(KERNEL.format(body), "f", Passed(["x", "y"], ["x", "y"]))
+    assert found[1] == "the kernel writes to .x, but x is In; declare it InOut if the kernel also reads it, else Out"
+    assert find_mistake(KERNEL.format(body), "f", Passed(["x", "y"], ["y"])) is None
 
 
 @pytest.mark.parametrize(
     "body", ["a = g.x[i] == 1;", "if (g.x[i] <= 1) {}", "a = g.x[i] - b;", "t.x[i] = 1;", "x[0] = 1;"]
 )
-def test_what_is_read_may_be_in(body):
-    assert silent_mistake(KERNEL.format(body), "f", Passed(["x"], ["x"])) is None
+def test_reads_of_an_in_are_accepted(body):
+    assert find_mistake(KERNEL.format(body), "f", Passed(["x"], ["x"])) is None
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_what_is_read_may_be_in(body):
         ("__global__ void h() {} __global__ void f(Globals g) { extern __shared__ char tile[]; }", 1),
     ],
 )
-def test_dynamic_shared_memory_of_no_bytes(source, line):
-    said = silent_mistake(source, "f", Passed(shared_memory=False))
-    assert said[0] == line
-    assert said[1].startswith("tile is dynamic shared memory, of which the launch has 0 bytes: shared_memory=")
-    assert silent_mistake(source, "f", Passed(shared_memory=True)) is None
+def test_dynamic_shared_memory_without_a_size_is_found(source, line):
+    found = find_mistake(source, "f", Passed(shared_memory=False))
+    assert found[0] == line
+    assert found[1].startswith("tile is dynamic shared memory, of which the launch has 0 bytes; set its size")
+    assert find_mistake(source, "f", Passed(shared_memory=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_dynamic_shared_memory_of_no_bytes(source, line):
         "// extern __shared__ float tile[];\n__global__ void f(Globals g) {}",
     ],
 )
-def test_other_shared_memory(source):
-    assert silent_mistake(source, "f", Passed(shared_memory=False)) is None
+def test_shared_memory_that_the_entry_does_not_use_is_accepted(source):
+    assert find_mistake(source, "f", Passed(shared_memory=False)) is None
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_other_shared_memory(source):
         "__global__ void f(Globals g) {\n#ifdef IN_PLACE\ng.x[0] = 1;\n#else\ng.y[0] = 1;\n#endif\n}",
     ],
 )
-def test_what_another_struct_or_kernel_has_may_be_written(source):
-    assert silent_mistake(source, "f", Passed(["x", "y"], ["x"])) is None
+def test_writes_in_other_kernels_or_structs_are_accepted(source):
+    assert find_mistake(source, "f", Passed(["x", "y"], ["x"])) is None
 
 
 @pytest.mark.parametrize(
@@ -142,14 +142,14 @@ def test_what_another_struct_or_kernel_has_may_be_written(source):
         "__device__ void f() { extern __shared__ int t[]; } namespace n { __global__ void f(Globals g) {} }",
     ],
 )
-def test_shared_memory_of_others(source):
-    assert silent_mistake(source, "n::f" if "namespace n" in source else "f", Passed(shared_memory=False)) is None
+def test_shared_memory_of_other_functions_is_accepted(source):
+    assert find_mistake(source, "n::f" if "namespace n" in source else "f", Passed(shared_memory=False)) is None
 
 
 @pytest.mark.parametrize("size", ["g.x.numel()", "blockDim.x", "2 * g . x . rows ()", "gridDim.y + 1"])
-def test_an_array_of_run_time_size(size):
-    line, text = silent_mistake("\n" + KERNEL.format(f"float buf[{size}]; buf[0] = 1;"), "f", Passed(["x"]))
-    assert line == 2 and text.startswith(f"buf[{size}]: CUDA has arrays of constant size")
+def test_an_array_of_run_time_size_is_found(size):
+    line, text = find_mistake("\n" + KERNEL.format(f"float buf[{size}]; buf[0] = 1;"), "f", Passed(["x"]))
+    assert line == 2 and text.startswith(f"buf[{size}]: the size of an array must be constant in CUDA")
 
 
 @pytest.mark.parametrize(
@@ -166,5 +166,5 @@ def test_an_array_of_run_time_size(size):
         "return s[blockDim.x];",
     ],
 )
-def test_other_arrays(body):
-    assert silent_mistake(KERNEL.format(body), "f", Passed(["x"])) is None
+def test_other_arrays_are_accepted(body):
+    assert find_mistake(KERNEL.format(body), "f", Passed(["x"])) is None
