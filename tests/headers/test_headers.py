@@ -41,10 +41,10 @@ def paws(tmp_path) -> Path:
     return root
 
 
-# ---- where it lies
+# ---- search
 
 
-def test_the_specs_own_root_is_before_the_environments_and_that_before_the_cache(settings, tmp_path):
+def test_the_root_comes_from_the_spec_then_the_environment_then_the_cache(settings, tmp_path):
     places = [tmp_path / "own", tmp_path / "named", cached_root("paws", settings)]
     for place in places:
         write(place / PAWS.proof, "")
@@ -54,13 +54,13 @@ def test_the_specs_own_root_is_before_the_environments_and_that_before_the_cache
     assert find_root(PAWS, settings) == places[2]
 
 
-def test_the_environment_names_the_roots_of_known_libraries(tmp_path):
+def test_the_environment_sets_the_root_of_a_known_library(tmp_path):
     write(tmp_path / "here" / KITTENS.proof, "")
     settings = Settings.from_environment({"THUNDERKITTENS_ROOT": str(tmp_path / "here")})
     assert find_root(KITTENS, settings) == tmp_path / "here"
 
 
-def test_a_library_that_is_nowhere(settings):
+def test_a_missing_library_is_reported_with_its_install_command(settings):
     with pytest.raises(ToolchainError, match=r"thunderkittens are not found; set THUNDERKITTENS_ROOT, or install it: "):
         find_root(KITTENS, settings)
     with pytest.raises(
@@ -70,19 +70,19 @@ def test_a_library_that_is_nowhere(settings):
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_library_that_is_not_where_it_should_be(settings, tmp_path, own):
+def test_a_root_without_the_library_is_rejected(settings, tmp_path, own):
     library = replace(PAWS, root=tmp_path) if own else PAWS
     given = settings if own else replace(settings, header_roots=(("paws", tmp_path),))
-    says = "the spec" if own else "PAWS_ROOT"
-    with pytest.raises(ToolchainError, match=rf"paws is not in .*, which {says} names: there is no include/paws\.h"):
+    origin = "the spec" if own else "PAWS_ROOT"
+    with pytest.raises(ToolchainError, match=rf"paws is not in .* \(from {origin}\): it has no include/paws\.h"):
         find_root(library, given)
 
 
-def test_a_library_of_the_toolkit_may_lie_nowhere_else(settings):
+def test_a_library_of_the_toolkit_needs_no_root(settings):
     assert find_root(LIBRARIES["curand"], settings) is None
 
 
-def test_a_spec_gets_its_libraries_roots_and_its_sources_places(settings, paws):
+def test_locate_fills_in_the_roots_of_libraries_and_the_paths_of_sources(settings, paws):
     @tkjit.kernel("<paws>/kernels/a.cu", headers=replace(PAWS, root=paws), entry="a", args=True, grid=1, block=1)
     def a(x: tkjit.In[tkjit.Tensor, "float32", "N"]) -> None: ...
 
@@ -92,7 +92,7 @@ def test_a_spec_gets_its_libraries_roots_and_its_sources_places(settings, paws):
     assert a.specs[0].sources[0][1].place == "<paws>/kernels/a.cu"
 
 
-def test_the_layer_that_has_a_kernels_sources_serves_where_the_library_is_missing(settings, tmp_path):
+def test_a_missing_library_is_replaced_by_the_layer_with_the_kernels_sources(settings, tmp_path):
     def of(source: str) -> Spec:
         @tkjit.kernel(source, headers=PAWS, entry="a", args=True, grid=1, block=1)
         def a(x: tkjit.In[tkjit.Tensor, "float32", "N"]) -> None: ...
@@ -105,22 +105,22 @@ def test_the_layer_that_has_a_kernels_sources_serves_where_the_library_is_missin
     on_layers = replace(settings, cache_layers=layers)
     spec = locate(of("<paws>/kernels/a.cu"), on_layers)
     assert spec.headers[0].root == layers[1] / "headers/paws" and spec.sources[0][1].path.is_file()
-    with pytest.raises(ToolchainError, match=r"a is written on paws, and .*, of a bundle, has none"):
+    with pytest.raises(ToolchainError, match=r"a uses paws, but .* in the bundle has none"):
         check_complete(spec)
     with pytest.raises(ToolchainError, match="the headers of paws are not found"):
         locate(of("<paws>/kernels/c.cu"), on_layers)
     named = replace(on_layers, header_roots=(("paws", tmp_path),))
-    with pytest.raises(ToolchainError, match="which PAWS_ROOT names"):
+    with pytest.raises(ToolchainError, match="from PAWS_ROOT"):
         locate(of("<paws>/kernels/a.cu"), named)
     write(tmp_path / PAWS.proof, "")
     assert locate(of("<paws>/kernels/a.cu"), named).headers[0].root == tmp_path
 
 
-def test_names_of_libraries():
+def test_bad_and_unknown_library_names_are_rejected():
     with pytest.raises(SpecError, match="expected a name in lower case"):
         HeaderLibrary("Paws", proof="a.h")
     with pytest.raises(
-        SpecError, match=r"no header library is named 'claws'; known are .*for another give a tkjit\.Header"
+        SpecError, match=r"no header library is named 'claws'; known are .*for another one, pass a tkjit\.Header"
     ):
         tkjit.kernel("a{}", headers="claws", entry="a", grid=1, block=1)(lambda: None)
 
@@ -129,12 +129,12 @@ def test_names_of_libraries():
     ("arch", "macros"),
     [("cpu", ()), ("75", ()), ("80", ("A",)), ("89", ("A",)), ("90a", ("H",)), ("100f", ("B",)), ("120", ("B",))],
 )
-def test_an_architectures_macro(arch, macros):
+def test_an_architecture_selects_the_macros(arch, macros):
     library = replace(PAWS, arch_defines=((90, "H"), (80, "A"), (100, "B")))
     assert library.defines_for(arch) == macros
 
 
-# ---- into the cache
+# ---- installation
 
 
 def archive_of(directory: Path, kind: str, top: str, path: Path) -> Path:
@@ -148,7 +148,7 @@ def archive_of(directory: Path, kind: str, top: str, path: Path) -> Path:
     return path
 
 
-def test_from_a_directory(settings, paws):
+def test_a_directory_is_installed(settings, paws):
     root = install(PAWS, settings, paws)
     assert root == cached_root("paws", settings) == find_root(PAWS, settings)
     assert (root / "include/paws/left.h").read_text() == "int left;"
@@ -158,27 +158,27 @@ def test_from_a_directory(settings, paws):
 
 
 def left_over(settings: Settings) -> list[Path]:
-    """What an installation has left beside the library's place."""
+    """Files that an installation left next to the library."""
     return sorted(path for path in (settings.cache_root / "headers").glob(".*"))
 
 
 @pytest.mark.parametrize("kind", ["zip", "gz", "xz"])
 @pytest.mark.parametrize("top", ["", "paws-1.0"])
-def test_from_an_archive(settings, paws, tmp_path, kind, top):
-    """The library lies at its top, or in its one directory, as archives of repositories have it."""
+def test_an_archive_is_installed(settings, paws, tmp_path, kind, top):
+    """The library is at the archive's top, or in its only directory, as in archives of repositories."""
     path = archive_of(paws, kind, top, tmp_path / f"paws.{kind}")
     root = install(PAWS, settings, path)
     assert (root / "include/paws/left.h").is_file() and origin_of(root) == str(path)
     assert left_over(settings) == []
 
 
-def test_from_a_wheel_in_which_it_lies_deeper(settings, paws, tmp_path):
+def test_a_wheel_with_the_library_in_a_subdirectory_is_installed(settings, paws, tmp_path):
     library = replace(PAWS, origin=Wheel("paws", "1.0", "nested/source"))
     root = install(library, settings, archive_of(paws, "zip", "nested/source", tmp_path / "paws.whl"))
     assert (root / PAWS.proof).is_file()
 
 
-def test_another_librarys_directory_and_archive(settings, tmp_path):
+def test_another_library_is_rejected(settings, tmp_path):
     other = tmp_path / "other"
     write(other / "include/claws.h", "")
     for source in (other, archive_of(other, "zip", "claws", tmp_path / "claws.zip")):
@@ -188,14 +188,14 @@ def test_another_librarys_directory_and_archive(settings, tmp_path):
 
 
 @pytest.mark.parametrize("source", ["nothing", "text.h"])
-def test_what_is_no_archive(settings, tmp_path, source):
+def test_a_source_that_is_not_an_archive_is_rejected(settings, tmp_path, source):
     write(tmp_path / "text.h", "int x;")
-    with pytest.raises(ToolchainError, match="is no directory, and no archive that Python reads"):
+    with pytest.raises(ToolchainError, match="is neither a directory nor an archive that Python can read"):
         install(PAWS, settings, tmp_path / source)
 
 
 @pytest.mark.parametrize("member", ["../outside.h", "/tmp/tkjit-test-outside.h", "include/../../../outside.h"])
-def test_an_archive_that_reaches_outside_is_refused(settings, tmp_path, member):
+def test_a_tar_archive_with_members_outside_is_rejected(settings, tmp_path, member):
     path = tmp_path / "evil.tar"
     with tarfile.open(path, "w") as archive:
         for name in (PAWS.proof, member):
@@ -205,12 +205,12 @@ def test_an_archive_that_reaches_outside_is_refused(settings, tmp_path, member):
     except ToolchainError as error:
         assert "evil.tar cannot be unpacked" in str(error)
     else:
-        assert member.startswith("/")  # an absolute name is taken for one within
+        assert member.startswith("/")  # the leading / is dropped
     assert not list(tmp_path.rglob("outside.h")) and not Path("/tmp/tkjit-test-outside.h").exists()
     assert left_over(settings) == []
 
 
-def test_a_zip_archive_that_reaches_outside_stays_inside(settings, tmp_path):
+def test_members_outside_of_a_zip_archive_are_unpacked_inside(settings, tmp_path):
     path = tmp_path / "evil.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(PAWS.proof, "")
@@ -220,7 +220,7 @@ def test_a_zip_archive_that_reaches_outside_stays_inside(settings, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["zip", "gz"])
-def test_a_broken_archive(settings, paws, tmp_path, kind):
+def test_a_broken_archive_is_rejected(settings, paws, tmp_path, kind):
     write(paws / "include/random.h", os.urandom(20000).hex())
     whole = archive_of(paws, kind, "paws", tmp_path / f"paws.{kind}").read_bytes()
     broken = tmp_path / f"broken.{kind}"
@@ -230,7 +230,7 @@ def test_a_broken_archive(settings, paws, tmp_path, kind):
     assert left_over(settings) == []
 
 
-def test_a_library_is_replaced(settings, paws):
+def test_installing_again_replaces_the_library(settings, paws):
     install(PAWS, settings, paws)
     (paws / "include/paws/left.h").unlink()
     write(paws / "include/paws/right.h", "int right;")
@@ -239,7 +239,7 @@ def test_a_library_is_replaced(settings, paws):
     assert left_over(settings) == []
 
 
-def test_one_that_fails_leaves_the_one_before(settings, paws, tmp_path):
+def test_a_failed_installation_keeps_the_earlier_library(settings, paws, tmp_path):
     root = install(PAWS, settings, paws)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ToolchainError):
@@ -247,13 +247,13 @@ def test_one_that_fails_leaves_the_one_before(settings, paws, tmp_path):
     assert (root / PAWS.proof).is_file()
 
 
-def test_a_cache_that_cannot_be_written(tmp_path, paws):
+def test_an_unwritable_cache_is_reported(tmp_path, paws):
     write(tmp_path / "file", "")
     with pytest.raises(CacheError, match=r"cannot be written to: .*; set TKJIT_CACHE"):
         install(PAWS, Settings(cache_root=tmp_path / "file/cache"), paws)
 
 
-def test_a_library_without_an_origin(settings):
+def test_a_library_without_an_origin_needs_a_source(settings):
     with pytest.raises(ToolchainError, match="paws has no origin; give --from DIR or ARCHIVE"):
         install(PAWS, settings)
 
@@ -273,7 +273,7 @@ esac
 
 @pytest.fixture
 def git(tmp_path, monkeypatch) -> Callable[[str], Path]:
-    """Puts a git that does as it is told in the place of the real one, and says where it writes down its arguments."""
+    """Return a function that replaces git by a script and returns the path of the script's log."""
 
     def put(fetch: str) -> Path:
         program, log = tmp_path / "bin/git", tmp_path / "git.log"
@@ -288,7 +288,7 @@ def git(tmp_path, monkeypatch) -> Callable[[str], Path]:
 FROM_GIT = replace(PAWS, origin=Git("https://example.org/paws", "0123abc"))
 
 
-def test_a_commit_by_git(settings, git):
+def test_git_fetches_the_pinned_commit(settings, git):
     log = git(":")
     root = install(FROM_GIT, settings)
     assert (root / PAWS.proof).is_file() and not (root / ".git").exists()
@@ -296,7 +296,7 @@ def test_a_commit_by_git(settings, git):
     assert "fetch --quiet --depth 1 https://example.org/paws 0123abc" in log.read_text()
 
 
-def test_a_git_that_fails(settings, git):
+def test_a_failure_of_git_is_reported(settings, git):
     git('echo "warning: so" >&2; echo "fatal: unable to access" >&2; exit 128')
     with pytest.raises(
         ToolchainError, match=r"paws cannot be fetched: fatal: unable to access; on a machine without a"
@@ -305,13 +305,13 @@ def test_a_git_that_fails(settings, git):
     assert left_over(settings) == []
 
 
-def test_a_git_that_fetches_something_else(settings, git):
+def test_a_commit_of_something_else_is_rejected(settings, git):
     git(":")
     with pytest.raises(ToolchainError, match=r"https://example\.org/paws is not claws: it has no claws\.h"):
         install(replace(FROM_GIT, name="claws", proof="claws.h"), settings)
 
 
-def test_no_git(settings, tmp_path, monkeypatch):
+def test_missing_git_is_reported(settings, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
         ToolchainError,
@@ -344,24 +344,24 @@ def test_the_command_installs_and_lists(cache, no_variables, tmp_path, capsys):
     assert f"{root} ({tmp_path / 'kittens'})" in capsys.readouterr().out
 
 
-def test_the_list_names_the_variable(cache, no_variables, tmp_path, monkeypatch, capsys):
+def test_the_list_shows_the_variable_that_sets_a_root(cache, no_variables, tmp_path, monkeypatch, capsys):
     write(tmp_path / "kittens" / KITTENS.proof, "")
     monkeypatch.setenv("THUNDERKITTENS_ROOT", str(tmp_path / "kittens"))
     main(["headers", "list"])
     assert f"{tmp_path / 'kittens'} (THUNDERKITTENS_ROOT)" in capsys.readouterr().out
 
 
-def test_the_command_fails_with_a_sentence(cache, no_variables, tmp_path, capsys):
+def test_the_command_reports_the_wrong_library(cache, no_variables, tmp_path, capsys):
     assert main(["headers", "add", "thunderkittens", "--from", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(f"tkjit: {tmp_path} is not thunderkittens: it has no include/kittens.cuh")
     with pytest.raises(SystemExit):
         main(["headers", "add", "claws"])
 
 
-# ---- who can write there
+# ---- permissions
 
 
-def test_headers_that_strangers_can_write_to_are_refused(settings, paws):
+def test_headers_that_untrusted_users_can_write_are_rejected(settings, paws):
     root = install(PAWS, settings, paws)
     for directory in (root, root.parent, settings.cache_root):
         directory.chmod(0o777)
@@ -373,7 +373,7 @@ def test_headers_that_strangers_can_write_to_are_refused(settings, paws):
     assert left_over(settings) == [] and find_root(PAWS, settings) == root
 
 
-def test_what_an_archive_says_of_permissions_and_of_its_origin_does_not_count(settings, paws, tmp_path):
+def test_permissions_and_origin_in_the_source_are_ignored(settings, paws, tmp_path):
     (tmp_path / "victim").write_text("dear")
     (paws / ".origin").symlink_to(tmp_path / "victim")
     for path in (paws, paws / "include", paws / "include/paws.h"):

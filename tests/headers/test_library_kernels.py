@@ -1,4 +1,4 @@
-"""Kernels on a header library with its own struct types: each kind of spec, compared with references."""
+"""Kernels based on a header library with its own struct types: each kind of spec, compared with references."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("name", sample(sorted(INPUTS), "copy_early", "gemm", "row_sums", "row_sums_by_host"))
-def test_a_kernel_does_what_its_reference_does(name):
+def test_a_kernel_matches_its_reference(name):
     inputs = INPUTS[name]()
     kernel = KERNELS[name]
     outputs = [None] * len(kernel.specs[0].outputs)
@@ -35,49 +35,49 @@ def test_a_kernel_does_what_its_reference_does(name):
 
 
 @pytest.mark.parametrize("cols", [32, 128])
-def test_a_variant_is_an_extent_that_the_structs_type_fixes(cols):
-    """The struct is nested in a template, deduced from the entry, and says its own grid, block and shared memory."""
+def test_a_fixed_extent_of_the_structs_type_selects_the_variant(cols):
+    """The struct is nested in a template, deduced from the entry, and sets its own grid, block and shared memory."""
     x = torch.randn(5, cols)
     assert torch.equal(KERNELS["row_scale"](x, 3.0), x.flip(1) * 3)
 
 
-def test_another_extent_has_no_variant():
+def test_an_extent_without_a_variant_is_rejected():
     with pytest.raises(ShapeError, match="D is 32 or 128"):
         KERNELS["row_scale"](torch.randn(5, 64), 3.0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_integers_that_no_call_gives_in_the_struct_and_behind_it(dtype):
+def test_computed_integers_are_passed_in_the_struct_and_after_it(dtype):
     x, residual = torch.randn(7, 50).to(dtype), torch.randn(7, 50).to(dtype)
     assert torch.equal(KERNELS["add_residual"](x, residual), x + residual)
 
 
-def test_a_parallel_layout_of_the_librarys():
+def test_the_library_can_have_its_own_parallel_layout():
     parts, sums = [torch.randn(9), torch.randn(9)], [torch.zeros(9), torch.zeros(9)]
     KERNELS["device_sums"](parts, sums)
     for device in (0, 1):
         assert torch.equal(sums[device], parts[0] + parts[1] + device)
 
 
-def test_a_parallel_layout_of_another_number_of_devices_is_refused():
+def test_a_parallel_layout_rejects_another_number_of_devices():
     parts, sums = [torch.randn(9) for _ in range(3)], [torch.zeros(9) for _ in range(3)]
     with pytest.raises(tkjit.TkjitError, match=r"device_sums: .*2"):
         KERNELS["device_sums"](parts, sums)
 
 
-def test_the_simulator_has_no_clusters_and_says_so():
+def test_the_simulator_reports_that_it_has_no_clusters():
     with pytest.raises(LaunchError, match="copy_in_clusters: the simulator has no clusters of blocks"):
         KERNELS["copy_in_clusters"](torch.randn(100))
 
 
-def test_the_librarys_flags_reach_the_simulators_compiler_and_the_models_macro():
+def test_the_simulators_compiler_gets_the_librarys_flags_and_macro():
     assert KERNELS["built_for"](torch.zeros(2, dtype=torch.int32)).tolist() == [90, 7]
 
 
-# ---- what a spec says wrongly
+# ---- wrong specs
 
 
-def test_a_member_of_another_name_is_named():
+def test_the_error_for_a_missing_member_names_it():
     @tkjit.kernel(
         "<mittens>/kernels/row_scale.cu", headers=MITTENS, entry="row_scale<32>", struct="auto", fields="x y times"
     )
@@ -87,7 +87,7 @@ def test_a_member_of_another_name_is_named():
         scale(torch.randn(2, 32), 1.0)
 
 
-def test_a_tensor_that_contradicts_a_fixed_extent_is_refused():
+def test_a_tensor_that_contradicts_a_fixed_extent_is_rejected():
     @tkjit.kernel(
         "<mittens>/kernels/row_scale.cu", headers=MITTENS, entry="row_scale<32>", struct="auto", fields="x y factor"
     )
@@ -99,7 +99,7 @@ def test_a_tensor_that_contradicts_a_fixed_extent_is_refused():
 
 
 def described_as(dtype: str, fields: int) -> tkjit.Kernel:
-    """The struct of gemm.cu, as a spec that may be wrong has it."""
+    """A spec for the struct of gemm.cu that may be wrong."""
     options = {
         "headers": MITTENS,
         "entry": "mittens::kernel<gemm_template<16>>",
@@ -115,7 +115,7 @@ def described_as(dtype: str, fields: int) -> tkjit.Kernel:
     return tkjit.kernel(source, **options)(scope["wrong"])
 
 
-def test_a_wrong_dtype_is_named():
+def test_the_error_for_a_wrong_dtype_names_the_member():
     with pytest.raises(
         CompileError, match=r"the type of gemm_layout<16>::globals::A; the spec of wrong says otherwise"
     ):
@@ -123,12 +123,12 @@ def test_a_wrong_dtype_is_named():
 
 
 @pytest.mark.parametrize("fields", [2])
-def test_a_wrong_number_of_fields_is_named(fields):
+def test_the_error_for_a_wrong_number_of_fields_names_the_struct(fields):
     with pytest.raises(CompileError, match=r"the number of fields of gemm_layout<16>::globals; the spec of wrong says"):
         described_as("bfloat16", fields)(*(torch.zeros(2, 2).bfloat16() for _ in range(fields)))
 
 
-# ---- where the library lies
+# ---- finding the library
 
 
 def sums_of(library: tkjit.HeaderLibrary) -> tkjit.Kernel:
@@ -144,7 +144,7 @@ def sums_of(library: tkjit.HeaderLibrary) -> tkjit.Kernel:
     return sums_somewhere
 
 
-def test_a_library_in_the_cache(cache_with_runtime):
+def test_a_library_is_found_in_the_cache(cache_with_runtime):
     library = replace(MITTENS, root=None)
     with pytest.raises(ToolchainError, match="the headers of mittens are not found"):
         sums_of(library)(torch.ones(2, 3))
@@ -152,15 +152,13 @@ def test_a_library_in_the_cache(cache_with_runtime):
     assert sums_of(library)(torch.ones(2, 3)).tolist() == [3, 3]
 
 
-def test_a_library_that_is_not_where_the_spec_says(tmp_path):
-    with pytest.raises(
-        ToolchainError, match=r"mittens is not in .*, which the spec names: there is no include/mittens\.h"
-    ):
+def test_a_root_without_the_library_is_rejected(tmp_path):
+    with pytest.raises(ToolchainError, match=r"mittens is not in .* \(from the spec\): it has no include/mittens\.h"):
         sums_of(replace(MITTENS, root=tmp_path))(torch.ones(2, 3))
 
 
-def test_a_library_that_only_gpus_take():
-    with pytest.raises(ToolchainError, match="sums_somewhere is written on mittens, which compiles for GPUs alone"):
+def test_a_library_for_gpus_only_is_rejected_on_the_cpu():
+    with pytest.raises(ToolchainError, match="sums_somewhere uses mittens, which compiles only for GPUs"):
         sums_of(replace(MITTENS, runs_on_cpu=False))(torch.ones(2, 3))
 
 
@@ -203,7 +201,7 @@ def test_a_bundle_carries_the_sources_of_its_header_libraries(
     assert carried == ["row_scale.cu"] and not (other / "headers").exists()
     assert fresh.tkjit("cache", "verify", bundle).printed().endswith(" 0 problems\n")
 
-    # on a machine that has the bundles, and neither the library nor leave to compile
+    # a machine that has the bundles but not the library, and may not compile
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("TKJIT_CACHE_READONLY", f"{other}:{bundle}")
     rows = "import torch, tkjit; print(tkjit.load('rows_of_paws')(torch.arange(32.0).view(1, 32), 2.0)[0, 0].item())"
@@ -213,4 +211,4 @@ def test_a_bundle_carries_the_sources_of_its_header_libraries(
         launcher.unlink()
     compiled = fresh.tkjit("warmup", "rows_of_paws", "--device", "cpu")
     assert compiled.code == 1
-    assert "of a bundle, has none of its headers; give HeaderLibrary('paws', root=...)" in compiled.stderr
+    assert "in the bundle has none of its headers; give HeaderLibrary('paws', root=...)" in compiled.stderr

@@ -1,4 +1,4 @@
-"""Kernels on a header library compile for GPUs as for the CPU, and load where there is no driver."""
+"""Kernels based on a header library also compile for GPUs, and load on machines without a driver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUICK = ("gemm", "row_scale D=32", "row_sums_by_host", "copy_in_clusters", "buil
 
 
 @pytest.mark.parametrize(("spec", "variant"), sample(CHOICES, *QUICK, name=name_of))
-def test_compiles_and_loads_without_a_driver(loader, spec, variant):
+def test_a_variant_compiles_and_loads_without_a_driver(loader, spec, variant):
     launcher = loader.launcher(spec, variant, HOPPER).shared_object
     ctypes.CDLL(str(launcher), mode=ctypes.RTLD_LOCAL | 2)  # RTLD_NOW: every symbol is found
     printed = subprocess.run(
@@ -40,8 +40,8 @@ def test_compiles_and_loads_without_a_driver(loader, spec, variant):
     assert not any("libcuda" in line or " cu" in line for line in wanted), wanted
 
 
-def test_tensor_maps_are_made_for_hopper_alone(loader):
-    """Each layout with tiles calls the driver there, through what finds it when it is called."""
+def test_only_hopper_makes_tensor_maps(loader):
+    """On Hopper each layout with tiles calls the driver, which is looked up at the first call."""
     spec = KERNELS["gemm"].specs[0]
     called = {arch: b"cuTensorMapEncodeTiled" in binary(loader, spec, arch) for arch in ("90a", "80")}
     assert called == {"90a": True, "80": False}
@@ -55,7 +55,7 @@ MACROS = [("80", "MITTENS_AMPERE"), ("89", "MITTENS_AMPERE"), ("90a", "MITTENS_H
 
 
 @pytest.mark.parametrize(("arch", "macro"), sample(MACROS, "80-MITTENS_AMPERE", "90a-MITTENS_HOPPER", name="-".join))
-def test_the_architectures_macro_is_defined(loader, arch, macro):
+def test_the_macro_of_the_architecture_is_defined(loader, arch, macro):
     source = f"""
     #include <mittens.h>
     #ifndef {macro}
@@ -71,7 +71,7 @@ def test_the_architectures_macro_is_defined(loader, arch, macro):
     loader.launcher(touch.specs[0], Variant(), gpu_target(arch))
 
 
-def test_a_wrong_dtype_is_named(loader):
+def test_the_error_for_a_wrong_dtype_names_the_member(loader):
     @tkjit.kernel(
         "<mittens>/kernels/row_sums.cu",
         headers=MITTENS,
@@ -87,7 +87,7 @@ def test_a_wrong_dtype_is_named(loader):
         loader.launcher(wrong_sums.specs[0], Variant(), HOPPER)
 
 
-def test_a_skipped_field_is_named(loader):
+def test_the_error_for_a_skipped_field_names_the_struct(loader):
     @tkjit.kernel(
         "<mittens>/kernels/row_scale.cu", headers=MITTENS, entry="row_scale<32>", struct="row_scale_layout<32>::globals"
     )

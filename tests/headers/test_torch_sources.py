@@ -1,4 +1,4 @@
-"""Kernels of sources that include torch's headers: a launcher compiles all, and launches the kernel alone."""
+"""Kernels in sources that include torch's headers: a launcher compiles all of the source and launches the kernel."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def scale_with(**options) -> tkjit.Kernel:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_such_a_kernel_runs(dtype):
+def test_a_kernel_of_a_torch_extension_runs(dtype):
     x = torch.randn(1000).to(dtype)
     assert torch.equal(tkjit.load(scale_with(headers="torch"))(x, factor=0.5), x * 0.5)
 
@@ -85,12 +85,12 @@ def test_a_kernel_of_a_source_for_the_stable_api_runs():
     assert not hasattr(torch.ops.tkjit_test_of_stable_headers, "add")
 
 
-def test_what_the_source_registers_is_not_registered():
+def test_operators_of_the_source_are_not_registered():
     tkjit.load(scale_with(headers="torch"))(torch.randn(8), factor=1.0)
     assert not hasattr(torch.ops.tkjit_test_of_headers, "scale")
 
 
-def test_it_depends_on_the_build_of_torch_and_on_none_of_its_headers(loader):
+def test_a_launcher_depends_on_torchs_build_but_not_on_its_headers(loader):
     (spec,) = scale_with(headers="torch").specs
     launcher = loader.launcher(spec, Variant((("T", "float32"),)), cpu_target())
     names = read_dependencies(launcher.directory, launcher.manifest)["files"]
@@ -100,8 +100,8 @@ def test_it_depends_on_the_build_of_torch_and_on_none_of_its_headers(loader):
     ]
 
 
-def test_without_the_headers_the_error_names_them():
-    with pytest.raises(ToolchainError, match='its source includes torch\'s headers: headers="torch"'):
+def test_the_error_without_headers_names_the_option():
+    with pytest.raises(ToolchainError, match='its source includes torch\'s headers; add headers="torch"'):
         tkjit.load(scale_with())(torch.randn(8), factor=1.0)
 
 
@@ -113,7 +113,7 @@ def test_without_the_headers_the_error_names_them():
         pytest.param(add, id="torch::stable::Tensor"),
     ],
 )
-def test_it_compiles_for_a_gpu_and_loads_without_one(loader, kernel):
+def test_a_torch_source_compiles_for_a_gpu_and_loads_without_one(loader, kernel):
     (spec,) = kernel.specs
     launcher = loader.launcher(spec, Variant((("T", "float32"),)), gpu_target("90a"))
     ctypes.CDLL(str(launcher.shared_object), mode=ctypes.RTLD_LOCAL | 2)  # RTLD_NOW: every symbol is found

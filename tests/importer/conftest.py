@@ -1,4 +1,4 @@
-"""What importing a source needs."""
+"""A fixture that skips tests of the importer if its tools are missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.loader import loader_for
 
-SETTINGS = Settings.from_environment()  # as it is before the tests have a cache of their own
+SETTINGS = Settings.from_environment()  # read before the tests get their own cache
 
 
 @pytest.fixture(scope="module")

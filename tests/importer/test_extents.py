@@ -1,4 +1,4 @@
-"""What host code says of the extents of a kernel's pointers."""
+"""The extents of a kernel's pointers, read from host code."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def found(host: str, *parameters: tuple[str, Type], variants: tuple[str, ...] = 
     return extents_of(launch, parameters, set(variants), {name for name, _ in parameters})
 
 
-def test_a_size_that_the_kernel_takes_names_the_dim():
+def test_a_dim_is_named_after_the_kernels_parameter():
     extents = found(
         "int n = x.size(0), m; const int rows = x.size(0); const int cols = x.size(1);"
         "k<<<rows, 64>>>(x.data_ptr<float>(), w.data_ptr<float>(), rows, cols);",
         ("a", FLOATS), ("b", FLOATS), ("M", INT), ("N", INT),
     )  # fmt: skip
-    assert extents.dims == {"a": ["M", "N"]}  # of w nobody says anything
+    assert extents.dims == {"a": ["M", "N"]}  # nothing is known of w
     assert extents.computed == {"M": "M", "N": "N"}
 
 
-def test_a_size_of_the_launch_alone_is_called_as_the_host_calls_it():
+def test_a_dim_that_only_the_launch_uses_is_named_after_the_local_variable():
     extents = found(
         "const int rows = x.size(0); k<<<rows, 64>>>(x.data_ptr<float>(), x.numel() / x.size(-1));",
         ("a", FLOATS), ("n", INT),
@@ -46,13 +46,13 @@ def test_a_size_of_the_launch_alone_is_called_as_the_host_calls_it():
         ("torch::empty({unknown(x)})", None, {}),
     ],
 )
-def test_what_the_host_allocates_is_an_output(pointer, dims, outputs):
+def test_a_tensor_that_the_host_allocates_is_an_output(pointer, dims, outputs):
     host = f"const int n = x.size(0); auto y = {pointer}; k<<<1, 1>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);"
     extents = found(host, ("a", FLOATS), ("c", FLOATS), ("n", INT))
     assert extents.dims.get("c") == dims and extents.outputs == outputs
 
 
-def test_bytes_of_cuda_malloc():
+def test_dims_are_read_from_cuda_malloc():
     extents = found(
         "const int m = 64; int n = 128; cudaMalloc(&a, m * n * sizeof(float));"
         "cudaMalloc((void**)&b, n * sizeof(float)); cudaMalloc(&c, 1000 * sizeof(float)); k<<<1, 1>>>(a, b, c, m, n);",
@@ -62,10 +62,10 @@ def test_bytes_of_cuda_malloc():
     assert extents.sizes == {"M": 64, "N": 128, "z_size": 1000}
 
 
-def test_a_number_that_is_a_variants():
+def test_an_integer_can_follow_from_a_variant():
     extents = found("k<<<1, 1>>>(x.data_ptr<float>(), THREADS);", ("a", FLOATS), ("K", INT), variants=("THREADS",))
     assert extents.computed == {"K": "THREADS"}
 
 
-def test_a_launch_that_gives_another_number_of_arguments_says_nothing():
+def test_a_launch_with_another_number_of_arguments_is_ignored():
     assert found("k<<<1, 1>>>(x.data_ptr<float>());", ("a", FLOATS), ("n", INT)) == Extents()

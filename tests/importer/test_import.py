@@ -20,7 +20,7 @@ from tkjit.headers import find_root
 from tkjit.spec import LIBRARIES, Spec
 
 pytestmark = [pytest.mark.compiles, pytest.mark.usefixtures("clang")]
-SETTINGS = Settings.from_environment()  # as it is before the tests have a cache of their own
+SETTINGS = Settings.from_environment()  # read before the tests get their own cache
 
 
 Import = Callable[..., dict[str, Spec]]
@@ -28,7 +28,7 @@ Import = Callable[..., dict[str, Spec]]
 
 @pytest.fixture
 def importing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Import:
-    """Imports a source, a text or a file; what the spec that it writes says, by the kernels' names."""
+    """Return a function that imports a text or a file and returns the written specs by name."""
 
     def run(source: str | Path, *options: str) -> dict[str, Spec]:
         path = source if isinstance(source, Path) else tmp_path / "source.cu"
@@ -74,7 +74,7 @@ int main() {
 """
 
 
-def test_plain_arguments(importing):
+def test_plain_arguments_become_parameters(importing):
     (spec,) = importing(VECTOR_ADD).values()
     assert facts(spec) == [
         ("a", "in", "float32", "a_size"),
@@ -86,10 +86,10 @@ def test_plain_arguments(importing):
     assert "c may be Out" in importing.said and "n may follow from dims" in importing.said
 
 
-def test_libclangs_signal_handlers_are_taken_away(importing):
+def test_libclangs_signal_handlers_are_removed(importing):
     importing(VECTOR_ADD)
     (caught,) = re.findall(r"SigCgt:\s*([0-9a-f]+)", Path("/proc/self/status").read_text())
-    assert not int(caught, 16) & 1 << (signal.SIGTRAP - 1)  # which nobody else handles
+    assert not int(caught, 16) & 1 << (signal.SIGTRAP - 1)  # only libclang would handle it
 
 
 def test_an_imported_kernel_runs(tmp_path, monkeypatch, importing):
@@ -104,7 +104,7 @@ def test_an_imported_kernel_runs(tmp_path, monkeypatch, importing):
     assert torch.equal(c, a + b)
 
 
-def test_element_types(importing):
+def test_element_types_become_dtypes(importing):
     pairs = {
         "double": "float64", "__half": "float16", "half": "float16", "__nv_bfloat16": "bfloat16",
         "__nv_fp8_e4m3": "float8_e4m3fn", "__nv_fp8_e5m2": "float8_e5m2", "bool": "bool", "uint8_t": "uint8",
@@ -120,7 +120,7 @@ def test_element_types(importing):
 
 
 @pytest.mark.slow  # one more import that is compiled
-def test_a_struct_of_tkjits_layouts(importing):
+def test_a_struct_of_tkjits_layouts_is_imported(importing):
     source = """
     #include <tkjit/gl.h>
     struct globals {
@@ -143,7 +143,7 @@ def test_a_struct_of_tkjits_layouts(importing):
 
 
 @pytest.mark.slow  # one more import that is compiled
-def test_a_struct_in_a_template_that_says_its_own_launch(importing):
+def test_a_struct_in_a_template_can_set_its_own_launch(importing):
     (spec,) = importing(MITTENS / "kernels/row_scale.cu", "-I", str(MITTENS / "include")).values()
     assert spec.entry == "row_scale<D>" and spec.struct == "auto" and dict(spec.variants) == {"D": (32, 128)}
     assert facts(spec)[:2] == [("x", "in", "float32", "x_rows D"), ("y", "inout", "float32", "y_rows D")]
@@ -154,8 +154,8 @@ def test_a_struct_in_a_template_that_says_its_own_launch(importing):
 
 
 @pytest.mark.slow  # one more import that is compiled
-def test_an_instance_of_a_librarys_kernel_template(importing):
-    """Its argument is followed through the host's functions; the binding's headers are not there, nor missed."""
+def test_an_instance_of_a_librarys_kernel_template_is_imported(importing):
+    """Its template argument is followed through host functions; missing headers of the binding do not matter."""
     (spec,) = importing(MITTENS / "kernels/gemm.cu", "-I", str(MITTENS / "include")).values()
     assert spec.name == "gemm" and spec.entry == "mittens::kernel<gemm_template<16>>"
     assert spec.struct == "gemm_layout<16>::globals"
@@ -165,29 +165,29 @@ def test_an_instance_of_a_librarys_kernel_template(importing):
         ("C", "inout", "bfloat16", "C_rows C_cols"),
     ]
     assert str(spec.block) == "mittens::threads_v<gemm_template<16>>"
-    assert spec.grid.text == "TODO" and "grid: the source says dim3(gemm_template<16>::grid(M, N))" in importing.said
+    assert spec.grid.text == "TODO" and "grid: the source has dim3(gemm_template<16>::grid(M, N))" in importing.said
 
 
-def test_an_instance_that_is_given(importing):
+def test_the_user_can_choose_an_instance(importing):
     options = ("-I", str(MITTENS / "include"), "--instance", "mittens::kernel<gemm_template<32>>")
     (spec,) = importing(MITTENS / "kernels/gemm.cu", *options).values()
     assert spec.entry == "mittens::kernel<gemm_template<32>>" and spec.struct == "gemm_layout<32>::globals"
 
 
-def test_dtypes_as_a_variant_and_what_stands_behind_the_struct(importing):
+def test_dtypes_become_a_variant_and_integers_may_follow_the_struct(importing):
     (spec,) = importing(MITTENS / "kernels/residual.cu", "-I", str(MITTENS / "include")).values()
     assert spec.entry == "add_residual<T>" and dict(spec.variants) == {"T": ("float32", "bfloat16")}
     assert [f.dtype for f in spec.fields] == ["T", "T", "T", "int", "int", "int"]
     assert spec.behind == ("rows_per_block_behind",) and str(spec.block) == "NUM_THREADS"
 
 
-def test_a_pair_of_layouts(importing):
+def test_layouts_in_a_nested_struct_become_parameters(importing):
     (spec,) = importing(MITTENS / "kernels/complex_product.cu", "-I", str(MITTENS / "include")).values()
     members = [(f.name, f.member) for f in spec.fields]
     assert members[:2] == [("x_real", "x.real"), ("x_imag", "x.imag")] and members[-1] == ("magnitude", "")
 
 
-def test_a_device_function_that_a_config_launches(importing):
+def test_a_device_function_launched_with_a_config_is_imported(importing):
     specs = importing(MITTENS / "kernels/row_sums.cu", "-I", str(MITTENS / "include"), "-D", "MITTENS_FLAVOUR=7")
     spec = specs["row_sums"]
     assert (spec.entry, spec.struct, spec.config) == ("row_sums::kernel", "row_sums::globals", "row_sums::config")
@@ -197,35 +197,35 @@ def test_a_device_function_that_a_config_launches(importing):
     torch.testing.assert_close(sums, x.sum(1))
 
 
-def test_a_launch_config_with_a_cluster(importing):
+def test_a_launch_config_sets_the_cluster_and_pdl(importing):
     (spec,) = importing(MITTENS / "kernels/clustered.cu", "-I", str(MITTENS / "include")).values()
     assert (spec.entry, spec.struct, spec.cluster, spec.pdl) == ("copy", "copy_globals", (2,), True)
-    assert spec.grid == () and spec.block == () and "TODO: grid" not in importing.said  # the struct says them
+    assert spec.grid == () and spec.block == () and "TODO: grid" not in importing.said  # the struct sets them
 
 
-def test_a_parallel_layout(importing):
+def test_a_parallel_layout_is_imported(importing):
     (spec,) = importing(MITTENS / "kernels/device_sums.cu", "-I", str(MITTENS / "include")).values()
     assert spec.num_devices == 2 and [name for name, _ in spec.computed] == ["dev_idx"]
     assert [(f.name, f.is_parallel, f.member) for f in spec.fields] == [("parts", True, ""), ("out_", False, "out")]
 
 
-# ---- what it refuses, and what it does not mind
+# ---- errors that are reported, and errors that do not matter
 
 
-def test_no_kernel(tmp_path, capsys):
+def test_a_source_without_kernels_is_reported(tmp_path, capsys):
     (tmp_path / "a.cu").write_text("int f(int x) { return x; }\nnamespace n { template <class T> void g(T); }")
     said = refused(tmp_path / "a.cu", capsys)
     assert said == "tkjit: a.cu has no __global__ function; its functions are: f(int x); template <T> n::g(T)\n"
 
 
-def test_a_template_without_an_instance(tmp_path, capsys):
+def test_a_template_without_an_instance_is_reported(tmp_path, capsys):
     (tmp_path / "a.cu").write_text("template <class T, int N> __global__ void k(T* x) {}")
     assert 'template <T, N> k(T * x): no instance is launched here; give --instance "k<...>"' in refused(
         tmp_path / "a.cu", capsys
     )
 
 
-def test_an_ambiguous_name(tmp_path, capsys, importing):
+def test_an_ambiguous_or_unknown_name_is_reported(tmp_path, capsys, importing):
     source = "namespace a { __global__ void k(float* x) {} } namespace b { __global__ void k(int* x) {} }"
     (tmp_path / "a.cu").write_text(source)
     assert "a.cu has several kernels k; give one of a::k, b::k" in refused(tmp_path / "a.cu", capsys, "--kernel", "k")
@@ -257,7 +257,7 @@ void run() { argument<pointer><<<1, 1>>>(nullptr, 1); argument<float><<<1, 1>>>(
 """
 
 
-def test_a_type_that_was_not_found_is_a_question_and_no_int(importing, tmp_path):
+def test_an_undeclared_type_is_an_open_question_and_not_an_int(importing, tmp_path):
     specs = importing(MISSING)
     assert set(specs) == {"inherits_nothing", "inherits_nothing_either", "whole"}
     text = " ".join((tmp_path / "imported.py").read_text().replace("#  ", "").split())
@@ -275,7 +275,7 @@ def test_a_type_that_was_not_found_is_a_question_and_no_int(importing, tmp_path)
 
 
 @pytest.mark.slow  # one more import that is compiled
-def test_an_error_in_what_is_wanted(tmp_path, capsys):
+def test_an_error_in_a_needed_declaration_is_reported(tmp_path, capsys):
     (tmp_path / "a.cu").write_text("int fine;\n__global__ void k(missing m) {}\n")
     assert "k: unknown type name 'missing' (a.cu:2)" in refused(tmp_path / "a.cu", capsys)
     (tmp_path / "a.cu").write_text("struct g {\n    none x;\n    float* y; };\n__global__ void k(g a) {}\n")
@@ -286,12 +286,12 @@ def test_an_error_in_what_is_wanted(tmp_path, capsys):
     assert "k<int>: " in said and "(b.cu:1)" in said
 
 
-def test_errors_elsewhere(importing):
+def test_errors_elsewhere_do_not_matter(importing):
     (spec,) = importing("#include <not/there.h>\nvoid broken() { undeclared(; }\n" + VECTOR_ADD).values()
     assert spec.name == "vector_add"
 
 
-def test_a_file_that_is_missing_and_one_that_is_there(tmp_path, capsys, importing):
+def test_a_missing_source_and_an_existing_output_are_reported(tmp_path, capsys, importing):
     assert "there is no such file" in refused(tmp_path / "none.cu", capsys)
     (tmp_path / "a.cu").write_text(VECTOR_ADD)
     (tmp_path / "a.py").write_text("kept")
@@ -303,8 +303,8 @@ ELEMENTS = [("80", "int32"), ("90a", "float32"), ("100a", "float64"), ("120f", "
 
 
 @pytest.mark.parametrize(("arch", "element"), sample(ELEMENTS, "90a-float32", name="-".join))
-def test_the_architectures_macros_and_those_that_are_newer_than_clang(importing, tmp_path, monkeypatch, arch, element):
-    """A library's macro for the architecture decides a type; that clang knows no such architecture does not matter."""
+def test_the_architecture_sets_macros_even_if_it_is_newer_than_clang(importing, tmp_path, monkeypatch, arch, element):
+    """A library's macro for the architecture selects a type, whether or not clang knows the architecture."""
     (tmp_path / "kittens/include").mkdir(parents=True)
     (tmp_path / "kittens" / LIBRARIES["thunderkittens"].proof).write_text("#pragma once\n")
     monkeypatch.setenv("THUNDERKITTENS_ROOT", str(tmp_path / "kittens"))
@@ -323,7 +323,7 @@ def test_the_architectures_macros_and_those_that_are_newer_than_clang(importing,
     assert spec.fields[0].dtype == element and [library.name for library in spec.headers] == ["thunderkittens"]
 
 
-def test_standard_output(tmp_path, capsys):
+def test_the_spec_is_printed_to_standard_output(tmp_path, capsys):
     (tmp_path / "a.cu").write_text(VECTOR_ADD)
     assert main(["import", str(tmp_path / "a.cu")]) == 0
     printed = capsys.readouterr()
@@ -331,7 +331,7 @@ def test_standard_output(tmp_path, capsys):
     assert printed.err.startswith("to be decided (")
 
 
-def test_without_libclang(tmp_path, capsys, monkeypatch):
+def test_missing_libclang_is_reported(tmp_path, capsys, monkeypatch):
     import sys
 
     from tkjit.importer import clang
@@ -344,7 +344,7 @@ def test_without_libclang(tmp_path, capsys, monkeypatch):
     clang._cindex.cache_clear()
 
 
-def test_without_clangs_own_headers(tmp_path, capsys, monkeypatch):
+def test_missing_headers_of_clang_are_reported(tmp_path, capsys, monkeypatch):
     from tkjit.importer import clang
 
     clang._resources.cache_clear()
@@ -355,7 +355,7 @@ def test_without_clangs_own_headers(tmp_path, capsys, monkeypatch):
     clang._resources.cache_clear()
 
 
-def test_the_source_is_named_from_where_the_spec_lies(tmp_path, capsys):
+def test_the_path_of_the_source_is_relative_to_the_spec(tmp_path, capsys):
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels/a.cu").write_text(VECTOR_ADD)
     assert main(["import", str(tmp_path / "kernels/a.cu"), "-o", str(tmp_path / "a.py")]) == 0
@@ -388,7 +388,7 @@ def of_kittens(importing, kittens, monkeypatch) -> Import:
     return run
 
 
-def test_thunderkittens_gemm(of_kittens):
+def test_thunderkittens_gemm_is_imported(of_kittens):
     (spec,) = of_kittens("gemm/bf16_h100/bf16_h100_gemm.cu").values()
     assert spec.entry == "prototype::lcf::kernel<matmul_template<2, 4, 8>>"
     assert spec.struct == "matmul_layout<2, 4>::globals"
@@ -401,7 +401,7 @@ def test_thunderkittens_gemm(of_kittens):
     assert str(spec.shared_memory) == "MAX_SHARED_MEMORY - 1024"
 
 
-def test_thunderkittens_layernorm(of_kittens):
+def test_thunderkittens_layernorm_is_imported(of_kittens):
     (spec,) = of_kittens("layernorm/layernorm.cu").values()
     assert spec.entry == "layernorm_tk<1024>" and spec.struct == "norm_globals<1024>"
     assert [f.name for f in spec.fields] == (
@@ -411,8 +411,8 @@ def test_thunderkittens_layernorm(of_kittens):
     assert str(spec.shared_memory) == "25480"
 
 
-def test_thunderkittens_rotary(of_kittens):
-    """Its launches stand under an ``#ifdef``, in a template of the binding."""
+def test_thunderkittens_rotary_is_imported(of_kittens):
+    """Its launches are in a template of the binding, under an ``#ifdef``."""
     (spec,) = of_kittens("rotary/rotary.cu").values()
     assert spec.entry.endswith("prototype::lcsf::kernel<rotary_template<D>>") and dict(spec.variants) == {
         "D": (64, 128)
@@ -422,7 +422,7 @@ def test_thunderkittens_rotary(of_kittens):
     assert spec.order == tuple("o x sin cos batches".split())
 
 
-def test_thunderkittens_attention(of_kittens):
+def test_thunderkittens_attention_is_imported(of_kittens):
     specs = of_kittens("attention/mha_h100/mha_h100.cu")
     assert list(specs) == ["fwd_attend_ker", "bwd_attend_prep_ker", "bwd_attend_ker"]
     forward = specs["fwd_attend_ker"]
@@ -434,8 +434,8 @@ def test_thunderkittens_attention(of_kittens):
     assert spec.struct == "fwd_globals<128>" and str(spec.block) == "32 * NUM_WORKERS"
 
 
-def test_thunderkittens_all_reduce(of_kittens):
-    """A binding's headers, which it includes at its top, need not be there."""
+def test_thunderkittens_all_reduce_is_imported(of_kittens):
+    """It includes the headers of a binding, which may be missing."""
     spec = of_kittens("parallel/all_reduce/all_reduce.cu")["all_reduce"]
     assert (spec.entry, spec.struct, spec.config) == (
         "all_reduce::kernel",
@@ -469,7 +469,7 @@ void bind(Module& m) {
 """
 
 
-def test_what_a_source_binds_itself_has_the_names_of_its_binding(importing):
+def test_kernels_that_a_source_binds_have_the_names_of_the_binding(importing):
     specs = importing(PYUTILS)
     assert specs.keys() == {"copy", "scale", "run_both"}
     assert [(specs[name].entry, specs[name].host) for name in ("copy", "scale", "run_both")] == [

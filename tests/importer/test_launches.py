@@ -1,4 +1,4 @@
-"""Launches in the text of host code: the instances, and the shapes, as the names around them say."""
+"""Launches in the text of host code: instances and shapes, with local names resolved."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def entries(source: str) -> list[str]:
         ("void f() { py::launch_kernel<n::config, n::globals, n::kernel>(g); }", ["n::kernel"]),
     ],
 )
-def test_instances_that_a_source_launches(source, expected):
+def test_the_instances_that_a_source_launches_are_found(source, expected):
     assert entries(source) == expected
 
 
@@ -49,7 +49,7 @@ def part(source: str, what: str = "grid") -> Part:
     return dict(launch.parts)[what]
 
 
-def test_local_names_of_a_launch_are_followed():
+def test_local_names_in_a_launch_are_resolved():
     source = """
     void f(float* x, int count) {
         const int threads = 128;
@@ -64,7 +64,7 @@ def test_local_names_of_a_launch_are_followed():
     assert launch.text == "k<<<grid, threads, bytes>>>(x, count)"
 
 
-def test_a_launch_config_is_followed():
+def test_a_launch_config_is_read():
     source = """
     template <class C> void run(globals<C> g, int count) {
         LaunchConfig<true, C::PDL> config(dim3(count / 64), g.block(), 1024, 0, C::CLUSTER_SIZE);
@@ -81,46 +81,44 @@ def test_a_launch_config_is_followed():
         "pdl": "shape<2>::PDL",
     }
     more = "void f() { LaunchConfig<true, false> c(1, 2, 3, 0, dim3(4, 1, 1), 2); cudaLaunchKernelEx(c, k, g); }"
-    assert (
-        dict(launches_of(more)[0].parts)["cluster"].text == "2"
-    )  # it may have the 4 that it would rather have, or not
+    assert dict(launches_of(more)[0].parts)["cluster"].text == "2"  # the preferred 4 are not guaranteed
     assert launches_of("void f() { Other<true> c(1, 2, 3); cudaLaunchKernelEx(c, k, g); }")[0].parts == ()
 
 
-def test_the_components_of_a_dim3():
+def test_components_of_a_dim3_are_evaluated():
     source = "void f(int n) { dim3 b(32, 8); k<<<(n + b.x * b.y * b.z - 1) / b.x, b>>>(x, n); }"
     assert part(source).text == "(n + 32 * 8 * 1 - 1) / 32"
 
 
-def test_names_that_change_are_left():
+def test_names_that_are_assigned_again_are_not_resolved():
     assert part("void f() { int n = 2; n += 1; k<<<n, 1>>>(x); }").text == "n"
     assert part("void f() { dim3 grid(2); grid.y = 3; k<<<grid, 1>>>(x); }").text == "grid"
     assert part("void f() { int n = 2; read(&n); k<<<n, 1>>>(x); }").text == "n"
 
 
-def test_a_name_is_what_the_blocks_around_the_launch_say():
+def test_names_are_resolved_in_the_blocks_around_the_launch():
     assert part("void f() { { int n = 2; } { int n = 3; k<<<n, 1>>>(x); } }").text == "3"
     assert part("void f() { int n = 2; { int n = 3; } k<<<n, 1>>>(x); }").text == "2"
     assert part("void f() { switch (m) { case 1: int n = 3; k<<<n, 1>>>(x); } }").text == "3"
     assert part("void f() { CHECK(x) const int n = 3; k<<<n, 1>>>(x); }").text == "3"
 
 
-def test_numbers_of_the_hosts_own_are_borrowed():
+def test_the_host_functions_own_numbers_are_borrowed():
     assert part("void f() { const int N = 4096; k<<<N / 64, 1>>>(g); }") == Part("4096 / 64", True, False, "N / 64")
     assert not part("void f() { k<<<4, 1>>>(g); }").borrowed
     caller = "void run(int n) { k<<<n / 64, 1>>>(g); } int main() { run(4096); }"
     assert part(caller).borrowed
 
 
-def test_what_a_template_leaves_to_its_default_or_to_its_call():
+def test_template_arguments_can_come_from_defaults_or_be_deduced():
     default = "template <class T, int N = 4> void f() { k<T, N><<<1, 2>>>(x); } void g() { f<int>(); }"
     assert entries(default) == ["k<int, 4>"]
     deduced = "template <int N, class T> void f(T* x) { k<N><<<1, 2>>>(x); } void g() { f<8>(x); }"
     assert entries(deduced) == ["k<8>"]
-    assert entries(deduced.replace("k<N>", "k<N, T>")) == []  # which T nobody says
+    assert entries(deduced.replace("k<N>", "k<N, T>")) == []  # T is unknown
 
 
-def test_a_host_function_that_is_instantiated_explicitly():
+def test_explicit_instantiations_of_a_host_function_are_followed():
     source = """
     template <int N> void run(float* x) { k<N><<<N, 32>>>(x); }
     template void run<4>(float*);
@@ -129,16 +127,16 @@ def test_a_host_function_that_is_instantiated_explicitly():
     assert entries(source) == ["k<4>", "k<8>"]
 
 
-def test_a_launch_through_a_local_pointer():
+def test_a_launch_through_a_local_pointer_is_found():
     assert entries("void f() { auto kernel = &n::k<2>; kernel<<<1, 2>>>(x); }") == ["n::k<2>"]
     assert entries("void f() { auto kernel = k; kernel<<<1, 2>>>(x); }") == ["k"]
 
 
-def test_template_arguments_are_computed():
+def test_constant_template_arguments_are_evaluated():
     assert entries("void f() { k<(64) / 4, float><<<1, 2>>>(x); }") == ["k<16, float>"]
 
 
-def test_what_a_launch_gives_without_the_names_around_it():
+def test_arguments_of_a_launch_are_resolved_to_tensors_and_sizes():
     source = """
     void run(torch::Tensor x) {
         CHECK(x) const int rows = x.size(0);

@@ -1,4 +1,4 @@
-"""The macros in which launches stand, expanded by the C++ compiler's preprocessor."""
+"""Expansion of macros that contain launches by the C++ compiler's preprocessor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def entries(source: str, known=DISPATCH) -> list[tuple[str, int]]:
     return [(launch.entry, launch.line) for launch in launches_of(expand_launches(source, known, CXX))]
 
 
-def test_a_dispatch_is_an_instance_for_each_dtype():
+def test_a_dispatch_gives_an_instance_for_each_dtype():
     source = """
 void run(at::Tensor x) {
     AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "scale", [&] {
@@ -34,7 +34,7 @@ void run(at::Tensor x) {
     assert entries(source) == [("scale<type_of<kDouble>>", 3), ("scale<type_of<kFloat>>", 3)]
 
 
-def test_a_dispatch_of_a_call_that_launches():
+def test_a_dispatch_around_a_call_of_a_launcher_is_expanded():
     source = """
 template <class T> void launch(T* x) { scale<T><<<4, 32>>>(x); }
 void run(at::Tensor x) { AT_DISPATCH_FLOATING_TYPES(x.dtype(), "scale", [&] { launch<scalar_t>(x.data_ptr()); }); }
@@ -42,7 +42,7 @@ void run(at::Tensor x) { AT_DISPATCH_FLOATING_TYPES(x.dtype(), "scale", [&] { la
     assert [entry for entry, _ in entries(source)] == ["scale<type_of<kDouble>>", "scale<type_of<kFloat>>"]
 
 
-def test_a_sources_own_macros_paste_names_and_make_functions():
+def test_a_sources_own_macros_can_paste_names_and_define_functions():
     source = """
 #define LAUNCH(n) add_##n<n><<<1, n>>>(x)
 #define BIND(n)           \\
@@ -64,7 +64,7 @@ def test_constants_keep_their_names():
     assert dict(launch.parts)["block"].text == "THREADS"
 
 
-def test_directives_stay_and_so_do_lines():
+def test_directives_and_line_numbers_are_kept():
     source = """
 #define LAUNCH(k) k<<<1, 1>>>(x)
 #ifdef NEVER
@@ -79,7 +79,7 @@ void f(int n) {
     assert entries(source) == [("scale", 9)]
 
 
-def test_without_a_compiler_or_with_a_macro_used_wrongly_the_text_stays():
+def test_the_text_is_unchanged_without_a_compiler_or_if_a_macro_is_misused():
     source = "#define LAUNCH(k) k<<<1, 1>>>(x)\nvoid f() { scale<<<1, 1>>>(x); LAUNCH(other); }"
     assert expand_launches(source, {}, None).text == source
     assert expand_launches(source, {}, Path("/nowhere/g++")).text == source
@@ -87,6 +87,6 @@ def test_without_a_compiler_or_with_a_macro_used_wrongly_the_text_stays():
     assert entries(wrongly) == [("scale", 2)]
 
 
-def test_a_text_without_macros_is_as_it_was():
+def test_a_text_without_macros_is_unchanged():
     source = "void f() { scale<<<1, 1>>>(x); }"
     assert expand_launches(source, DISPATCH, CXX).text is source

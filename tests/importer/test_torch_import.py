@@ -52,7 +52,7 @@ def imported(directory: Path, source: str, *options: str) -> Path:
     return written
 
 
-def test_a_dispatch_over_dtypes_and_columns_is_one_spec_that_runs(tmp_path):
+def test_a_dispatch_over_dtypes_and_columns_becomes_one_spec_that_runs(tmp_path):
     kernel = kernel_of_file(imported(tmp_path, SOURCE), "scale_rows")
     (spec,) = kernel.specs
     assert spec.entry == "scale_rows<tkjit::torch_type<scalar_t>, COLS>"
@@ -67,8 +67,8 @@ def test_a_dispatch_over_dtypes_and_columns_is_one_spec_that_runs(tmp_path):
         assert torch.equal(kernel(x, factor=2.0, COLS=64), x * 2)
 
 
-@pytest.mark.slow  # imports that are compiled and run
-def test_run_calls_each_kernel_once_and_says_what_came_out(tmp_path, capsys):
+@pytest.mark.slow  # compiles and runs the import
+def test_run_calls_each_kernel_once_and_prints_the_results(tmp_path, capsys):
     imported(tmp_path, SOURCE, "--run")
     said = capsys.readouterr().err.partition("called once in the simulator:\n")[2]
     assert "scale_rows(x=32x32 float64, factor=0.75, COLS=32): y: 1024 elements, from " in said
@@ -100,15 +100,15 @@ int main() {
         ("*(volatile float*)nullptr", "a read of address 0x0"),
     ],
 )
-@pytest.mark.slow  # three imports that are compiled and run
-def test_run_takes_the_sizes_of_the_source(tmp_path, capsys, body, said):
+@pytest.mark.slow  # compiles and runs three imports
+def test_run_uses_the_sizes_in_the_source(tmp_path, capsys, body, said):
     imported(tmp_path, VECTOR.replace("BODY", body), "--run")
     assert said in capsys.readouterr().err.partition("called once in the simulator:\n")[2]
 
 
-def test_a_launch_that_is_not_known_is_not_run(tmp_path, capsys):
+def test_a_kernel_with_an_unknown_launch_is_not_run(tmp_path, capsys):
     imported(tmp_path, "__global__ void fill(float* c) { c[threadIdx.x] = 1.f; }", "--run")
-    assert "fill: its launch has a TODO" in capsys.readouterr().err
+    assert "fill: not called, because its launch has a TODO" in capsys.readouterr().err
     assert not list(tmp_path.glob(".tkjit-import-*"))
 
 
@@ -155,13 +155,13 @@ torch::Tensor run(torch::Tensor x) {
         ("size(0)", "+ 64", "x_size", 'Out[Tensor, "float32", "n"]'),
     ],
 )
-def test_outputs_are_what_the_host_makes_of_them(tmp_path, before, offset, x, y):
+def test_host_code_decides_what_an_output_is(tmp_path, before, offset, x, y):
     text = imported(tmp_path, ADDS.replace("BEFORE", before).replace("OFFSET", offset)).read_text()
     assert f"y: {y}" in text
     assert ('"x_size"' in text) == (x == "x_size")
 
 
-def test_of_a_macro_with_two_meanings_the_others_are_expanded(tmp_path, capsys):
+def test_a_macro_with_two_definitions_is_not_expanded_but_others_are(tmp_path, capsys):
     source = """
 #ifdef OTHER
 #define RUN(k, n) k<<<1, n>>>
@@ -182,17 +182,17 @@ void run(float* y) {
 """
     text = imported(tmp_path, source).read_text()
     assert "grid=2" in text and "block=64" in text
-    assert "RUN: not expanded, since a use differs from its definition" in capsys.readouterr().err
+    assert "RUN: not expanded, because a use does not match the definition" in capsys.readouterr().err
 
 
-def test_functions_of_one_name_are_named(tmp_path, capsys):
+def test_overloaded_functions_are_reported(tmp_path, capsys):
     both = "__global__ void scale(float* x, int n) {}\nvoid scale(float* x) { scale<<<1, 32>>>(x, 3); }\n"
     (tmp_path / "both.cu").write_text(both)
     assert main(["import", str(tmp_path / "both.cu")]) == 1
     assert "scale: reference to overloaded function could not be resolved" in capsys.readouterr().err
 
 
-def test_a_launch_that_only_its_host_function_knows_is_that_functions(tmp_path):
+def test_a_launch_that_only_host_code_knows_gives_a_spec_of_the_host_function(tmp_path):
     path = imported(tmp_path, HOST)
     scale = kernel_of_file(path, "launch_scale")
     (spec,) = scale.specs
@@ -202,5 +202,5 @@ def test_a_launch_that_only_its_host_function_knows_is_that_functions(tmp_path):
     assert torch.equal(y, 2 * x)
     text = path.read_text()
     assert "def launch_fill(" in text and "def fill(" not in text and "def scale(" not in text
-    assert text.count("it launches in the default stream") == 1  # launch_fill
+    assert text.count("it launches on the default stream") == 1  # launch_fill
     assert "def other(" in text and "launch_other" not in text.replace("other<<<", "")  # it takes a struct

@@ -1,4 +1,4 @@
-"""Finds header libraries: in the environment, in the cache, or by a spec."""
+"""Finds header libraries, by a spec, the environment or the cache."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from tkjit.system import files
 from tkjit.system.install import pip_install
 from tkjit.system.trust import Trust
 
-DIRECTORY = "headers"  # of a cache or a bundle: beside the entries, for it does not depend on Python
+DIRECTORY = "headers"  # in a cache or a bundle, next to the entries, because headers do not depend on Python
 _OF_CURAND = re.compile(r"curand\w*\.h")
 _MISSING_OF_CURAND = re.compile(rf"({_OF_CURAND.pattern}): No such file")
 
 
 def cached_root(name: str, settings: Settings) -> Path:
-    """Where ``python -m tkjit headers add`` puts a library."""
+    """The directory to which ``python -m tkjit headers add`` installs a library."""
     return settings.cache_root / DIRECTORY / name
 
 
 def trust_of(settings: Settings) -> Trust:
-    """What looks at the directories of headers, which a compiler reads as if they were the kernel's own."""
+    """The trust check for directories of headers, because a compiler reads these like the kernel's own files."""
     return Trust(settings.cache_root, settings.cache_layers, shared=settings.cache_shared)
 
 
 def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
-    """A library's root: the spec's own, ``NAME_ROOT``, or what was added to the cache.
+    """Find a library's root: the spec's own, ``NAME_ROOT``, its Python package, or the copy in the cache.
 
-    None for one that has none of these and comes with a toolkit, in which the compiler will look.
+    Returns None for a library without a root that a CUDA toolkit contains, because the compiler finds that one itself.
 
     Raises
     ------
     ToolchainError
-        If it lies nowhere; with the command that installs it.
+        If the library is not found; the message has the command that installs it.
     CacheError
-        If untrusted users can write to that of the cache.
+        If untrusted users can write to the copy in the cache.
     """
     given = library.root or dict(settings.header_roots).get(library.name) or _in_package(library)
     root = given or cached_root(library.name, settings)
@@ -50,7 +50,7 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
         return root.absolute()
     if given:
         origin = "the spec" if library.root else library.variable if not library.package else library.package
-        raise ToolchainError(f"{library.name} is not in {given}, which {origin} names: there is no {library.proof}")
+        raise ToolchainError(f"{library.name} is not in {given} (from {origin}): it has no {library.proof}")
     if library.in_toolkit:
         return None
     raise ToolchainError(f"the headers of {library.name} are not found; {how_to_install(library)}")
@@ -59,17 +59,18 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
 def forward_to_curand(
     included: Iterable[str], directory: Path, settings: Settings, find_toolkit: Callable[[], Path | None]
 ) -> None:
-    """Write a header that includes the real one, for each of cuRAND's that are among the names of headers.
+    """Write a forwarding header for each included header of cuRAND.
 
-    They lie in ``CURAND_ROOT``, in the cache or in a toolkit. The simulator looks for no header in a toolkit, whose
-    others are not for a C++ compiler alone. What lies nowhere is left to the compiler's error.
+    cuRAND is looked for in ``CURAND_ROOT``, in the cache and in a toolkit. Forwarding headers are needed because the
+    simulator does not search a toolkit, most of whose headers a plain C++ compiler cannot read. If cuRAND is not found,
+    the compiler reports the missing header.
 
     Raises
     ------
     ToolchainError
-        If they are not where ``CURAND_ROOT`` says.
+        If ``CURAND_ROOT`` does not have cuRAND's headers.
     CacheError
-        If untrusted users can write to those of the cache.
+        If untrusted users can write to the copy in the cache.
     """
     names = list(filter(_OF_CURAND.fullmatch, included))
     if not names:
@@ -83,19 +84,19 @@ def forward_to_curand(
 
 
 def how_to_find_curand(log: str) -> str:
-    """What to do about a header of cuRAND that a compiler did not find; empty where its log has no such error."""
+    """The advice for a header of cuRAND that a compiler did not find; empty if its log has no such error."""
     found = _MISSING_OF_CURAND.search(log)
     return f"{found[1]} is a header of cuRAND; {how_to_install(LIBRARIES['curand'])}" if found else ""
 
 
 def _in_package(library: HeaderLibrary) -> Path | None:
-    """Where the Python package lies that a library is a part of."""
+    """The directory of the Python package that contains a library."""
     found = find_spec(library.package) if library.package else None
     return Path(found.origin).parent if found and found.origin else None
 
 
 def locate(spec: Spec, settings: Settings) -> Spec:
-    """A spec whose header libraries have roots, and whose sources have places; as it is where it needs none.
+    """Fill in the roots of a spec's header libraries and the paths of its sources in them.
 
     Raises
     ------
@@ -116,12 +117,12 @@ def locate(spec: Spec, settings: Settings) -> Spec:
 
 
 def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> Path | None:
-    """A library's root; where it is not here, that of a bundle with the sources by which the kernel is looked up."""
+    """A library's root. If it is not installed, a bundle that has the kernel's sources serves for cache lookups."""
     try:
         return find_root(library, settings)
     except ToolchainError:
         if library.name in dict(settings.header_roots):
-            raise  # somebody has said where it is
+            raise  # NAME_ROOT is set, but wrong
         sources = [source.path for _, source in spec.sources if source.library == library.name and source.path]
         for layer in settings.cache_layers:
             root = layer / DIRECTORY / library.name
@@ -132,22 +133,23 @@ def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> P
 
 
 def check_complete(spec: Spec) -> None:
-    """Refuse to compile without headers, where a bundle has let them be missing.
+    """Check that a spec's libraries have their headers, because a bundle may have only kernels' sources.
 
     Raises
     ------
     ToolchainError
+        If headers are missing.
     """
     for library in spec.headers:
         if library.root and not (library.root / library.proof).is_file():
             raise ToolchainError(
-                f"{spec.name} is written on {library.name}, and {library.root}, of a bundle, has none of its headers; "
+                f"{spec.name} uses {library.name}, but {library.root} in the bundle has none of its headers; "
                 f"{how_to_install(library)}"
             )
 
 
 def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
-    """The sources by which a bundle's machine looks up kernels of header libraries, by where they lie in the bundle."""
+    """The sources in header libraries that cache lookups with a bundle need, by their path in the bundle."""
     found = {}
     for spec in specs:
         for library in spec.headers:
@@ -159,7 +161,7 @@ def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
 
 
 def how_to_install(library: HeaderLibrary) -> str:
-    """What makes a library found."""
+    """Advice on how to install a library, or how to give its root."""
     if library.package:
         return f"install the package: {pip_install(library.package)}"
     if library.name in LIBRARIES:

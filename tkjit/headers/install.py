@@ -1,4 +1,4 @@
-"""Installs a header library into the cache: a pinned commit by git, a wheel of PyPI, or a local copy."""
+"""Installs a header library into the cache: a pinned git commit, a wheel from PyPI, or a local copy."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from tkjit.spec.headers import Git, HeaderLibrary, Wheel
 from tkjit.system import files
 from tkjit.system.install import system_install
 
-ORIGIN = ".origin"  # in an installed library: what it was made from
+ORIGIN = ".origin"  # file in an installed library that names its source
 _UNPACKING_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
 def install(library: HeaderLibrary, settings: Settings, source: Path | None = None) -> Path:
-    """Install a library into the cache, in the place of an earlier one.
+    """Install a library into the cache, replacing an earlier one.
 
     Parameters
     ----------
     source : Path, optional
-        A directory or an archive (tar, zip, wheel) to take it from, instead of the network.
+        A directory or an archive (tar, zip, wheel) to install from, instead of the network.
 
     Returns
     -------
     Path
-        Its root.
+        The library's root.
 
     Raises
     ------
     ToolchainError
-        If it cannot be fetched, or is not what it should be.
+        If it cannot be fetched, or is not this library.
     CacheError
         If the cache cannot be written to.
     """
@@ -58,13 +58,13 @@ def install(library: HeaderLibrary, settings: Settings, source: Path | None = No
         else:
             raise ToolchainError(f"{library.name} has no origin; give --from DIR or ARCHIVE")
         _as_open_as(found, 0o777 if settings.cache_shared else 0o755)
-        files.write(found / ORIGIN, f"{origin}\n")  # whatever an archive has put there
+        files.write(found / ORIGIN, f"{origin}\n")  # overwrites one from the archive
         _publish(found, root, staging)
     return root
 
 
 def origin_of(root: Path) -> str:
-    """What an installed library was made from; empty for one that tkjit did not install."""
+    """The source of an installed library; empty if tkjit did not install it."""
     with suppress(OSError):
         return files.read(root / ORIGIN).decode(errors="replace").strip()
     return ""
@@ -72,13 +72,13 @@ def origin_of(root: Path) -> str:
 
 @contextmanager
 def _staging(root: Path, settings: Settings) -> Iterator[Path]:
-    """A directory beside the library's place, which goes away; a killed one's is in nobody's way."""
+    """A temporary directory next to the library's place. One that a killed process leaves behind does no harm."""
     staging = root.with_name(f".{root.name}-{secrets.token_hex(4)}")
     trust = trust_of(settings)
     trust.check(str(root))
     try:
         files.make_directory(root.parent, shared=settings.cache_shared)
-        trust.check(str(root.parent))  # now that it is there: somebody else may have been first
+        trust.check(str(root.parent))  # again, because another user may have created it
         files.make_directory(staging, shared=settings.cache_shared)
     except OSError as error:
         raise CacheError(f"{root.parent} cannot be written to: {error.strerror}; set TKJIT_CACHE") from None
@@ -91,7 +91,7 @@ def _staging(root: Path, settings: Settings) -> Iterator[Path]:
 
 
 def _as_open_as(directory: Path, mode: int) -> None:
-    """Take permissions away that an archive, a directory or the umask would give to untrusted users."""
+    """Remove permissions that an archive, a directory or the umask gave to untrusted users."""
     for place, _, names in os.walk(directory):
         for path in (Path(place), *(Path(place, name) for name in names)):
             if not path.is_symlink():
@@ -99,7 +99,7 @@ def _as_open_as(directory: Path, mode: int) -> None:
 
 
 def _publish(found: Path, root: Path, staging: Path) -> None:
-    """Put a library in its place; a compiler that reads the one before keeps its open files."""
+    """Rename a library to its place. A compiler that is reading the earlier one keeps its open files."""
     try:
         if root.exists():
             root.rename(staging / "before")
@@ -107,7 +107,7 @@ def _publish(found: Path, root: Path, staging: Path) -> None:
     except OSError:
         if not root.exists():
             raise
-        # another process was faster
+        # Another process was faster.
 
 
 def _fetch(library: HeaderLibrary, origin: Git, staging: Path) -> Path:
@@ -143,10 +143,10 @@ def _run(library: HeaderLibrary, command: list[str], directory: Path) -> None:
 
 
 def _taken_from(library: HeaderLibrary, source: Path, staging: Path) -> Path:
-    """A copy of a directory, or what an archive holds."""
+    """Copy a directory, or unpack an archive."""
     directory = staging / "taken"
     if source.is_dir():
-        # what is not the library is not copied; the cache may lie in it
+        # Only the library is copied, because the directory may contain the cache.
         shutil.copytree(
             _root_in(library, source, str(source)), directory, ignore=shutil.ignore_patterns(".git", staging.name)
         )
@@ -164,14 +164,14 @@ def _unpack(source: Path, directory: Path) -> None:
             archive.extractall(directory)
     elif source.is_file() and tarfile.is_tarfile(source):
         with tarfile.open(source) as archive:
-            # what names a place outside of the directory is refused
+            # The filter rejects members outside of the directory.
             archive.extractall(directory, filter="data")
     else:
-        raise ToolchainError(f"{source} is no directory, and no archive that Python reads (tar, zip, wheel)")
+        raise ToolchainError(f"{source} is neither a directory nor an archive that Python can read (tar, zip, wheel)")
 
 
 def _root_in(library: HeaderLibrary, directory: Path, source: str) -> Path:
-    """Where the library lies in what was taken: at its top, in its one directory, or where the wheel has it."""
+    """The library's root in a directory: the directory itself, the wheel's directory, or a subdirectory."""
     wheel = [directory / library.origin.directory] if isinstance(library.origin, Wheel) else []
     inside = [path for path in directory.iterdir() if path.is_dir()]
     for root in (directory, *wheel, *inside):

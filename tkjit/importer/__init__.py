@@ -19,14 +19,14 @@ def import_source(
     Parameters
     ----------
     arguments : sequence of str
-        clang's (``tkjit.importer.clang.arguments_for``).
+        The arguments for clang, from ``tkjit.importer.clang.arguments_for``.
     cxx : Path, optional
-        A C++ compiler, whose preprocessor expands the macros in which launches are.
+        A C++ compiler, whose preprocessor expands macros. If None, launches inside macros are not found.
 
     Raises
     ------
     SpecError
-        If there is no kernel that can be described.
+        If no kernel can be described.
     ToolchainError
         If libclang is missing.
     """

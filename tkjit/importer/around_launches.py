@@ -1,4 +1,4 @@
-"""Host functions around launches, which are described where only they know the launch."""
+"""Host functions with launches; they are described in place of kernels whose launch only they know."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from tkjit.importer.model import Instance, Part
 
 
 def is_host(instance: Instance) -> bool:
-    """Whether it is a function around a launch, which no binding asks for."""
+    """Whether an instance is a host function with a launch that no binding names."""
     launch = instance.launch
     return launch is not None and launch.is_host and not launch.bound
 
 
 def is_plain(instance: Instance) -> bool:
-    """Whether a function takes pointers and numbers alone."""
+    """Whether a function takes only pointers and numbers."""
     kinds = {type_.kind for _, type_ in instance.parameters}
     return not instance.struct and "pointer" in kinds and kinds <= {"pointer", "number"}
 
 
 def without_stream(instance: Instance) -> Instance:
-    """A function without the stream that it takes last, which the launch gives it."""
+    """Drop a last parameter that is a stream; the launch passes it instead."""
     if instance.launch is None or instance.parameters[-1][1].element != "CUstream_st":
         return instance
     launch = replace(instance.launch, parts=(("stream", Part("stream")),))

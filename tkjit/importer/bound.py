@@ -9,14 +9,14 @@ from tkjit.importer.model import Launch
 from tkjit.source.lexer import tokens_of
 from tkjit.source.tokens import spell
 
-# spelled tokens: a comment is none
+# matched in spelled tokens, which contain no comments
 _BINDING = re.compile(r'\bbind_(kernel|function)\s*<([^;"]*?)>\s*\(\s*\w+\s*,\s*"(\w+)"')
 
 
 def with_bindings(launches: list[Launch], source: str) -> list[Launch]:
-    """Launches with the names under which the source binds their kernels, and what it binds besides.
+    """Add the names under which the source binds kernels to their launches, and add a launch for each other binding.
 
-    The binding of a host function stands for one too: its entry is that function.
+    The launch for a bound host function has that function as its entry.
     """
     known = list(launches)
     for kind, entry, name in _BINDING.findall(spell(tokens_of(source))):

@@ -1,4 +1,4 @@
-"""Finds libclang and clang's headers, and parses a source. The only user of the package."""
+"""Finds libclang and clang's headers, and parses a source. No other module uses the ``clang`` package."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tkjit.system.install import pip_install
 
 EXTRA = "tkjit[import]"  # brings libclang
 _OWN_HEADERS = Path(__file__).parent / "include"
-# of CXTranslationUnit_Flags: past a header that is missing; faster by half; macros are cursors too
+# CXTranslationUnit_Flags: go on after a missing header; skip function bodies, which is faster by half; list macros
 _KEEP_GOING, _SKIP_BODIES, _MACROS = 0x200, 0x40, 0x01
 _MEMBERS = ("CXX_METHOD", "FIELD_DECL", "FUNCTION_TEMPLATE", "VAR_DECL")
-_ERROR = 3  # of CXDiagnosticSeverity
+_ERROR = 3  # CXDiagnosticSeverity
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Error:
     Parameters
     ----------
     places : tuple of (str, int)
-        The file and the line that it is in, and those that led there.
+        The file and line of the error, followed by those of its notes.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Error:
 
 
 class Parsed:
-    """A source and what was asked below it, as libclang reads them."""
+    """libclang's parse of a source and of the questions appended to it."""
 
     def __init__(self, unit: Any) -> None:
         self._unit = unit
@@ -49,7 +49,7 @@ class Parsed:
         yield from self._unit.cursor.get_children()
 
     def macros(self) -> dict[str, tuple[str, int]]:
-        """Where the macros that files define are defined, the last definition of each; for what asked for them."""
+        """The file and line of each macro's last definition; empty unless parsed with ``with_macros``."""
         return {
             cursor.spelling: (cursor.location.file.name, cursor.location.line)
             for cursor in self.declarations()
@@ -57,23 +57,23 @@ class Parsed:
         }
 
     def included(self, names: Iterable[str]) -> list[str]:
-        """The files that ``#include`` lines with these names have found, and the text itself."""
+        """The text itself, and the files that its ``#include`` lines with these names resolved to."""
         ends = tuple(f"/{name.removeprefix('/')}" for name in names)
         found = {str(one.include.name) for one in self._unit.get_includes() if one.depth == 1}
         return [self._unit.spelling, *(file for file in found if f"/{file}".endswith(ends))]
 
 
 def parse(path: Path, questions: Sequence[str], arguments: Sequence[str], *, with_macros: bool = False) -> Parsed:
-    """Parse a source, with lines below it.
+    """Parse a source with lines of C++ appended to it.
 
     Parameters
     ----------
     path : Path
         The source.
     questions : sequence of str
-        Lines of C++; ``line_of_question`` says where they are.
+        Lines of C++; ``line_of_question`` returns their line numbers.
     arguments : sequence of str
-        clang's.
+        The arguments for clang.
 
     Raises
     ------
@@ -103,7 +103,8 @@ def _parse(name: str, text: str, arguments: Sequence[str], options: int = 0) -> 
     except cindex.TranslationUnitLoadError as error:
         raise ToolchainError(f"libclang cannot read {name}: {error}") from None
     finally:
-        cindex.conf.lib.clang_toggleCrashRecovery(0)  # its handlers would stay in front of those for kernels' faults
+        # libclang's signal handlers would take precedence over those for faults in kernels
+        cindex.conf.lib.clang_toggleCrashRecovery(0)
 
 
 def complete_member(name: str, text: str, arguments: Sequence[str]) -> list[str]:
@@ -128,7 +129,7 @@ def complete_member(name: str, text: str, arguments: Sequence[str]) -> list[str]
 
 
 def children_of_template(cursor: Any) -> list[Any]:
-    """What stands in the template that a record is an instance of."""
+    """The children of the template that a record is an instance of; empty if it is not an instance."""
     template = _cindex().conf.lib.clang_getSpecializedCursorTemplate(cursor)
     return list(template.get_children()) if template is not None else []
 
@@ -157,12 +158,12 @@ def targets_of_using(cursor: Any) -> Iterator[Any]:
 
 
 def wrapper_of(path: Path) -> Path:
-    """The name, of no file, under which a source and the questions are parsed."""
+    """The name under which a source and its questions are parsed; no such file exists."""
     return path.with_name(f".{path.name}.tkjit-import.cu")
 
 
 def line_of_question(index: int) -> int:
-    """The line of a question, counted from 0, in the wrapper."""
+    """The line in the wrapper of a question; questions are counted from 0."""
     return index + 3
 
 
@@ -171,8 +172,8 @@ def arguments_for(
 ) -> list[str]:
     """clang's arguments for a CUDA source.
 
-    It is parsed as the host sees it: there the launches are, and every declaration. What clang's own wrapper of the
-    runtime includes, and a toolkit no longer has, is looked for last.
+    The source is parsed as host code, which has the launches and all declarations. The last include directory has stubs
+    for headers that clang's wrapper of the CUDA runtime includes and some toolkits lack.
     """
     return [
         *("-x", "cuda", "--cuda-host-only", f"--cuda-gpu-arch=sm_{_known(arch)}"),
@@ -185,7 +186,7 @@ def arguments_for(
 
 
 def _known(arch: str) -> str:
-    """An architecture that clang 18 knows; the host's view of a source is the same for a later one."""
+    """An architecture that clang 18 knows. Host code is the same for a later one."""
     return "90a" if int(arch.rstrip("af")) > 90 else arch.rstrip("f")
 
 
@@ -216,7 +217,7 @@ def _version() -> int:
 
 @cache
 def _resources() -> Path:
-    """clang's own headers, which the package of libclang lacks: those of clang-tidy's, or of the system's clang."""
+    """The directory of clang's own headers: from clang-tidy's package or the system, because libclang's has none."""
     version = _version()
     beside = [Path(f"/usr/lib/llvm-{version}/lib/clang/{version}"), Path(f"/usr/lib/clang/{version}")]
     for directory in (*_in_package("clang-tidy", version), *beside):

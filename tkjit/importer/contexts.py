@@ -1,4 +1,4 @@
-"""The ways in which a source's host functions are reached, and what names stand for in each."""
+"""Follows calls between a source's host functions, and substitutes the arguments of each call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tkjit.importer.host_functions import Host, mark
 from tkjit.source.lexer import Token, closing
 from tkjit.source.tokens import closing_angle, replace_names, split, words
 
-_MAX_CONTEXTS = 4096  # more is a source that calls itself in circles
+_MAX_CONTEXTS = 4096  # only recursive sources have more
 _MAX_DEPTH = 8
 
 
 @dataclass(frozen=True)
 class Context:
-    """One way in which a function is reached: what its template parameters and its parameters stand for."""
+    """One way to reach a function: the values of its template parameters and of its parameters."""
 
     host: Host
     types: Mapping[str, Sequence[Token]] = field(default_factory=dict)
@@ -23,12 +23,12 @@ class Context:
 
 
 def contexts_of(hosts: list[Host], entries: Iterable[list[Token]]) -> list[Context]:
-    """A function's ways in: from each call in the source, or from elsewhere where there is none.
+    """Each way to reach each function: the calls in the source, or a call from elsewhere if the source has none.
 
     Parameters
     ----------
     entries : iterable of list of Token
-        What the source instantiates explicitly.
+        The source's explicit instantiations.
     """
     instantiated: dict[str, list[list[list[Token]]]] = {}
     for entry in entries:
@@ -64,12 +64,12 @@ def contexts_of(hosts: list[Host], entries: Iterable[list[Token]]) -> list[Conte
 
 
 def name_of(entry: list[Token]) -> str:
-    """The function that an instance is of: ``scale`` of ``n::scale<2>``."""
+    """The function's name in an instance: ``n::scale<2>`` gives ``scale``."""
     return next(entry[i - 1].text for i, token in enumerate(entry) if token.text == "<")
 
 
 def _calls(body: list[Token], names: set[str]) -> Iterable[tuple[str, int, list[Token], list[Token]]]:
-    """Calls of some functions: their names, their places, template arguments and arguments."""
+    """Calls of these functions: name, index, template arguments and arguments of each."""
     for i, token in enumerate(body):
         if token.kind != "word" or token.text not in names:
             continue
@@ -87,7 +87,7 @@ def _calls(body: list[Token], names: set[str]) -> Iterable[tuple[str, int, list[
 def close_over(
     tokens: Sequence[Token], context: Context, index: int, kept: Iterable[str] = ()
 ) -> tuple[list[Token], bool]:
-    """Tokens at a place without the names of the function around them, and whether some of its numbers went in."""
+    """Replace local names in tokens at an index; also returns whether numbers of the enclosing function went in."""
     host = context.host.scopes.names_at(index)
     kept = set(kept)
     found, borrowed = list(tokens), False
@@ -106,7 +106,7 @@ def close_over(
 
 
 def _with_components(tokens: list[Token]) -> list[Token]:
-    """``dim3(256).x`` is ``256``."""
+    """Evaluate members of ``dim3``: ``dim3(256).x`` becomes ``256``."""
     found: list[Token] = []
     i = 0
     while i < len(tokens):
@@ -122,12 +122,12 @@ def _with_components(tokens: list[Token]) -> list[Token]:
 
 
 def is_shape(tokens: Sequence[Token]) -> bool:
-    """Whether it is a ``dim3``."""
+    """Whether an expression is a ``dim3``."""
     return bool(tokens) and tokens[0].text == "dim3"
 
 
 def _bracket(tokens: Sequence[Token]) -> list[Token]:
-    """In brackets where it stands within something larger."""
+    """Add brackets, unless the tokens are safe to insert into a larger expression."""
     bracket = next((i for i, token in enumerate(tokens) if token.text == "("), 0)
     is_name = all(token.kind == "word" or token.text in ("::", ".") for token in tokens[:bracket])
     is_call = bracket > 0 and is_name and closing(list(tokens), bracket) == len(tokens) - 1

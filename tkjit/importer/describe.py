@@ -18,20 +18,20 @@ from tkjit.render.text import repr_text
 from tkjit.source.lexer import Token, tokens_of
 from tkjit.source.tokens import replace_names, spell
 
-# what a part of the launch is until somebody has said it: it can be loaded, and not compiled
+# The placeholder for an unknown part of the launch: the spec loads, but does not compile.
 _OPEN = Shape("TODO", is_cpp=True)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a source is, for the spec that describes it.
+    """The source and the options of a spec.
 
     Parameters
     ----------
     source : str
-        As the spec names it: ``gemm.cu``, ``<thunderkittens>/kernels/...``.
+        The source as written in the spec: ``gemm.cu``, ``<thunderkittens>/kernels/...``.
     stem : str
-        The name of its file.
+        The name of its file, without the suffix.
     headers : tuple of str
         Names of header libraries.
     include_dirs : tuple of str
@@ -53,11 +53,11 @@ class Written:
     ----------
     text : str
     undecided : tuple of str
-        What it leaves to a person, a line for each.
+        The open questions, one line each.
     sizes : mapping
-        The kernels, each with the extents and the integers that the source says.
+        The values of extents and integers that the source contains, by kernel.
     unsaid : frozenset of str
-        Those whose launch is not known whole.
+        The kernels with an unknown part of the launch.
     """
 
     text: str
@@ -91,8 +91,8 @@ def spec_file(found: Found, place: Place) -> Written:
     used = {"Tensor", *(name for spec in specs for name in (*spec.used, *spec.given.used))}
     texts = [spec.text(place) for spec in specs]
     opening = [
-        f'"""The kernels of {place.source.rsplit("/", 1)[-1]}, as ``python -m tkjit import`` found them: '
-        'each TODO is a question."""',
+        f'"""The kernels of {place.source.rsplit("/", 1)[-1]}, written by ``python -m tkjit import``. '
+        'Each TODO is an open question."""',
         "",
         "import tkjit",
         f"from tkjit import {', '.join(sorted(used, key=str.lower))}",
@@ -106,7 +106,7 @@ def spec_file(found: Found, place: Place) -> Written:
 
 
 def _with_hosts(specs: list[_Spec], hosts: Mapping[str, Instance], place: Place, taken: set[str]) -> list[_Spec]:
-    """Specs of the functions that launch in the place of kernels whose launch only these know."""
+    """Replace specs with an unknown launch by specs of the host functions that launch these kernels."""
     described: dict[str, _Spec | None] = {}
     for spec in specs:
         host = hosts.get(spec.host)
@@ -122,7 +122,7 @@ def _with_hosts(specs: list[_Spec], hosts: Mapping[str, Instance], place: Place,
 
 
 def _function_name(instance: Instance, stem: str, taken: set[str]) -> str:
-    """The name that it is bound under, or the kernel's own; where that is ``kernel``, its namespace's or its file's."""
+    """The name of the binding or of the kernel. If that is ``kernel``, the name of its namespace or of the file."""
     *around, own = instance.name.split("::")
     if instance.launch and instance.launch.bound:
         own = instance.launch.bound
@@ -139,7 +139,7 @@ def _function_name(instance: Instance, stem: str, taken: set[str]) -> str:
 
 @dataclass
 class _Spec:
-    """A spec as it is put together."""
+    """A spec under construction."""
 
     name: str
     one: Described
@@ -150,13 +150,13 @@ class _Spec:
 
     @property
     def host(self) -> str:
-        """The function that knows its launch, where the launch's own text does not say it."""
+        """The enclosing function of its launch if a part of the launch is unknown; else empty."""
         launch = self.one.instance.launch
         return launch.host if launch is not None and self.is_open else ""
 
     @property
     def is_open(self) -> bool:
-        """Whether a part of its launch is not known."""
+        """Whether a part of its launch is unknown."""
         return any(shape is _OPEN for _, shape in self.launch)
 
     @property
@@ -218,7 +218,7 @@ def _spec(name: str, one: Described) -> _Spec:
     _add_launch(spec)
     if one.left_out:
         others = ", ".join(one.left_out)
-        spec.launch_notes.append(f"it is {one.instance.entry}; there are also {others}: --instance gives one of them")
+        spec.launch_notes.append(f"this is {one.instance.entry}; there are also {others}: select one with --instance")
     return spec
 
 
@@ -226,9 +226,9 @@ def _add_launch(spec: _Spec) -> None:
     instance = spec.one.instance
     launch = instance.launch
     parts = dict(launch.parts) if launch else {}
-    if launch is not None and (launch.config or launch.is_host):  # which say it themselves
+    if launch is not None and (launch.config or launch.is_host):  # these set the launch themselves
         if launch.is_host and not launch.bound and "stream" not in parts:
-            spec.launch_notes.append("it launches in the default stream, unless a cudaStream_t is its last parameter")
+            spec.launch_notes.append("it launches on the default stream, unless its last parameter is a cudaStream_t")
         return
     names = _integers_passed(spec)
     known = {*names.values(), *(dim for dims in spec.given.extents.dims.values() for dim in dims)}
@@ -241,13 +241,11 @@ def _add_launch(spec: _Spec) -> None:
             continue
         shape = shape_of(what, spec.given.extents.translate(_rename(part, names)), known) if part else None
         if shape is None:
-            unsaid = (
-                "it is in the launch's configuration" if launch and launch.text else "the source does not launch it"
-            )
-            said = f"the source says {part.said or part.text}" if part else unsaid
+            unsaid = "the launch's configuration sets it" if launch and launch.text else "the source does not launch it"
+            said = f"the source has {part.said or part.text}" if part else unsaid
             spec.launch_notes.append(f"{what}: {said}")
         elif what == "grid" and part and shape.text.isdigit():
-            spec.launch_notes.append(f"grid: {shape.text} wherever the source launches it, whatever the extents")
+            spec.launch_notes.append(f"grid: always {shape.text} in the source, for all extents")
         spec.launch.append((what, shape or _OPEN))
     _add_constants(spec, parts)
     if any(shape.is_cpp for _, shape in spec.launch):
@@ -257,15 +255,15 @@ def _add_launch(spec: _Spec) -> None:
     if launch is None or not launch.text:
         missing = "dynamic_shared_memory" not in instance.own
         if missing and spec.is_open:
-            spec.launch_notes.append("shared_memory: none, unless it takes dynamic shared memory")
+            spec.launch_notes.append("shared_memory: set it if the kernel uses dynamic shared memory")
 
 
 def _add_constants(spec: _Spec, parts: Mapping[str, Part]) -> None:
-    """Blocks of a cluster, and whether launches overlap, where the launch says so."""
+    """Add the cluster's size, and whether launches overlap, if the launch sets them."""
     for what in CONSTANT_PARTS:
         part = parts.get(what)
         if part is not None and not part.text.isdigit():
-            spec.launch_notes.append(f"{what}: the source says {part.said}")
+            spec.launch_notes.append(f"{what}: the source has {part.said}")
         elif part is not None and what == "cluster" and part.text != "1":
             spec.launch.append((what, Shape(part.text)))
         elif part is not None and what == "pdl" and part.text == "1":
@@ -273,9 +271,9 @@ def _add_constants(spec: _Spec, parts: Mapping[str, Part]) -> None:
 
 
 def _integers_passed(spec: _Spec) -> dict[str, str]:
-    """The integers that the launch passes: their names in C++, and in the spec, where some names are taken."""
+    """The integers that the launch passes: their names in the spec, by their C++ names."""
     instance = spec.one.instance
-    # the struct is one argument, and its members are none
+    # A struct is a single argument, so only the parameters after it are passed one by one.
     passed = instance.behind if instance.struct else instance.parameters
     called = spec.given.behind if instance.struct else spec.given.order
     arguments = instance.launch.arguments[1 if instance.struct else 0 :] if instance.launch else ()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Pointers are compared with these types exactly, so char and long long, which no dtype is, are not among them; float2,
-# which complex64 is to a spec, is most often two floats to a source.
+# Elements of pointers must have exactly these types; char and long long are missing because no dtype has these types.
+# float2 is missing although specs use it for complex64, because most sources use it as two floats.
 _DTYPES = {
     "bool": "bool",
     "unsigned char": "uint8",
@@ -27,7 +27,7 @@ _DTYPES = {
     "c10::Float8_e4m3fn": "float8_e4m3fn",
     "c10::Float8_e5m2": "float8_e5m2",
 }
-# Numbers are compared by size and sign.
+# For numbers only size and sign matter.
 _SCALARS = {
     "bool": "bool",
     "float": "float",
@@ -47,7 +47,7 @@ _SCALARS = {
 
 
 def dtype_of_cpp(cpp: str) -> str:
-    """The dtype of an element type; empty for one that tensors do not have.
+    """The dtype of an element type; empty if no dtype has this type.
 
     >>> dtype_of_cpp("__nv_bfloat16"), dtype_of_cpp("float4")
     ('bfloat16', '')
@@ -56,7 +56,7 @@ def dtype_of_cpp(cpp: str) -> str:
 
 
 def annotation_of(cpp: str) -> str:
-    """How a spec annotates a number; empty for a type that is none.
+    """The annotation for a number in a spec; empty for a type that is not a number.
 
     >>> annotation_of("unsigned int")
     'Scalar[int, "uint32_t"]'

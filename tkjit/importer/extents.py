@@ -1,6 +1,6 @@
-"""The extents of a kernel's pointers, as host code has them: of torch's tensors, and of what it allocates.
+"""Reads the extents of a kernel's pointers from host code: from torch's tensors, and from allocations.
 
-``k<<<n, 256>>>(x.data_ptr<float>(), n)`` with ``const int n = x.size(0)`` makes ``n`` the dim of ``x``.
+In ``const int n = x.size(0); k<<<n, 256>>>(x.data_ptr<float>(), n);`` the dim of ``x`` is ``n``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _MADE = re.compile(r"(?:torch|at|torch::stable)::(?P<kind>empty|zeros)\((?P<rest
 
 @dataclass
 class Extents:
-    """What host code says of the extents of a launch's pointers.
+    """The extents of a launch's pointers, according to host code.
 
     Parameters
     ----------
     dims : dict
-        Of each pointer that it says something of, by the parameter's name.
+        The dims of each pointer whose extents are known, by the parameter's name.
     computed : dict
-        Integers that the kernel takes, and that follow from dims: the expression of each.
+        The kernel's integers that follow from dims, each with its expression.
     outputs : dict
-        Pointers whose memory the host function allocates itself, and whether it zeroes it.
+        The pointers whose memory the host function allocates, each with whether it zeroes the memory.
     sizes : dict
-        Values that the source has for dims and integers.
+        Values of dims and integers that the source contains.
     """
 
     dims: dict[str, list[str]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Extents:
     _names: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def translate(self, part: Part) -> Part:
-        """A part of the launch in which the extents of tensors have the names of dims."""
+        """Replace the extents of tensors in a part of the launch by the names of dims."""
         return Part(self._translated(part.text), part.borrowed, part.compiles, part.said)
 
     def _translated(self, text: str) -> str:
@@ -64,14 +64,14 @@ class Extents:
 def extents_of(
     launch: Launch | None, parameters: Sequence[tuple[str, Type]], variants: set[str], taken: set[str]
 ) -> Extents:
-    """The extents that host code says; nothing for a launch that gives a struct.
+    """Read the extents of a launch's pointers from host code; empty for a launch that passes a struct.
 
     Parameters
     ----------
     variants : set of str
-        The names of integers by which instances differ.
+        The names of the integer variants.
     taken : set of str
-        Names that no dim may have; those of the dims are added.
+        Names that no dim may have. The names of the new dims are added to the set.
     """
     found = Extents()
     if launch is None or len(launch.given) != len(parameters):
@@ -103,7 +103,7 @@ def _name_axes(
     tensors: set[str],
     taken: set[str],
 ) -> None:
-    """Names the axes of torch's tensors, which the launch's integers and its shape speak of."""
+    """Name the axes of torch's tensors that the launch or a local variable uses."""
     texts = [*(given[name] for name in integers), *(part.text for _, part in launch.parts), *tensors, *launch.called]
     axes: dict[str, set[int]] = {}
     for match in [match for text in texts for match in _SIZE.finditer(text)]:
@@ -166,7 +166,7 @@ def _dims(found: Extents) -> set[str]:
 
 
 def _factors(tokens: list[Token]) -> list[list[Token]]:
-    """The factors of a number of bytes, without the size of an element; nothing where it is no such product."""
+    """The factors of a number of bytes, without the size of an element; empty if it is not a product."""
     while len(tokens) > 2 and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     parts: list[list[Token]] = [[]]

@@ -18,14 +18,14 @@ _ATTRIBUTES = frozenset(["__launch_bounds__", "__attribute__", "alignas", "__ali
 
 
 class Names(NamedTuple):
-    """What the local names of a function stand for, at one place: types, and numbers and ``dim3``."""
+    """The definitions of a function's local names at one place: types, and numbers and ``dim3`` values."""
 
     types: dict[str, list[Token]]
     values: dict[str, list[Token]]
 
 
 class Scopes:
-    """The blocks of a function's body, and what the names in each stand for."""
+    """The blocks of a function's body, and the definitions of the names in each."""
 
     def __init__(self, body: list[Token]) -> None:
         self._body = body
@@ -34,7 +34,7 @@ class Scopes:
         self._assigned: dict[tuple[str, int, int], bool] = {}
 
     def names_at(self, index: int) -> Names:
-        """The names that a token sees, each as it is defined before it; without those that change."""
+        """The names in scope at a token with their definitions, except names that are assigned again."""
         if index not in self._found:
             self._found[index] = self._names_at(index)
         return self._found[index]
@@ -57,7 +57,7 @@ class Scopes:
         return found
 
     def _statements(self, first: int, until: int) -> Iterator[int]:
-        """Where the statements of a block begin, without those of the blocks within it, as far as a token."""
+        """The indices at which a block's statements begin, up to a token; nested blocks are skipped."""
         i, begins = first, True
         while i < until:
             if begins:
@@ -79,7 +79,7 @@ class Scopes:
 
 @dataclass(frozen=True)
 class Host:
-    """A function's text: its names, and what its local names stand for."""
+    """A function's text: its signature, its body, and the definitions of its local names."""
 
     name: str
     template: tuple[str, ...]
@@ -91,7 +91,7 @@ class Host:
 
 
 def host_of(function: Function) -> Host | None:
-    """A function that the outline of a source has; None for what cannot be read as one."""
+    """Read a function of a source's outline; None if its signature cannot be read."""
     head = function.head
     template: list[Token] = []
     if head and head[0].text == "template" and len(head) > 1 and head[1].text == "<":
@@ -135,13 +135,13 @@ def _last_name(part: list[Token]) -> str:
 
 
 def _default(part: list[Token]) -> list[Token]:
-    """What a template parameter is where nobody says it; nothing for one that has to be said."""
+    """The default of a template parameter; empty if it has none."""
     equals = next((i for i, token in enumerate(part) if token.text == "="), len(part))
     return part[equals + 1 :]
 
 
 def _ends_of_blocks(body: list[Token]) -> dict[int, int]:
-    """The closing brace of each opening one, the outer blocks first."""
+    """The closing brace of each opening brace, outer blocks first."""
     found: dict[int, int] = {}
     opened: list[int] = []
     for i, token in enumerate(body):
@@ -153,7 +153,7 @@ def _ends_of_blocks(body: list[Token]) -> dict[int, int]:
 
 
 def _label(body: list[Token], i: int) -> int:
-    """How many tokens ``case 64:`` or ``default:`` are."""
+    """The number of tokens of a label ``case 64:`` or ``default:``."""
     if body[i].text == "default" and i + 1 < len(body) and body[i + 1].text == ":":
         return 2
     if body[i].text != "case":
@@ -163,7 +163,7 @@ def _label(body: list[Token], i: int) -> int:
 
 
 def _checks(body: list[Token], i: int) -> int:
-    """How many tokens ``CHECK(x) CHECK(y)`` are before a statement: macros without a semicolon."""
+    """The number of tokens before a statement that are macros without a semicolon, such as ``CHECK(x) CHECK(y)``."""
     start = i
     while i + 1 < len(body) and body[i].kind == "word" and body[i].text.isupper() and body[i + 1].text == "(":
         end = closing(body, i + 1)
@@ -182,7 +182,7 @@ def end_of_statement(body: list[Token], start: int) -> int:
 
 
 def _definition(statement: list[Token]) -> tuple[str, list[Token]] | None:
-    """``const int n = 3``, ``dim3 grid(a, b)``, ``dim3 block{128}``: the name, and what it stands for."""
+    """The name and value of ``const int n = 3``, ``dim3 grid(a, b)`` or ``dim3 block{128}``."""
     i = 0
     while i < len(statement) and (statement[i].text in _VALUE_WORDS or statement[i].text == "::"):
         i += 1
@@ -194,13 +194,13 @@ def _definition(statement: list[Token]) -> tuple[str, list[Token]] | None:
         return name, statement[i + 2 :]
     if behind in ("(", "{") and closing(statement, i + 1) == len(statement) - 1:
         inside = statement[i + 2 : -1]
-        # dim3 grid(a, b) is dim3(a, b); dim3 grid(f()) may be a copy, which is the same
+        # dim3 grid(a, b) is dim3(a, b). dim3 grid(f()) may be a copy, for which dim3(f()) is also right.
         return name, [word("dim3"), mark("("), *inside, mark(")")] if is_dim3 else inside
     return None
 
 
 def _alias(statement: list[Token]) -> tuple[str, list[Token]] | None:
-    """``using t = g<2>``: the name, and what it stands for."""
+    """The name and type of ``using t = g<2>``."""
     if len(statement) < 4 or statement[0].text != "using":
         return None
     equals = 2
@@ -212,7 +212,7 @@ def _alias(statement: list[Token]) -> tuple[str, list[Token]] | None:
 
 
 def _is_assigned(body: Sequence[Token], name: str) -> bool:
-    """Whether a name is given another value: ``n = 2``, ``n += 1``, ``n++``, ``grid.x = 2``, ``&n``."""
+    """Whether a name may get another value: ``n = 2``, ``n += 1``, ``n++``, ``grid.x = 2``, ``&n``."""
     for i, token in enumerate(body):
         if token.text != name or token.kind != "word":
             continue
@@ -228,10 +228,10 @@ def _is_assigned(body: Sequence[Token], name: str) -> bool:
 
 
 def word(text: str) -> Token:
-    """A name, of no place."""
+    """A name token without a place in the source."""
     return Token("word", text, 0, 0)
 
 
 def mark(text: str) -> Token:
-    """A mark, of no place."""
+    """A mark token without a place in the source."""
     return Token("mark", text, 0, 0)

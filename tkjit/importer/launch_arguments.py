@@ -1,4 +1,4 @@
-"""What host code says of the arguments of a launch: tensors, extents, and what it allocates."""
+"""Reads the arguments of a launch from host code: tensors, extents and allocations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Arguments(TypedDict):
 
 
 def arguments_of(given: list[list[Token]], context: Context, index: int) -> Arguments:
-    """What the function around a launch says of its arguments."""
+    """The arguments of a launch, with the enclosing function's local names and allocations."""
     values = context.host.scopes.names_at(index).values
     return Arguments(
         given=tuple(_given(part, context, index) for part in given),
@@ -30,7 +30,7 @@ def arguments_of(given: list[list[Token]], context: Context, index: int) -> Argu
 
 
 def _given(part: list[Token], context: Context, index: int) -> str:
-    """An argument as the source says it; of an output that is written before the launch what it is then."""
+    """An argument as an expression; its name if an in-place method, except ``zero_``, wrote to it before the launch."""
     text = without_outer_brackets(_pointee(close_over(part, context, index)[0]))
     named = _pointee(part)
     if len(named) != 1 or named[0].text == text:
@@ -50,7 +50,7 @@ def _given(part: list[Token], context: Context, index: int) -> str:
 
 
 def _pointee(tokens: list[Token]) -> list[Token]:
-    """An argument without casts; of a tensor's pointer the tensor: ``x`` of ``(T*)x.data_ptr()``."""
+    """Strip casts, and ``data_ptr()`` of a tensor: ``(T*)x.data_ptr()`` becomes ``x``."""
     while tokens:
         if tokens[0].text in ("reinterpret_cast", "static_cast", "const_cast") and tokens[-1].text == ")":
             begin = next((i for i, token in enumerate(tokens) if token.text == "("), len(tokens))
@@ -67,18 +67,18 @@ def _pointee(tokens: list[Token]) -> list[Token]:
     for i, token in enumerate(tokens):
         if token.text in ("data_ptr", "mutable_data_ptr", "const_data_ptr") and i and tokens[i - 1].text == ".":
             is_whole = tokens[-1].text == ")" and opening(tokens, len(tokens) - 1) == _call_of(tokens, i)
-            return tokens[: i - 1] if is_whole else tokens  # what is added makes it another place
+            return tokens[: i - 1] if is_whole else tokens  # data_ptr() + offset is not the tensor's start
     return tokens
 
 
 def _call_of(tokens: list[Token], i: int) -> int | None:
-    """Where the arguments of ``data_ptr<T>(...)`` begin."""
+    """The index at which the arguments of ``data_ptr<T>(...)`` begin."""
     end = closing_angle(tokens, i + 1) if tokens[i + 1].text == "<" else i
     return None if end is None else end + 1
 
 
 def _allocations(context: Context, index: int, arguments: tuple[str, ...]) -> Iterable[tuple[str, str]]:
-    """``cudaMalloc(&p, bytes)`` before a launch: the pointer, and its bytes with the names that the launch passes."""
+    """Each ``cudaMalloc(&p, bytes)`` before a launch: the pointer, and the bytes in terms of the launch's arguments."""
     body = context.host.body
     for i, token in enumerate(body[:index]):
         if token.text in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged") and body[i + 1].text == "(":
@@ -88,12 +88,12 @@ def _allocations(context: Context, index: int, arguments: tuple[str, ...]) -> It
 
 
 def names_of(given: list[list[Token]]) -> tuple[str, ...]:
-    """Arguments that are names; an empty text for any other."""
+    """The arguments that are names; an empty string for any other."""
     return tuple(part[0].text if len(part) == 1 and part[0].kind == "word" else "" for part in given)
 
 
 def without_outer_brackets(tokens: list[Token]) -> str:
-    """Tokens as text: ``a + b`` of ``((a + b))``."""
+    """Tokens as text, without enclosing brackets: ``((a + b))`` gives ``a + b``."""
     while len(tokens) > 2 and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     return spell(tokens)

@@ -1,6 +1,6 @@
 """Reads the launches in a source's host code, as text: the instances of kernels, and the shapes of launches.
 
-The text is not compiled, so inactive ``#if`` branches count too: they often contain Python bindings. A template's
+The text is not compiled, so inactive ``#if`` branches also count; they often contain Python bindings. Template
 arguments are followed through the functions that pass them on.
 """
 
@@ -19,12 +19,13 @@ from tkjit.source.scopes import outline
 from tkjit.source.tokens import closing_angle, replace_names, spell, split, with_angles_apart, words
 
 _PARTS = ("grid", "block", "shared_memory")
-# what ThunderKittens' LaunchConfig is made of: a stream is among it, and, of six, a cluster that it may not get
+# The arguments of ThunderKittens' LaunchConfig, by their count. One is the stream; the fifth of six is a larger
+# cluster, which a launch may not get.
 _CONFIGURED = {5: (*_PARTS, "", "cluster"), 6: (*_PARTS, "", "", "cluster")}
 
 
 def launches_of(text: str | HostText) -> list[Launch]:
-    """Every launch and explicit instantiation in a source whose template arguments are known, each instance once.
+    """Find the launches and explicit instantiations whose template arguments are known, each instance once.
 
     Examples
     --------
@@ -90,7 +91,7 @@ def _launch(context: Context, mark: int, source: HostText) -> Launch | None:
 
 
 def _host_around(context: Context) -> str:
-    """The function that launches, if a call can name it."""
+    """The enclosing function's name; empty for ``main`` and for a template."""
     host = context.host
     return "" if host.template or host.name == "main" else host.name
 
@@ -110,7 +111,7 @@ def _configured_launch(context: Context, angle: int, source: HostText) -> Launch
 
 
 def _by_the_runtime(context: Context, bracket: int, source: HostText) -> Launch | None:
-    """``cudaLaunchKernelEx(&config, kernel<T>, x, n)``: its configuration is known where it is a ``LaunchConfig``."""
+    """``cudaLaunchKernelEx(&config, kernel<T>, x, n)``. The configuration is known only if it is a ``LaunchConfig``."""
     body = context.host.body
     last = closing(body, bracket)
     given = split(body[bracket + 1 : last]) if last is not None else []
@@ -129,9 +130,9 @@ def _by_the_runtime(context: Context, bracket: int, source: HostText) -> Launch 
 
 
 def _launch_config(body: list[Token], name: list[Token]) -> Iterable[tuple[str, list[Token]]]:
-    """``LaunchConfig<cluster, pdl> name(grid, block, shared_memory, stream, cluster);``, of ThunderKittens' headers.
+    """``LaunchConfig<cluster, pdl> name(grid, block, shared_memory, stream, cluster);``, from ThunderKittens' headers.
 
-    Before the cluster there may be a larger one, which a launch may do without.
+    A larger, preferred cluster may come before the cluster; a launch can do without it.
     """
     for i, token in enumerate(body[:-1]):
         angle = opening_angle(body, i - 1) if i and body[i - 1].text == ">" else None
@@ -159,14 +160,14 @@ def _parts(
 
 
 def _function(entry: list[Token]) -> list[Token]:
-    """The function that a local pointer points to: ``k<2>`` of ``&k<2>``."""
+    """The function that a local pointer points to: ``&k<2>`` gives ``k<2>``."""
     while len(entry) > 2 and entry[0].text == "(" and closing(entry, 0) == len(entry) - 1:
         entry = entry[1:-1]
     return entry[1:] if entry and entry[0].text == "&" else entry
 
 
 def _folded(entry: list[Token]) -> list[Token]:
-    """An entry with its template arguments computed where they are made of numbers: ``k<(64) / 4>`` is ``k<16>``."""
+    """Evaluate the template arguments of an entry that are constant expressions: ``k<(64) / 4>`` becomes ``k<16>``."""
     angle = next((i for i, token in enumerate(entry) if token.text == "<"), None)
     end = closing_angle(entry, angle) if angle is not None else None
     if angle is None or end is None:
@@ -180,7 +181,7 @@ def _folded(entry: list[Token]) -> list[Token]:
 
 
 def _callee(body: list[Token], mark: int) -> int | None:
-    """The index at which ``ns::kernel<T>`` begins, before ``<<<``; None for a pointer."""
+    """The index of the first token of ``ns::kernel<T>`` before ``<<<``; None for any other expression."""
     i: int | None = mark
     while i is not None and i > 0:
         if body[i - 1].text in (">", ">>", ">>>"):

@@ -1,7 +1,8 @@
-"""Expands the macros of a source in which launches stand: ``AT_DISPATCH_*``, and a source's own.
+"""Expands the macros of a source that contain launches: ``AT_DISPATCH_*``, and the source's own.
 
-The C++ compiler's preprocessor expands them, and no constants: an expression keeps the names that its author gave it.
-The directives of the source are hidden from it, since a launch may stand under an ``#if`` that is off.
+The C++ compiler's preprocessor expands them. Constants are not expanded, so that expressions keep the names that their
+author gave them. The source's directives are hidden from the preprocessor, because an ``#if`` that is off may contain
+a launch.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _TIMEOUT_S = 60
 
 @dataclass(frozen=True)
 class HostText:
-    """The text in which launches are looked for.
+    """A source's text after macro expansion, in which the importer looks for launches.
 
     Parameters
     ----------
     lines : tuple of int
-        The line of the source for each of its lines; empty where they are the same.
+        For each line of the text its line in the source; empty if they are the same.
     notes : tuple of str
-        Why macros are left as they are.
+        The reasons why some macros were not expanded.
     """
 
     text: str
@@ -39,20 +40,20 @@ class HostText:
     notes: tuple[str, ...] = ()
 
     def line_of(self, offset: int) -> int:
-        """The source's line of a place in the text, from 1."""
+        """The source's line, from 1, of an offset in the text."""
         line = self.text.count("\n", 0, offset)
         return self.lines[line] if self.lines else line + 1
 
 
 def expand_launches(text: str, known: Mapping[str, str], cxx: Path | None) -> HostText:
-    """A source's text with its own macros expanded, and others that launch kernels, or are given what does.
+    """Expand a source's own macros, and those of its headers that launch kernels or get a launch as an argument.
 
     Parameters
     ----------
     known : mapping
         The ``#define`` lines of the headers that it includes, by name.
     cxx : Path or None
-        The C++ compiler; without one nothing is expanded.
+        The C++ compiler. If None, nothing is expanded.
     """
     tokens = tokens_of(text)
     own = {define.inner[0].text: text[define.start : define.end] for define in macros(tokens) if define.inner}
@@ -69,23 +70,23 @@ def expand_launches(text: str, known: Mapping[str, str], cxx: Path | None) -> Ho
                 command, input=given, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return HostText(text, notes=(f"macros are not expanded, and launches in them not seen: {error}",))
+            return HostText(text, notes=(f"macros are not expanded, so launches in them are not found: {error}",))
         if found.returncode == 0:
             _, _, expanded = found.stdout.partition('# 1 "source"\n')
             return replace(_with_lines(expanded), notes=tuple(notes))
-        # of the branches of an #if all are read, and each may define a macro in its own way
+        # All branches of an #if are read, and they may define a macro with different parameters.
         misused = [name for name in re.findall(r'macro "(\w+)"', found.stderr) if name in chosen]
         if not misused:
             break
         chosen = [name for name in chosen if name not in misused]
-        notes.append(f"{', '.join(dict.fromkeys(misused))}: not expanded, since a use differs from its definition")
-    return HostText(text, notes=tuple(notes) or ("macros are not expanded: the preprocessor refuses them",))
+        notes.append(f"{', '.join(dict.fromkeys(misused))}: not expanded, because a use does not match the definition")
+    return HostText(text, notes=tuple(notes) or ("macros are not expanded: the preprocessor rejects them",))
 
 
 def _chosen(tokens: list[Token], own: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
-    """The macros to expand: the source's own, those that launch, those around a launch, and what they are made of.
+    """The macros to expand: the source's own, those that launch, those around a launch, and the macros that these use.
 
-    A call of one of the source's functions may lead to a launch.
+    A call of one of the source's host functions counts as a launch, because it may lead to one.
     """
     defines = {name: macros(tokens_of(line)) for name, line in known.items()}
     bodies = {name: macro_body(found[0]) for name, found in defines.items() if found}
@@ -111,7 +112,7 @@ def _chosen(tokens: list[Token], own: Mapping[str, str], known: Mapping[str, str
 
 
 def _around(text: Sequence[Token], marks: Iterable[str], known: Iterable[str]) -> set[str]:
-    """The macros among whose arguments a launch is."""
+    """The macros that have a launch among their arguments."""
     found: set[str] = set()
     open_calls: list[tuple[str, int]] = []
     for i, token in enumerate(text):
@@ -135,7 +136,7 @@ def _on_one_line(directive: str) -> str:
 
 
 def _hide(text: str, tokens: list[Token]) -> str:
-    """A text whose directives the preprocessor leaves as they are, line for line."""
+    """Turn each directive into a pragma, which the preprocessor keeps; line numbers do not change."""
     found, end = [], 0
     for token in tokens:
         if token.kind == "directive":
@@ -146,7 +147,7 @@ def _hide(text: str, tokens: list[Token]) -> str:
 
 
 def _with_lines(expanded: str) -> HostText:
-    """A preprocessor's output without its line markers, and the lines that they tell."""
+    """The preprocessor's output without line markers, and the source lines that the markers give."""
     kept, lines, line = [], [], 1
     for text in expanded.split("\n"):
         marker = _MARKER.match(text)

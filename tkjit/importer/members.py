@@ -28,7 +28,7 @@ class Resolved:
     Parameters
     ----------
     types : tuple of (str, cursor type)
-        Its parameters.
+        The names and types of its parameters.
     """
 
     launch: Launch
@@ -38,6 +38,7 @@ class Resolved:
 
 
 def with_members(path: Path, arguments: Sequence[str], resolved: list[Resolved]) -> Iterator[Instance]:
+    """Ask the compiler about the parameters of instances, and describe each instance."""
     questions: list[str] = []
 
     def ask(text: str) -> int:
@@ -52,7 +53,7 @@ def with_members(path: Path, arguments: Sequence[str], resolved: list[Resolved])
 
 
 class _QueryResults:
-    """What the compiler says to the questions: types by name, numbers by name."""
+    """The compiler's answers to the questions: types by name, and numbers by name."""
 
     def __init__(self, parsed: Parsed, path: Path) -> None:
         self._parsed, self._path = parsed, path
@@ -69,12 +70,12 @@ class _QueryResults:
 
 
 class _Plan:
-    """The questions about one instance, and the instance when they are answered."""
+    """Asks about one instance, and builds the instance from the answers."""
 
     def __init__(self, number: int, resolved: Resolved, ask: Any) -> None:
         self._resolved = resolved
         self._prefix = f"q{number}"
-        self._records: dict[str, int] = {}  # by the C++ that names its type
+        self._records: dict[str, int] = {}  # by the C++ expression of its type
         self._ask = ask
         launch = resolved.launch
         function = f"decltype(&{launch.entry})"
@@ -88,7 +89,7 @@ class _Plan:
         self._parts = {what: self._about_part(what, part) for what, part in launch.parts}
 
     def _about(self, cpp: str, type_: Any, depth: int) -> None:
-        """Ask what a record is, and what its members are."""
+        """Ask about the type of a record and of its members."""
         if type_.kind.name != "RECORD":
             return
         number = len(self._records)
@@ -108,7 +109,7 @@ class _Plan:
                 self._about(inner, field.type.get_canonical(), depth - 1)
 
     def _about_part(self, what: str, part: Part) -> tuple[Part, int]:
-        """Ask what a constant is; of other parts whether they mean something beside the kernel's own integers."""
+        """Ask for the value of a constant part, or whether another part compiles with only the kernel's integers."""
         if what in CONSTANT_PARTS:
             return part, self._ask(f"enum : long long {{ {self._prefix}_{what} = int({part.text}) }};")
         renamed, integers = self._rename(part.text)
@@ -118,7 +119,7 @@ class _Plan:
         )
 
     def _rename(self, text: str) -> tuple[str, list[str]]:
-        """An expression of the host's with the kernel's own names for the integers that it is given."""
+        """Rewrite a host expression with the kernel's own names for the integers that the launch passes."""
         given = dict(zip(self._resolved.launch.arguments, self._resolved.types, strict=False))
         names = {
             host: [Token("word", name, 0, 0)]
@@ -126,7 +127,7 @@ class _Plan:
             if host and without_reference(type_).spelling in _INTEGERS
         }
         own = [tokens[0].text for tokens in names.values()]
-        # another thing of the host's, which happens to have the name of a parameter; dim3 is the type
+        # Names of the host that happen to be names of parameters are made distinct; dim3 is the type.
         others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own if name not in (*names, "dim3")}
         return spell(replace_names(tokens_of(text), {**others, **names})), own
 
@@ -193,9 +194,9 @@ class _Plan:
 
 
 def _bases(type_: Any) -> list[str]:
-    """The base classes of a record if they have members, which nothing here asks about."""
+    """The base classes of a record if they have members, because the questions do not cover these."""
     fields = list(type_.get_fields())
-    # what precedes the first of a record's own members is its bases'
+    # Members of the bases precede the record's own.
     if type_.get_offset(fields[0].spelling) <= 0 if fields else type_.get_size() <= 1:
         return []
     declaration = type_.get_declaration()
@@ -216,7 +217,7 @@ def strip_qualifiers(spelling: str) -> str:
 
 
 def aliases(parsed: Parsed) -> dict[str, Any]:
-    """The canonical types behind the names that the questions gave them."""
+    """The canonical types, by the names that the questions gave them."""
     return {
         cursor.spelling: cursor.underlying_typedef_type.get_canonical()
         for cursor in _answers(parsed)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-CONSTANT_PARTS = ("cluster", "pdl")  # of a launch, known when it is compiled
-LAUNCH_MEMBERS = ("grid", "block", "dynamic_shared_memory")  # what a struct may say of its own launch
+CONSTANT_PARTS = ("cluster", "pdl")  # parts of a launch that are known at compile time
+LAUNCH_MEMBERS = ("grid", "block", "dynamic_shared_memory")  # members by which a struct sets its own launch
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a launch, as host code has it.
+    """A part of a launch, as host code writes it.
 
     Parameters
     ----------
     text : str
-        With the names of the function around it replaced by what they stand for, as far as that is known.
+        The expression. Local names of the enclosing function are replaced by their values if these are known.
     borrowed : bool
-        Whether some of it are numbers that only that function knows: the size of its own problem, perhaps.
+        Whether it contains numbers that only that function knows, such as the size of its own problem.
     compiles : bool
-        Whether it means something outside of that function too, beside the kernel's own integers.
+        Whether it also compiles outside of that function, with the kernel's own integers in scope.
     said : str
-        As a person reads it there.
+        The expression as it is written in the source.
     """
 
     text: str
@@ -33,34 +33,34 @@ class Part:
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch in a source's host code, of one instance.
+    """A launch of one instance in a source's host code.
 
     Parameters
     ----------
     entry : str
-        The kernel with its template arguments, which name nothing of the function around the launch any more.
+        The kernel with its template arguments, without local names of the enclosing function.
     parts : tuple of (str, Part)
-        ``grid``, ``block``, ``shared_memory``, ``cluster`` and ``pdl``, as far as the launch says them; ``stream`` of a
-        host function that takes one last.
+        ``grid``, ``block``, ``shared_memory``, ``cluster`` and ``pdl``, if the launch sets them; also ``stream`` for a
+        host function whose last parameter is a stream.
     arguments : tuple of str
-        What the kernel is given: a name, or an empty text.
+        The kernel's arguments: the name, or an empty string for an argument that is not a name.
     given : tuple of str
-        The same, each without casts and the names of the function around the launch; of a tensor's pointer the tensor.
+        The same arguments as expressions, without casts and local names. A tensor's pointer is given as the tensor.
     called : mapping
-        How that function calls what the launch speaks of, by its text: ``n`` for ``x.size(0)``.
+        The enclosing function's local name of an expression, by the expression: ``n`` for ``x.size(0)``.
     allocated : mapping
-        The bytes of what it allocates with ``cudaMalloc``, by the pointer.
+        The size in bytes of each ``cudaMalloc`` in that function, by the pointer's name.
     config, struct : str
-        Of ``launch_kernel<config, globals, kernel>``; empty for ``<<<...>>>``.
+        From ``launch_kernel<config, globals, kernel>``; empty for ``<<<...>>>``.
     text : str
-        The launch as it stands there; empty for an explicit instantiation.
+        The launch as written in the source; empty for an explicit instantiation.
     line : int
     bound : str
-        The name under which the source binds it, if it does.
+        The name under which the source binds it, if any.
     is_host : bool
         Whether the entry is a host function, which launches by itself.
     host : str
-        The function around the launch, if it is no template.
+        The enclosing function; empty for a template and for ``main``.
     """
 
     entry: str
@@ -80,7 +80,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Type:
-    """What a parameter or a member is.
+    """The type of a parameter or a member.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ class Type:
     is_const : bool
         Whether a pointer's elements are.
     extents : tuple of int or str
-        What a layout's type fixes of batch, depth, rows and cols; -1 where it leaves one open; an expression of a
-        variant where instances are described together.
+        A layout's batch, depth, rows and cols; -1 for an extent that the type leaves open. When instances are merged,
+        an extent that differs is an expression of a variant.
     members : tuple of (str, Type)
-        Of a struct, in its order.
+        A struct's members, in order.
     num_devices : int
-        Of a parallel layout.
+        The number of devices of a parallel layout.
     """
 
     kind: str
@@ -117,19 +117,19 @@ class Instance:
     Parameters
     ----------
     entry : str
-        As C++ names it below the source.
+        The name by which C++ code after the source refers to it.
     name : str
-        The function's own, with its namespaces.
+        The function's name, with its namespaces.
     template : tuple of str
-        The names of its template parameters, where the source declares them.
+        The names of its template parameters, if the source declares them.
     struct : str
-        The name of the globals struct; empty where the kernel takes plain arguments.
+        The name of the globals struct; empty if the kernel takes plain arguments.
     parameters : tuple of (str, Type)
         The struct's members, or the plain arguments.
     behind : tuple of (str, Type)
-        What the kernel takes behind the struct.
+        The kernel's parameters after the struct.
     own : frozenset of str
-        Of ``grid``, ``block`` and ``dynamic_shared_memory`` those that the struct has.
+        Those of ``grid``, ``block`` and ``dynamic_shared_memory`` that are members of the struct.
     launch : Launch or None
         How the source launches it.
     """
@@ -146,14 +146,14 @@ class Instance:
 
 @dataclass(frozen=True)
 class Declared:
-    """A function of the source, as it is declared.
+    """A function that the source declares.
 
     Parameters
     ----------
     name : str
-        With its namespaces.
+        Its name, with its namespaces.
     text : str
-        For a person: ``template <typename T, int D> attend(...)``.
+        Its declaration for messages: ``template <typename T, int D> attend(...)``.
     template : tuple of str
         The names of its template parameters.
     parameters : tuple of str
@@ -171,15 +171,15 @@ class Declared:
 
 @dataclass(frozen=True)
 class Found:
-    """What a source has.
+    """The kernels of a source.
 
     Parameters
     ----------
     instances : tuple of Instance
     undecided : tuple of str
-        Kernels that were found and cannot be described, and why.
+        A line for each kernel that cannot be described, with the reason.
     hosts : mapping
-        The functions around launches that take pointers and numbers alone, by name.
+        The functions with launches that take only pointers and numbers, by name.
     """
 
     instances: tuple[Instance, ...]

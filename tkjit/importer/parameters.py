@@ -23,7 +23,7 @@ _OUTPUTS = frozenset("o out output outputs y c d dst dest result results res z".
 
 @dataclass
 class Parameter:
-    """A parameter of the function that a spec is."""
+    """A parameter of a spec's function."""
 
     name: str
     annotation: str
@@ -32,7 +32,7 @@ class Parameter:
 
     @property
     def lines(self) -> list[str]:
-        """Its text."""
+        """Its lines in the spec file."""
         whole = f"    {self.name}: {self.annotation},"
         if len(whole) <= WIDTH:
             return [whole]
@@ -44,16 +44,18 @@ class Parameter:
 class Parameters:
     """A struct's members, or a kernel's arguments, as parameters of a spec.
 
+    The other attributes are the spec's options of the same names. ``used`` has the names that the spec file imports,
+    and ``notes`` has the open questions for the user.
+
     Parameters
     ----------
     one : Described
-        The kernel. What else the attributes say is what a spec has under these names; ``used`` are the names that it
-        imports, and ``notes`` what a person has to look at.
+        The kernel.
 
     Raises
     ------
     SpecError
-        If one of them is nothing that a spec describes.
+        If a spec cannot describe one of them.
     """
 
     def __init__(self, one: Described) -> None:
@@ -92,7 +94,7 @@ class Parameters:
             self._add_behind(name, type_)
         if parallel and "dev_idx" not in self.computed:
             taker = instance.struct or instance.entry
-            raise SpecError(f"{taker} has a parallel layout and no dev_idx, by which it knows its device")
+            raise SpecError(f"{taker} has a parallel layout but no dev_idx, from which it knows its device")
         self._check_device()
         for name in self._chosen_names:
             default = self._variants[name][0]
@@ -111,7 +113,9 @@ class Parameters:
         elif type_.kind == "struct" and self._instance.struct and type_.members:
             for inner, member in type_.members:
                 if member.kind not in ("layout", "pointer"):
-                    raise SpecError(f"{name}.{inner} is {member.cpp}; within a member only layouts can be described")
+                    raise SpecError(
+                        f"{name}.{inner} is {member.cpp}; in a nested struct a spec can only describe layouts"
+                    )
                 self._add_tensor(f"{name}_{inner}", f"{name}.{inner}", member)
         else:
             raise SpecError(f"{name} is {type_.cpp}, which no parameter of a spec describes")
@@ -124,7 +128,7 @@ class Parameters:
         annotation = annotation_of(type_.cpp)
         if name in RESERVED or keyword.iskeyword(name):
             if self._instance.struct:
-                raise SpecError(f"a number called {name} cannot be a parameter; a spec has other uses for the name")
+                raise SpecError(f"a number named {name} cannot be a parameter, because the name is reserved")
             name = self._fresh(f"{name}_")
         if annotation.startswith("Scalar"):
             self.used.add("Scalar")
@@ -134,7 +138,7 @@ class Parameters:
     def _add_behind(self, name: str, type_: Type) -> None:
         annotation = annotation_of(type_.cpp) if type_.kind == "number" else ""
         if not annotation:
-            raise SpecError(f"{name}, behind the struct, is {type_.cpp}; only numbers can stand there")
+            raise SpecError(f"{name} is {type_.cpp}; only numbers can follow the struct")
         if name in self.order or name in RESERVED or keyword.iskeyword(name):
             name = self._fresh(f"{name}_behind")
         if annotation.startswith("Scalar"):
@@ -147,16 +151,16 @@ class Parameters:
         dtype = type_.element if type_.element in self._variants else dtype_of_cpp(type_.element)
         if type_.element == "void":
             dtype = "uint8"
-            self.notes.append(f"{wanted} is void*, which takes any dtype; uint8 is made up")
+            self.notes.append(f"{wanted} is void*, which takes any dtype; replace uint8, which is a placeholder")
         if not dtype:
-            raise SpecError(f"the elements of {member} are {type_.element}, which is no dtype of tkjit's")
+            raise SpecError(f"the elements of {member} are {type_.element}, for which tkjit has no dtype")
         name = wanted
         if wanted != member:
             name = wanted if wanted not in self._taken else self._fresh(wanted)
         elif wanted in RESERVED or keyword.iskeyword(wanted):
             name = self._fresh(f"{wanted}_")
         if member in CPP_KEYWORDS:
-            raise SpecError(f"{member} is a word of C++")
+            raise SpecError(f"{member} is a C++ keyword")
         self._taken.add(name)
         items = ["ParallelTensor" if type_.kind == "parallel" else "Tensor", repr_text(dtype), *self._dims(name, type_)]
         if self._instance.struct and name != member:
@@ -209,11 +213,11 @@ class Parameters:
         return wanted
 
     def _check_device(self) -> None:
-        """A call's tensors say on which device it runs, and those that it allocates cannot."""
+        """Make sure that a call has a tensor argument, because a call runs on the device of its tensors."""
         parameters = self.all
         tensors = [p for p in parameters if p.annotation.startswith(("In[", "InOut[", "Out["))]
         if not tensors:
-            raise SpecError("no parameter is a tensor, and a call would not say on which device it runs")
+            raise SpecError("no parameter is a tensor, so a call would have no device to run on")
         if all(p.annotation.startswith("Out[") for p in tensors):
             for p in tensors:
                 p.annotation = f"InOut[{p.annotation.removeprefix('Out[')}"
@@ -223,20 +227,21 @@ class Parameters:
         notes = self.notes
         written = [p.name for p in self.all if p.annotation.startswith("InOut[")]
         if self._by_name:
-            notes.append(f"{join_names(self._by_name)} {_be(self._by_name)} written, to go by the name")
+            notes.append(f"{join_names(self._by_name)} {_be(self._by_name)} assumed to be written, judging by the name")
         if self._inputs:
             notes.append(
-                f"{join_names(self._inputs)} {_be(self._inputs)} taken as read only; a written one is InOut or Out"
+                f"{join_names(self._inputs)} {_be(self._inputs)} assumed to be read-only; "
+                "declare a tensor that the kernel writes as InOut or Out"
             )
         if written:
             notes.append(
-                f"{join_names(written)} may be Out, if no call's values matter and other tensors have its dims"
+                f"{join_names(written)} may be Out if the kernel never reads the values and other tensors have the dims"
             )
         if self._pointers:
-            named = ", ".join(f"{name}_size" for name in self._pointers)
-            notes.append(f"a pointer has no extents; {named} stand for those of {join_names(self._pointers)}")
+            sizes = [f"{name}_size" for name in self._pointers]
+            notes.append(f"a pointer has no extents; {join_names(sizes)} {_be(sizes)} made up")
         if self._open_dims:
-            notes.append("dims that are the same extent should have one name, which is then checked")
+            notes.append("give equal dims the same name; a call then checks that they are equal")
         numbers = [p.name for p in self.all if p.is_integer]
         if numbers:
             notes.append(

@@ -1,8 +1,8 @@
 """Reads the facts about the kernels of a CUDA source, in three runs of libclang.
 
 The first run gives the declarations of the source. The second gives the type of each kernel, and of each instance of a
-kernel template that the source launches. The third gives the members of their structs. For the types, lines of C++ are
-appended to the source, so the compiler itself gives them.
+kernel template that the source launches. The third gives the members of their structs. The last two append lines of C++
+to the source, so that the compiler itself computes the types.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _KERNEL, _DEVICE = "CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of a source is asked for.
+    """The kernels and instances that a user asks for.
 
     Parameters
     ----------
     kernel : str
         Only kernels of this name, with or without its namespaces; empty for all.
     instances : tuple of str
-        Instances of kernel templates, besides those that the source itself launches.
+        Instances of kernel templates, which replace those that the source launches.
     """
 
     kernel: str = ""
@@ -44,12 +44,12 @@ class Wanted:
 
 
 def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted(), cxx: Path | None = None) -> Found:
-    """The kernels of a source.
+    """Read the kernels of a source.
 
     Parameters
     ----------
     cxx : Path or None
-        A C++ compiler, whose preprocessor expands the macros in which launches are; without one they are not seen.
+        A C++ compiler, whose preprocessor expands macros. If None, launches inside macros are not found.
 
     Raises
     ------
@@ -83,11 +83,11 @@ def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted(), 
     )
 
 
-# ---- what is declared
+# ---- declarations
 
 
 def _find_declarations(parsed: Parsed, path: Path) -> tuple[list[Declared], list[str]]:
-    """The functions of the source and of what lies beside it, and their namespaces."""
+    """The functions of the source and of headers in its directory, and their namespaces."""
     directory = str(path.parent)
     found: list[Declared] = []
     namespaces: list[str] = []
@@ -152,7 +152,7 @@ def _place(cursor: Any) -> tuple[str, int, int]:
 
 
 def _bare(entry: str) -> str:
-    """An entry without its template arguments: ``n::k<g<2>>`` is ``n::k``."""
+    """An entry without its template arguments: ``n::k<g<2>>`` gives ``n::k``."""
     return entry.split("<")[0].strip().removeprefix("::")
 
 
@@ -163,7 +163,7 @@ def _is_named(name: str, wanted: str) -> bool:
 def _choose_instances(
     declared: list[Declared], launches: list[Launch], wanted: Wanted, path: Path
 ) -> tuple[list[Launch], list[str]]:
-    """The instances to ask the compiler about, each with its launch, and the kernels of which none is known."""
+    """The instances to ask the compiler about, each with its launch, and the kernels without a known instance."""
     kernels = [function for function in declared if function.is_kernel]
     if wanted.kernel:
         _check_choice(kernels, launches, wanted.kernel, path)
@@ -186,7 +186,7 @@ def _choose_instances(
 
 
 def _check_choice(kernels: list[Declared], launches: list[Launch], name: str, path: Path) -> None:
-    """Refuse a name that no kernel has, or several have."""
+    """Raise a SpecError if no kernel has this name, or several have it."""
     known = dict.fromkeys([*(kernel.name for kernel in kernels), *(_bare(launch.entry) for launch in launches)])
     fitting = [candidate for candidate in known if _is_named(candidate, name)]
     distinct = [c for c in fitting if not any(c != other and _is_named(other, c) for other in fitting)]
@@ -202,7 +202,7 @@ def _check_choice(kernels: list[Declared], launches: list[Launch], name: str, pa
 def _resolve(
     path: Path, arguments: Sequence[str], asked: list[Launch], namespaces: list[str], declared: list[Declared]
 ) -> tuple[list[Resolved], dict[int, str]]:
-    """Each instance as it is named outside of all namespaces, and its parameters; and why others have no answer."""
+    """Find the global name and the parameters of each instance; also returns the reasons for those that fail."""
     candidates = [(number, scoped) for number, launch in enumerate(asked) for scoped in _scope(launch, namespaces)]
     questions = []
     for index, (_, launch) in enumerate(candidates):
@@ -228,7 +228,7 @@ def _resolve(
     for index, (number, launch) in enumerate(candidates):
         if number in found:
             continue
-        # what a library's header has to say of clang, in launch bounds for instance, changes no type
+        # An error in a library's header, for example about launch bounds, does not change a type.
         errors = [error for error in errors_at(parsed, path, index) if Path(error.places[0][0]).parent == path.parent]
         pointer = named.get(f"entry_{index}")
         if errors or pointer is None or pointer.get_pointee().kind.name != "FUNCTIONPROTO":
@@ -255,20 +255,20 @@ def _resolve(
 
 
 def _type_arguments(entry: str) -> list[str]:
-    """The template arguments of an entry that are types by way of a template: ``CppTypeOf<kHalf>::type``."""
+    """The template arguments of an entry that are types computed by templates, such as ``CppTypeOf<kHalf>::type``."""
     found = [argument for argument in template_arguments(entry) if "<" in argument and not argument.startswith("(")]
     return [*found, *(inner for argument in found for inner in _type_arguments(argument))]
 
 
 def _with_plain_types(entry: str, plain: Mapping[str, str]) -> str:
-    """An entry in which the types of elements have their own names."""
+    """Replace computed element types in an entry by their plain names."""
     for argument in sorted(_type_arguments(entry), key=len, reverse=True):
         entry = entry.replace(argument, plain.get(argument, argument))
     return entry
 
 
 def _scope(launch: Launch, namespaces: list[str]) -> Iterator[Launch]:
-    """A launch as host code in one of the source's namespaces means it."""
+    """The readings of a launch: in the global namespace, and in each of the source's namespaces."""
     yield launch
     for prefix in namespaces:
         within = replace(launch, entry=f"{prefix}{launch.entry}")
@@ -278,7 +278,7 @@ def _scope(launch: Launch, namespaces: list[str]) -> Iterator[Launch]:
 
 
 def _places(types: Iterable[Any]) -> list[tuple[str, int, int]]:
-    """Where the records among some types are declared, and those of their members."""
+    """The places at which the records among these types, and the records of their members, are declared."""
     found = []
     for type_ in types:
         record = without_reference(type_)
@@ -289,7 +289,7 @@ def _places(types: Iterable[Any]) -> list[tuple[str, int, int]]:
 
 
 def _errors_within(parsed: Parsed, places: list[tuple[str, int, int]]) -> list[Error]:
-    """Errors in declarations; elsewhere in a file they matter to nobody here."""
+    """The errors within these declarations. Errors elsewhere in a file do not affect the kernels."""
     return [
         error
         for error in parsed.errors
@@ -300,7 +300,7 @@ def _errors_within(parsed: Parsed, places: list[tuple[str, int, int]]) -> list[E
 
 def _reason(errors: list[Error]) -> str:
     if not errors:
-        return "it is no function, or an overloaded one"
+        return "it is not a function, or it is overloaded"
     inside = [place for error in errors[:1] for place in error.places[:1] if "tkjit-import" not in place[0]]
     where = f" ({Path(inside[0][0]).name}:{inside[0][1]})" if inside else ""
     return f"{errors[0].text}{where}"

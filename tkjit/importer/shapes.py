@@ -1,4 +1,4 @@
-"""Translates a launch of host code for a spec: to tkjit's expressions, to C++, or to nothing."""
+"""Translates the parts of a launch in host code into tkjit's expressions, or else into C++ expressions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Shape:
     text : str
         The expression.
     is_cpp : bool
-        Whether only the source can say it: ``CExpr``.
+        Whether it is a C++ expression of the source's own names, a ``CExpr``.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Shape:
 
 
 def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
-    """A part of a launch as a spec says it; None where a person has to.
+    """Translate a part of a launch for a spec; None if it is left to the user.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
     >>> print(shape_of("block", Part("NUM_THREADS", compiles=True), ()), shape_of("grid", Part("blocks"), ()))
     CExpr("NUM_THREADS") None
 
-    A grid that is a number of the host's own may be the size of its own problem.
+    A grid that uses only the host function's own numbers may depend on the size of that function's problem.
 
     >>> print(shape_of("grid", Part("4096 / 64", borrowed=True), ()))
     None
@@ -68,7 +68,7 @@ def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
 
 
 def integers_of(text: str, names: Collection[str]) -> str | None:
-    """An expression of C++ as one of tkjit's; None where it has more in it than integers and some names.
+    """Translate a C++ expression into a tkjit expression; None if it uses more than integers and the given names.
 
     >>> integers_of("(64) / 4", ()), integers_of("n * sizeof(float)", {"n"}), integers_of("f(n)", {"n"})
     ('16', 'n * 4', None)
@@ -80,14 +80,14 @@ def integers_of(text: str, names: Collection[str]) -> str | None:
 
 
 def _without_dim3(tokens: list[Token]) -> list[Token]:
-    """``dim3(a, b)`` is ``a, b``."""
+    """Unwrap ``dim3``: ``dim3(a, b)`` becomes ``a, b``."""
     while len(tokens) > 2 and tokens[0].text == "dim3" and closing(tokens, 1) == len(tokens) - 1:
         tokens = tokens[2:-1]
     return tokens
 
 
 def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
-    """An expression of tkjit's; None where it has more in it than integers."""
+    """Translate tokens into a tkjit expression; None if they use more than integers."""
     found: list[str] = []
     i = 0
     while i < len(tokens):
@@ -133,14 +133,14 @@ def _join_spaced(found: list[str]) -> str:
 
 
 def _size(tokens: list[Token], i: int) -> tuple[int | None, int]:
-    """``sizeof(float)``, and where it ends."""
+    """The value of ``sizeof(float)`` at ``i``, or None, and the index after it."""
     if tokens[i].text != "sizeof" or i + 3 >= len(tokens) or tokens[i + 1].text != "(" or tokens[i + 3].text != ")":
         return None, i
     return _SIZES.get(tokens[i + 2].text), i + 4
 
 
 def _cast(tokens: list[Token], i: int) -> int:
-    """How many tokens at ``i`` are a cast to an integer: ``(unsigned int)``."""
+    """The number of tokens of a cast to an integer at ``i``, such as ``(unsigned int)``; 0 if there is none."""
     end = closing(tokens, i) if tokens[i].text == "(" else None
     if end is None or end == i + 1 or end + 1 >= len(tokens):
         return 0

@@ -13,18 +13,18 @@ from tkjit.source.tokens import spell, split, with_angles_apart
 
 @dataclass(frozen=True)
 class Described:
-    """What becomes one spec.
+    """Instances that become one spec.
 
     Parameters
     ----------
     instance : Instance
-        With the names of variants where its instances differ: in the entry, as element types and as extents.
+        The merged instance. Its entry, element types and extents have the names of variants wherever instances differ.
     variants : tuple of (str, tuple)
-        Each with its dtype names or integers.
+        Each variant with its dtype names or integers.
     chosen : tuple of str
-        Variants that nothing in a call's tensors says, and an argument chooses.
+        Variants that an argument chooses, because a call's tensors do not determine them.
     left_out : tuple of str
-        Instances that differ in what a call cannot choose.
+        Instances that a call could not choose.
     """
 
     instance: Instance
@@ -35,7 +35,7 @@ class Described:
 
 @dataclass(frozen=True)
 class _Column:
-    """A template argument that differs: its value in each instance, as text, and the variant that it becomes."""
+    """A template argument that differs: its value in each instance, as text, and the variant's name."""
 
     values: tuple[str, ...]
     name: str = ""
@@ -46,18 +46,18 @@ class _Column:
 
     @property
     def spelled(self) -> str:
-        """How the entry says it: torch has types of its own for formats that CUDA has too."""
+        """Its text in the entry. Torch has its own types for some of CUDA's formats."""
         of_torch = any(value.startswith("c10::") for value in self.values)
         return f"tkjit::torch_type<{self.name}>" if of_torch else self.name
 
     @property
     def can_be_chosen(self) -> bool:
-        """Whether an argument can say it: an integer, or a truth value."""
+        """Whether a call's argument can choose it: an integer or a bool."""
         return self.numbers is not None or set(self.values) <= {"true", "false"}
 
 
 def merge_instances(instances: Sequence[Instance]) -> list[Described]:
-    """Group instances that differ in template arguments which a call can choose: a dtype, or a fixed extent."""
+    """Merge instances that differ only in what a call can choose: a dtype, a fixed extent, an integer or a bool."""
     groups: dict[tuple[str, int], list[Instance]] = {}
     for instance in instances:
         groups.setdefault((instance.name, len(atoms(instance.entry))), []).append(instance)
@@ -65,7 +65,7 @@ def merge_instances(instances: Sequence[Instance]) -> list[Described]:
 
 
 def atoms(text: str) -> list[str]:
-    """A type's or an expression's tokens, a qualified name as one.
+    """Split a type or an expression into tokens; a qualified name is one token.
 
     >>> atoms("a::k<g<64>, kittens::bf16>")
     ['a::k', '<', 'g', '<', '64', '>', ',', 'kittens::bf16', '>']
@@ -81,7 +81,7 @@ def atoms(text: str) -> list[str]:
 
 
 def _unify(group: list[Instance]) -> Described:
-    """One description of as many of some instances as a call can tell apart, the first among them."""
+    """Describe the first instance together with all others that a call can tell apart."""
     members = group
     left_out: list[str] = []
     while len(members) > 1:
@@ -105,7 +105,7 @@ def _unify(group: list[Instance]) -> Described:
 
 
 def _columns(texts: Sequence[Sequence[str]]) -> list[_Column]:
-    """What differs between texts of as many atoms; the same differences once."""
+    """The atoms that differ between texts of equal length, without duplicate columns."""
     columns = (tuple(atom) for atom in zip(*texts, strict=True) if len(set(atom)) > 1)
     return [_Column(values) for values in dict.fromkeys(columns)]
 
@@ -122,13 +122,13 @@ def _is_reachable(column: _Column, members: list[Instance]) -> bool:
 
 
 def _extents(members: list[Instance]) -> list[tuple[int | str, ...]]:
-    """Each fixed extent, as a column."""
+    """The values of each extent in all instances; empty if the instances have different numbers of extents."""
     every = [[extent for type_ in _types(instance) for extent in type_.extents] for instance in members]
     return list(zip(*every, strict=True)) if len({len(row) for row in every}) == 1 else []
 
 
 def _elements_of(column: _Column, members: list[Instance]) -> tuple[str, ...] | None:
-    """The element types that go with a type argument: those of a tensor that differ just as it does."""
+    """The element types of a tensor that differ exactly as a type argument does; None if there is no such tensor."""
     every = [[type_.element for type_ in _types(instance)] for instance in members]
     for elements in zip(*every, strict=True) if len({len(row) for row in every}) == 1 else ():
         pairs = set(zip(column.values, elements, strict=True))
@@ -146,7 +146,7 @@ def _options(column: _Column, members: list[Instance]) -> tuple[str | int, ...]:
 
 
 def _name_columns(columns: list[_Column], first: Instance) -> list[_Column]:
-    """Columns with the names of the template's own parameters, or with made-up ones."""
+    """Name each column after its template parameter, or ``D`` or ``T``."""
     arguments = template_arguments(first.entry)
     own = dict(zip(arguments, first.template, strict=False))
     taken = {name for name, _ in (*first.parameters, *first.behind)}
@@ -172,7 +172,7 @@ def template_arguments(entry: str) -> list[str]:
 
 
 def _together(members: list[Instance], columns: list[_Column]) -> Instance | None:
-    """One instance with variants' names where some differ; None where they differ in more."""
+    """Merge instances into one that has variants' names where they differ; None if they also differ elsewhere."""
     first = members[0]
     if len({len(_types(instance)) for instance in members}) > 1:
         return None
@@ -201,7 +201,7 @@ def _together(members: list[Instance], columns: list[_Column]) -> Instance | Non
 
 
 def _given_together(listed: list[tuple[str, ...]], columns: list[_Column]) -> tuple[str, ...]:
-    """What launches give; an empty text for what differs otherwise than the instances do."""
+    """Merge the arguments of launches; one that does not differ as a variant does becomes an empty string."""
     found = []
     for texts in zip(*listed, strict=False):
         try:
@@ -243,7 +243,7 @@ def _goes_with(column: _Column, elements: tuple[str, ...]) -> bool:
 
 
 def _extent_together(extents: tuple[int | str, ...], columns: list[_Column]) -> int | str:
-    """An extent that is the same everywhere, a variant, or a multiple or a fraction of one."""
+    """Merge an extent: a constant, a variant, or a multiple or a fraction of a variant."""
     if len(set(extents)) == 1:
         return extents[0]
     rules: list[Callable[[int, int], str]] = [
@@ -261,7 +261,7 @@ def _extent_together(extents: tuple[int | str, ...], columns: list[_Column]) -> 
 
 
 def _text_together(texts: list[str], columns: list[_Column]) -> str:
-    """A text with variants' names where the instances' own differ."""
+    """Merge texts into one that has variants' names where they differ."""
     rows = [atoms(text) for text in texts]
     if len({len(row) for row in rows}) > 1:
         raise ValueError
@@ -277,7 +277,7 @@ def _join(found: list[str]) -> str:
 
 
 def _part_together(parts: list[Part], columns: list[_Column]) -> Part:
-    """A part of the launch; one that differs in another way is for a person to say."""
+    """Merge a part of launches; it becomes an open question if it does not differ as a variant does."""
     try:
         text = _text_together([part.text for part in parts], columns)
     except ValueError:

@@ -1,2 +1,2 @@
-// Clang's wrapper of the CUDA runtime includes this header, which not every toolkit has. Nothing in it is needed here.
+// An empty stub: clang's wrapper of the CUDA runtime includes this header, but some toolkits lack it.
 #pragma once

@@ -1,5 +1,5 @@
-// What the import asks the compiler about the types of a source. It is included before the source, and what is asked
-// stands below it; `layout`, `parallel` and the rest mean what they mean to a launcher.
+// Helpers for the importer's questions about the types of a source. The parsed text includes this header and then the
+// source, and ends with the questions. The concepts for layouts and parallel layouts are those of a launcher.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,7 +25,7 @@ struct arguments<Result (*)(Parameters...) noexcept> {
 template <class Function, size_t Index>
 using parameter = std::tuple_element_t<Index, typename arguments<Function>::type>;
 
-// Makes the compiler look into the types of a function's parameters.
+// Forces the compiler to complete the types of a function's parameters.
 template <class... Parameters>
 constexpr size_t size(std::tuple<Parameters...>*) {
     return (sizeof(Parameters) + ... + 0);
