@@ -1,4 +1,4 @@
-"""Generated calls of the checker: valid sizes and values."""
+"""The calls that the checker generates have valid sizes and values."""
 
 import pytest
 import torch
@@ -28,13 +28,13 @@ def test_sizes_are_ordinary_one_prime_and_larger_than_a_block():
         assert not torch.equal(case.arguments["x"], torch.zeros_like(case.arguments["x"]))
 
 
-def test_no_two_dims_are_alike_where_they_may_differ():
+def test_dims_that_may_differ_have_different_extents():
     ordinary, *_ = cases(tkjit.find("gemm"))
     m, k, n = *ordinary.arguments["a"].shape, ordinary.arguments["b"].shape[1]
     assert len({m, k, n}) == 3 and ordinary.arguments["c"].shape == (m, n)
 
 
-def test_outputs_are_full_of_what_nobody_has_written():
+def test_outputs_are_filled_with_nan():
     for case in cases(tkjit.find("gemm")):
         assert bool(case.arguments["c"].isnan().all())
 
@@ -44,8 +44,8 @@ def test_leading_dims():
     assert [len(shape) for shape in shapes] == [1, 2, 2, 3]
 
 
-def test_any_shape_has_sizes_too():
-    """Of ``"..."`` alone the last dim is as large as that of others; and a tensor may be a number."""
+def test_a_tensor_of_any_shape_gets_sizes():
+    """With ``"..."`` alone, the last dim gets the size of an ordinary dim; one case is a tensor without dims."""
 
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
     def f(x: In[Tensor, F32, "..."], y: Out[Tensor, F32, "..."]) -> Tensor: ...
@@ -63,7 +63,7 @@ def test_any_shape_has_sizes_too():
     assert found[-1].name == "leading ()"
 
 
-def test_constraints_are_kept():
+def test_sizes_satisfy_the_constraints():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints=["N % 8 == 0", "N >= 16", "N != M"])
     def f(x: In[Tensor, F32, "N", "M"], y: Out[Tensor, F32, "cdiv(N, 8)"]) -> Tensor: ...
 
@@ -74,15 +74,15 @@ def test_constraints_are_kept():
         assert n % 8 == 0 and n >= 16 and n != m and case.arguments["y"].shape == (n // 8,)
 
 
-def test_constraints_that_nothing_satisfies():
+def test_constraints_that_no_size_satisfies_are_an_error():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints="N == N + 1")
     def f(x: InOut[Tensor, F32, "N"]) -> Tensor: ...
 
-    with pytest.raises(SpecError, match=r"f: no sizes were found for which N == N \+ 1; give some: --dim N=128"):
+    with pytest.raises(SpecError, match=r"f: found no sizes for which N == N \+ 1; pass some, such as --dim N=128"):
         cases(f)
 
 
-def test_integers_are_first_taken_for_the_dim_of_their_name():
+def test_an_integer_gets_the_extent_of_the_dim_with_its_name():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints="k <= N")
     def f(x: InOut[Tensor, F32, "N"], n: int, k: Scalar[int, "uint32_t"], on: bool) -> Tensor: ...
 
@@ -91,7 +91,7 @@ def test_integers_are_first_taken_for_the_dim_of_their_name():
         assert 0 < case.arguments["k"] <= case.arguments["x"].shape[0] and case.arguments["on"] is True
 
 
-def test_integers_may_be_an_index_to_any_dim():
+def test_integers_are_valid_indices_of_any_dim():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
     def histogram(
         x: In[Tensor, "int32", "N"], y: Out[Tensor, "int32", "256"], total: Out[Tensor, "int32", "1"]
@@ -101,7 +101,7 @@ def test_integers_may_be_an_index_to_any_dim():
     assert largest["N=1"] == 0 and 32 < largest["N=64"] < 64 and 128 < largest["N=300"] < 256
 
 
-def test_integers_fit_dims_of_arguments_and_derived_dims():
+def test_integers_are_valid_indices_of_computed_and_derived_dims():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, dims={"K": "N // 4"})
     def f(i: In[Tensor, "int32", "N"], k: int = 8, *, y: Out[Tensor, F32, "k"], z: Out[Tensor, F32, "K"]): ...
 
@@ -111,14 +111,14 @@ def test_integers_fit_dims_of_arguments_and_derived_dims():
         assert 12 < int(case.arguments["i"].max()) < 25
 
 
-def test_what_the_caller_chooses():
+def test_the_caller_can_choose_dims_and_numbers():
     (only,) = cases(tkjit.find("axpy"), {"N": 1000, "alpha": 2.5})
     assert only.arguments["x"].shape == (1000,) and only.arguments["alpha"] == 2.5
     with pytest.raises(SpecError, match="axpy has no dim or number K"):
         cases(tkjit.find("axpy"), {"K": 3})
 
 
-def test_the_seed_decides_the_values():
+def test_the_seed_determines_the_values():
     first, again, other = (cases(tkjit.find("axpy"), seed=seed)[0].arguments["x"] for seed in (1, 1, 2))
     assert torch.equal(first, again) and not torch.equal(first, other)
 
@@ -139,11 +139,11 @@ def test_lists_optional_tensors_and_integers():
         assert len(case.arguments["xs"]) == 3 and bool((case.arguments["index"] < max(n, 1)).all())
 
 
-def test_a_value_that_cannot_be_made_up():
+def test_a_value_that_cannot_be_generated_is_an_error():
     @tkjit.kernel(SOURCE, entry="f", host=True)
     def f(x: InOut[Tensor, F32, "N"], weights: dict[str, float]) -> Tensor: ...
 
-    with pytest.raises(SpecError, match=r"check cannot make up weights, a dict\[str, float\]; give the call"):
+    with pytest.raises(SpecError, match=r"check cannot generate weights, a dict\[str, float\]; pass the arguments"):
         cases(f)
 
 
@@ -159,7 +159,7 @@ def test_the_examples_of_a_spec_are_its_cases():
     assert [tuple(case.arguments["x"].shape) for case in found] == [(2, 5, 3, 64), (5, 64)]
 
 
-def test_what_is_zeroed_and_what_is_prepared():
+def test_zeroed_and_prepare_change_the_arguments():
     def halved(arguments):
         arguments["y"][0] = 7
         return {"x": torch.rand_like(arguments["x"])}
@@ -170,21 +170,24 @@ def test_what_is_zeroed_and_what_is_prepared():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
-        ({"examples": {"M": 3}}, "examples= name M, which is no dim and no number"),
-        ({"examples": {"D": 64}}, "an example of examples= does not say N"),
-        ({"examples": {"N": 3, "D": 128}}, "no example of examples= is of {'D': 64}"),
-        ({"examples": {"N": 3}, "prepare": lambda arguments: {"z": 1}}, "its prepare= gives z, which it does not take"),
-        ({"examples": {"N": 3}, "prepare": lambda arguments: arguments["z"]}, "its prepare= fails: KeyError: 'z'"),
+        ({"examples": {"M": 3}}, "examples= sets M, which is neither a dim nor a number"),
+        ({"examples": {"D": 64}}, "an example in examples= does not set N"),
+        ({"examples": {"N": 3, "D": 128}}, "no example in examples= is for {'D': 64}"),
+        (
+            {"examples": {"N": 3}, "prepare": lambda arguments: {"z": 1}},
+            "prepare= returns z, which the kernel does not take",
+        ),
+        ({"examples": {"N": 3}, "prepare": lambda arguments: arguments["z"]}, "prepare= fails: KeyError: 'z'"),
     ],
 )
-def test_examples_and_preparations_that_do_not_fit(options, said):
-    with pytest.raises(SpecError, match=said):
+def test_wrong_examples_and_preparations_are_errors(options, text):
+    with pytest.raises(SpecError, match=text):
         cases(with_examples(**options))
 
 
-def test_a_dim_in_tiles_has_one_and_several():
+def test_a_dim_that_is_a_multiple_of_a_tile_gets_one_tile_and_several():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints=["N % 64 == 0", "M % 96 == 0"])
     def f(x: InOut[Tensor, F32, "M", "N"]) -> Tensor: ...
 
@@ -193,7 +196,7 @@ def test_a_dim_in_tiles_has_one_and_several():
     assert [tuple(case.arguments["x"].shape) for case in found] == [(192, 192), (96, 64), (96, 320), (288, 128)]
 
 
-def test_over_several_devices_each_has_its_own_and_a_large_input_is_shared(monkeypatch):
+def test_each_device_gets_its_own_tensors_but_they_share_a_large_input(monkeypatch):
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, num_devices=3)
     def f(x: In[Tensor, F32, 64], big: In[Tensor, F32, 256], y: InOut[ParallelTensor, F32, "N"]) -> None: ...
 
@@ -203,7 +206,7 @@ def test_over_several_devices_each_has_its_own_and_a_large_input_is_shared(monke
     assert len({id(part) for part in case.arguments["big"]}) == 1
 
 
-def test_a_given_call_is_checked_as_it_is():
+def test_the_arguments_of_a_given_call_are_used_unchanged():
     (spec,) = tkjit.find("axpy").specs
     x, y = torch.ones(5), torch.zeros(5)
     case = case_of_call(spec, {"x": x, "y": y})
@@ -212,16 +215,16 @@ def test_a_given_call_is_checked_as_it_is():
         case_of_call(spec, {"x": x, "y": torch.zeros(6)})
 
 
-# ---- the bytes that the checked process reads
+# ---- the arguments as bytes, for the checked process
 
 
-def test_arguments_become_bytes_and_written_tensors_come_back():
+def test_arguments_are_packed_and_written_tensors_unpacked():
     (spec,) = tkjit.find("gemm").specs
     case = cases(tkjit.find("gemm"), {"M": 3, "N": 5, "K": 7})[0]
     packed = pack(spec, case.arguments)
     names = [name for name, _ in tensors_in_order(spec, case.arguments)]
     assert names == ["a", "b", "c"]
-    header = 168  # of each argument, before its name and its bytes
+    header = 168  # bytes before each argument's name and data
     assert len(packed) == sum(header + 1 + tensor.nbytes for _, tensor in tensors_in_order(spec, case.arguments))
     after = b"".join(
         bytes(tensor.reshape(-1).view(torch.uint8).tolist()) for _, tensor in tensors_in_order(spec, case.arguments)
@@ -230,7 +233,7 @@ def test_arguments_become_bytes_and_written_tensors_come_back():
     assert returned.keys() == {"c"} and torch.equal(returned["c"], torch.ones(3, 5))
 
 
-def test_an_integer_for_a_float_is_a_float():
+def test_an_integer_for_a_float_is_packed_as_a_float():
     (spec,) = tkjit.find("axpy").specs
     case = cases(tkjit.find("axpy"), {"N": 1, "alpha": 2})[0]
     import struct

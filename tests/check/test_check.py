@@ -27,7 +27,7 @@ pytestmark = pytest.mark.compiles
 pytest_plugins = ["pytester"]
 
 
-def test_a_call_of_ones_own():
+def test_check_takes_the_arguments_of_a_call():
     @tkjit.kernel(
         "__global__ void scale(Globals g) { g.y[threadIdx.x] = g.x[g.index[threadIdx.x]]; }",
         entry="scale",
@@ -40,12 +40,12 @@ def test_a_call_of_ones_own():
     x = torch.randn(8)
     assert check(scale, x, torch.arange(8, dtype=torch.int32)).launches == 2 + len(ORDERS)
     (memory,) = found(scale, x, torch.arange(1, 9, dtype=torch.int32), modes=["memory"])
-    assert "right behind x, which has 32 bytes" in memory.text and memory.here.thread == (7, 0, 0)
+    assert "right after x, which has 32 bytes" in memory.text and memory.here.thread == (7, 0, 0)
     with pytest.raises(tkjit.ArgumentError, match="scale: no overload takes these arguments: missing index"):
         check(scale, x)
 
 
-def test_a_call_of_the_overload_that_takes_it():
+def test_a_call_is_checked_with_the_overload_that_takes_it():
     source = "__global__ void f(Globals g) { g.y[threadIdx.x] = g.x[threadIdx.x MORE]; }"
 
     @tkjit.kernel(source.replace("MORE", "+ 1"), entry="f", grid=1, block="N")
@@ -56,12 +56,12 @@ def test_a_call_of_the_overload_that_takes_it():
 
     assert check(f, torch.randn(8)).findings == []
     (memory,) = found(f, torch.ones(8, dtype=torch.int32), modes=["memory"])
-    assert "right behind x" in memory.text
+    assert "right after x" in memory.text
     with pytest.raises(tkjit.ArgumentError, match=r"no overload takes these arguments: .*float64.*float64"):
         check(f, torch.ones(8, dtype=torch.float64))
 
 
-def test_a_call_with_a_list():
+def test_a_call_may_have_a_list():
     @tkjit.kernel(
         "__global__ void f(Globals g) { g.y[threadIdx.x] = g.xs[0][threadIdx.x]; }", entry="f", grid=1, block="N"
     )
@@ -81,34 +81,34 @@ def doubled(reference, **options):
     return doubled
 
 
-def test_a_reference_that_fails_is_a_finding():
+def test_a_failing_reference_is_a_finding():
     (result,) = found(doubled(lambda x: 2 * x.view(-1, 256).flatten()), dims={"N": 300})
     assert result.kind == "result"
     assert "the reference fails: RuntimeError: shape '[-1, 256]' is invalid" in result.text
-    assert "check's own sizes; --dim N=1024 gives others, constraints= in the spec says which it takes" in result.text
+    assert "check chose the sizes; pass others with --dim N=1024, or limit them with constraints=" in result.text
 
 
 def test_a_reference_that_returns_nothing_is_a_finding():
     (result,) = found(doubled(lambda x: None), dims={"N": 5})
-    assert result.text.startswith("the reference returns NoneType for y, and a tensor is expected; return it from the")
+    assert result.text.startswith("the reference returns NoneType for y; return a tensor from the function's body")
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"), [((), "0 of 2"), (lambda x: (x,), "1 of 2"), (lambda x: [x, x], "list for y")]
+    ("returned", "text"), [((), "0 of 2"), (lambda x: (x,), "1 of 2"), (lambda x: [x, x], "list for y")]
 )
-def test_a_reference_of_too_few_results_is_a_finding(returned, said):
+def test_a_reference_with_too_few_results_is_a_finding(returned, text):
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = 0; g.z[0] = 0; }", entry="f", grid=1, block=1)
     def f(x: In[Tensor, F32, 1], y: Out[Tensor, F32, 1], z: Out[Tensor, F32, 1]) -> tuple[Tensor, Tensor]:
         return returned(x) if callable(returned) else returned
 
-    assert f"the reference returns {said}" in found(f)[0].text
+    assert f"the reference returns {text}" in found(f)[0].text
 
 
-def test_a_reference_of_another_shape_is_a_finding():
+def test_a_reference_with_another_shape_is_a_finding():
     (result,) = found(doubled(lambda x: 2 * x[:1]), dims={"N": 5})
     assert (
-        result.text == "the shape of y is [5] by the spec, and [1] by the reference, the function's body: "
-        "change the dims in its annotation, or what the body returns"
+        result.text == "the shape of y is [5] in the spec, but [1] in the reference (the function's body); "
+        "change the dims in the annotation, or what the body returns"
     )
 
 
@@ -123,22 +123,25 @@ def advanced(reference, **options):
 
 
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "text"),
     [
         (lambda x, seen: (x.add_(1), seen.fill_(3)), ""),
-        (lambda x, seen: (x.add_(2), seen.fill_(3)), r"x\[0\] is .* by the reference, .*; 5 elements differ$"),
+        (
+            lambda x, seen: (x.add_(2), seen.fill_(3)),
+            r"x\[0\] is .*, but the reference .* gives .*; 5 elements differ$",
+        ),
         (lambda x, seen: x + 1, r"the reference has not changed x, as x.add_\(1\) would"),
     ],
 )
-def test_what_is_changed_in_place_is_compared(reference, said):
-    if said:
-        assert re.search(said, found(advanced(reference), dims={"N": 5})[0].text)
+def test_in_place_changes_are_compared(reference, text):
+    if text:
+        assert re.search(text, found(advanced(reference), dims={"N": 5})[0].text)
     else:
         assert check(advanced(reference), dims={"N": 5}).findings == []
     assert check(advanced(reference, unchecked="x seen"), dims={"N": 5}).findings == []
 
 
-def test_an_unchecked_result_is_not_compared_where_it_is_returned_either():
+def test_an_unchecked_result_is_not_compared_even_if_it_is_returned():
     @tkjit.kernel("__global__ void f(Globals g) { g.x[0] = 1; }", entry="f", grid=1, block=1, unchecked="x")
     def f(x: InOut[Tensor, F32, 1]) -> Tensor:
         return x + 7
@@ -147,12 +150,12 @@ def test_an_unchecked_result_is_not_compared_where_it_is_returned_either():
     assert _what_was_compared(f.specs) == "; unchecked= leaves no result to compare with the reference"
 
 
-def test_a_tolerance_of_the_spec_is_kept():
+def test_the_tolerance_of_the_spec_applies_to_the_reference():
     assert check(doubled(lambda x: 2.001 * x, tolerance=0.01), dims={"N": 5}).findings == []
     assert [one.kind for one in found(doubled(lambda x: 2.001 * x), dims={"N": 5})] == ["result"]
 
 
-def test_a_tolerance_is_none_between_two_orders():
+def test_the_tolerance_of_the_spec_does_not_apply_between_two_orders():
     spec = doubled(lambda x: 2 * x, tolerance=0.1).specs[0]
     forward, reverse = {"y": torch.tensor([100.0, 1, 2])}, {"y": torch.tensor([100.0, 4, 2])}
     assert [one["kind"] for one in differences(spec, forward, reverse, "reverse")] == ["order"]
@@ -161,13 +164,13 @@ def test_a_tolerance_is_none_between_two_orders():
     assert [one["kind"] for one in differences(spec, *rows, None)] == ["result"]
 
 
-def test_a_source_that_a_call_refuses_is_refused():
+def test_a_source_that_a_call_rejects_is_rejected():
     source = "__global__ void f(Globals g) { g.x[threadIdx.x] = 1; g.y[threadIdx.x] = 1; }"
 
     @tkjit.kernel(source, entry="f", grid=1, block="N")
     def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
 
-    with pytest.raises(tkjit.SpecError, match=r"the kernel writes to \.x, and x is In"):
+    with pytest.raises(tkjit.SpecError, match=r"the kernel writes to \.x, but x is In"):
         check(f)
 
 
@@ -198,7 +201,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_the_exit_code_says_whether_something_was_found(kernels, capsys):
+def test_the_exit_code_shows_whether_anything_was_found(kernels, capsys):
     assert main(["check", "good", "--race"]) == 0
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err == "good: race: nothing found in 3 launches\n"
@@ -214,17 +217,17 @@ def test_the_exit_code_says_whether_something_was_found(kernels, capsys):
     assert main(["check", "nobody"]) == 1 and "no kernel" in capsys.readouterr().err
 
 
-def test_json(kernels, capsys):
+def test_findings_as_json(kernels, capsys):
     assert main(["check", "racy", "--race", "--init", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert {one["kind"] for one in told["findings"]} == {"race", "uninitialized"} and told["launches"] == 3
-    race = next(one for one in told["findings"] if one["kind"] == "race")
+    printed = json.loads(capsys.readouterr().out)
+    assert {one["kind"] for one in printed["findings"]} == {"race", "uninitialized"} and printed["launches"] == 3
+    race = next(one for one in printed["findings"] if one["kind"] == "race")
     assert race["here"].keys() == {"access", "file", "line", "block", "thread"} and race["here"]["file"].endswith(
         "racy.cu"
     )
 
 
-def test_a_file_stands_for_its_kernels(tmp_path, capsys):
+def test_a_file_selects_its_kernels(tmp_path, capsys):
     (tmp_path / "plus.py").write_text(
         """
 import tkjit
@@ -237,24 +240,28 @@ def plus(x: InOut[Tensor, "float32", "N"]) -> Tensor:
     )
     file = str(tmp_path / "plus.py")
     assert main(["check", file, "--order"]) == 0
-    assert capsys.readouterr().err.endswith("nothing found in 20 launches; the results are the reference's\n")
+    assert capsys.readouterr().err.endswith("nothing found in 20 launches; the results match the reference\n")
     assert main(["show", file]) == 0 and "struct Globals" in capsys.readouterr().out
     assert main(["diff", file]) == 0 and "plus for cpu" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("parameters", "options", "said"),
+    ("parameters", "options", "text"),
     [
-        ('x: In[Tensor, "float32", "N"]', "", "the results are the reference's"),
+        ('x: In[Tensor, "float32", "N"]', "", "the results match the reference"),
         (
             'x: In[Tensor, "float32", "N"]',
             ", backward=lambda grad_y, x: grad_y",
-            "the results are the reference's; verify compares the gradients",
+            "the results match the reference; verify compares the gradients",
         ),
-        ('x: In[Tensor, "float32", "N"], rng: Generator', "", "it draws random numbers, so no reference was compared"),
+        (
+            'x: In[Tensor, "float32", "N"], rng: Generator',
+            "",
+            "it draws random numbers, so its results were not compared",
+        ),
     ],
 )
-def test_the_last_line_says_what_was_compared(tmp_path, capsys, parameters, options, said):
+def test_the_last_line_states_what_was_compared(tmp_path, capsys, parameters, options, text):
     (tmp_path / "plus.py").write_text(
         f"""
 import tkjit
@@ -266,22 +273,22 @@ def plus({parameters}, *, y: Out[Tensor, "float32", "N"]) -> Tensor:
 """
     )
     assert main(["check", str(tmp_path / "plus.py"), "--order", "--dim", "N=5"]) == 0
-    assert f"launches; {said}" in capsys.readouterr().err
+    assert f"launches; {text}" in capsys.readouterr().err
 
 
 def test_sizes_from_the_command_line(capsys):
     assert main(["check", "axpy", "--race", "--types", "float32", "--dim", "N=5", "--arg", "alpha=0.5"]) == 0
     assert "nothing found in 3 launches" in capsys.readouterr().err
-    for words, message in ((["--dim", "N"], "'N' is no assignment"), (["--dim", "K=1"], "no dim or number K")):
+    for words, message in ((["--dim", "N"], "'N' is not an assignment"), (["--dim", "K=1"], "no dim or number K")):
         assert main(["check", "axpy", *words]) == 1 and message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", sample(["axpy", "softmax", "gemm"], "softmax"))
-def test_nothing_is_found_in_the_bundled_kernels(name):
+def test_the_bundled_kernels_are_clean(name):
     assert check(name).findings == []
 
 
-# ---- what may be missing
+# ---- missing tools
 
 
 @pytest.mark.slow
@@ -297,7 +304,7 @@ def test_a_compiler_without_address_sanitizer(kernels, tmp_path, monkeypatch, ca
     assert re.search(
         r"no AddressSanitizer, which --memory needs; .*: apt-get install libgcc-\d+-dev", capsys.readouterr().err
     )
-    assert main(["check", "good", "--race", "--init"]) == 0  # these need nothing but the compiler
+    assert main(["check", "good", "--race", "--init"]) == 0  # these need only the compiler
 
 
 def test_a_machine_without_binutils(kernels, tmp_path, monkeypatch, capsys):
@@ -305,7 +312,7 @@ def test_a_machine_without_binutils(kernels, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda name, **rest: None if name == "addr2line" else found(name, **rest))
     assert main(["check", "racy", "--race"]) == 1
     assert (
-        "no addr2line, which says the line of an address; install it: apt-get install binutils"
+        "no addr2line, which check needs to find source lines; install it: apt-get install binutils"
         in capsys.readouterr().err
     )
 
@@ -313,7 +320,7 @@ def test_a_machine_without_binutils(kernels, tmp_path, monkeypatch, capsys):
 # ---- the plugin
 
 
-def test_the_plugin_fails_a_test_with_what_it_finds(pytester, kernels, monkeypatch):
+def test_the_plugin_fails_a_test_with_its_findings(pytester, kernels, monkeypatch):
     pytester.makepyfile("""
         def test_good(check_kernel):
             assert check_kernel("good", modes=["race"]).launches == 3
@@ -323,10 +330,10 @@ def test_the_plugin_fails_a_test_with_what_it_finds(pytester, kernels, monkeypat
     """)
     result = pytester.runpytest_subprocess("-p", "tkjit.testing", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*KernelCheckError: racy: 1 found*", "*race: nothing orders two accesses to tile*"])
+    result.stdout.fnmatch_lines(["*KernelCheckError: racy: 1 finding*", "*race: nothing orders two accesses to tile*"])
 
 
-def test_what_ends_one_variant_ends_the_launches_of_the_others(monkeypatch):
+def test_an_interrupt_stops_the_launches_of_all_variants(monkeypatch):
     @tkjit.kernel(
         "__global__ void copy(Globals g) { if (threadIdx.x < g.y.numel()) g.y[threadIdx.x] = g.x[threadIdx.x]; }",
         entry="copy",

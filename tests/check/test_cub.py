@@ -1,4 +1,4 @@
-"""The checker sees that CUB's temporary storage is used again without a barrier."""
+"""The checker finds that CUB's temporary storage is reused without a barrier."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def report(barrier: str, modes: list[str]) -> str:
     return ""
 
 
-def test_storage_that_is_used_again_behind_a_barrier_is_clean():
+def test_storage_that_is_reused_after_a_barrier_is_clean():
     assert report("__syncthreads();", ["race", "init"]) == ""
 
 

@@ -40,11 +40,11 @@ def die(x: In[Tensor, "int32", 32], how: int, zero: int, y: Out[Tensor, "int32",
 
 
 WORDS = {
-    0: "SIGFPE, as of an integer division by zero",
-    1: "an access at a null pointer",
-    2: "an access that the kernel may not use",
+    0: "SIGFPE, as from an integer division by zero",
+    1: "access at a null pointer",
+    2: "access to memory that the kernel may not use",
     3: "the stack of a thread, 1 MiB, is full",
-    4: "SIGABRT, as of an exception that nobody catches",
+    4: "SIGABRT, as from an uncaught exception",
     5: "SIGILL",
     6: "assertion `g.zero == 1` failed",
     7: "__trap()",
@@ -52,7 +52,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("how", WORDS)
-def test_a_kernel_that_dies(how):
+def test_a_crash_of_the_kernel_is_a_finding(how):
     for mode in ("race", "init", "order"):
         with pytest.raises(KernelCheckError) as caught:
             check(die, modes=[mode], dims={"how": how, "zero": 0})
@@ -61,12 +61,12 @@ def test_a_kernel_that_dies(how):
         assert finding.kind == ("memory" if how in (1, 2) else "fault")
 
 
-def test_the_least_integer_divided_by_minus_one_ends_nothing():
+def test_the_smallest_integer_divided_by_minus_one_does_not_crash():
     check(die, modes=["race", "memory"], dims={"how": 8, "zero": 0})
 
 
 @pytest.mark.parametrize("how", [0, 1, 3, 4])
-def test_a_kernel_that_dies_under_address_sanitizer(how):
+def test_a_crash_under_address_sanitizer_is_reported_with_its_line(how):
     with pytest.raises(KernelCheckError) as caught:
         check(die, modes=["memory"], dims={"how": how, "zero": 0})
     assert caught.value.report.findings[-1].here.line == (2 if how == 3 else LINES[how])
@@ -81,9 +81,9 @@ def test_a_kernel_that_dies_under_address_sanitizer(how):
         ("print('so it is', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)", "with signal 9: so it is"),
         ("time.sleep(60)", "it did not end within 0 s"),
     ],
-    ids=["says nothing", "says half", "fails at its end", "is killed", "sleeps"],
+    ids=["writes nothing", "writes half a line", "fails at its end", "is killed", "sleeps"],
 )
-def test_a_process_that_ends_before_its_time(tmp_path: Path, monkeypatch, does, text):
+def test_a_process_that_ends_early_is_a_finding(tmp_path: Path, monkeypatch, does, text):
     monkeypatch.setattr("tkjit.check.child.SECONDS_TO_SAY_SO", 1)
     program = tmp_path / "checker"
     program.write_text(f"#!{sys.executable}\nimport os, sys, time\nfd = int(sys.argv[3])\n{does}\n")

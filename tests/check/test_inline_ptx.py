@@ -1,4 +1,4 @@
-"""What the checker says of sources that are adapted with their headers: names, places, and the window's variables."""
+"""Findings in sources that are adapted with their headers: names and places of variables in shared memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def report(directory, source: str, mode: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["memory", "race", "init"])
-def test_nothing_is_found_in_a_good_kernel(mode, tmp_path):
+def test_a_clean_kernel_has_no_findings(mode, tmp_path):
     assert report(tmp_path, SOURCE, mode) == ""
 
 
@@ -54,19 +54,21 @@ def test_a_race_names_the_variables_and_the_lines_of_source_and_header(tmp_path)
     assert "of_library.cuh:3" in found and "turned.cu:6" in found
 
 
-def test_what_nobody_wrote(tmp_path):
+def test_an_uninitialized_read_is_found(tmp_path):
     found = report(tmp_path, SOURCE.replace("if (threadIdx.x == 0) put(other, 0);", ""), "init")
-    assert "tile, other + 256 bytes in shared memory is read, and nobody in the block has written it" in found
+    assert "tile, other + 256 bytes in shared memory is read before any thread of the block has written it" in found
 
 
-@pytest.mark.parametrize("access, said", [("tile[70 - threadIdx.x]", ""), ("tile[-1 - (int)threadIdx.x]", "before")])
-def test_an_access_beside_the_variables(access, said, tmp_path):
+@pytest.mark.parametrize(
+    "access, side", [("tile[70 - threadIdx.x]", "after"), ("tile[-1 - (int)threadIdx.x]", "before")]
+)
+def test_an_access_outside_the_variables_is_found(access, side, tmp_path):
     found = report(tmp_path, SOURCE.replace("tile[63 - threadIdx.x]", access), "memory")
-    assert f"{said or 'behind'} tile, other" in found and "turned.cu:7" in found
+    assert f"{side} tile, other" in found and "turned.cu:7" in found
 
 
-def test_a_block_begins_with_variables_that_nobody_wrote(tmp_path):
-    """The window is used by block after block: what the first has written is nothing to the second."""
+def test_each_block_starts_with_uninitialized_variables(tmp_path):
+    """Blocks reuse a window of shared memory, but a block must not see the values of the previous one."""
     path = tmp_path / "first_only.cu"
     path.write_text(
         '__global__ void f(float* x) { __shared__ float a; asm volatile("");\n'
@@ -80,7 +82,7 @@ def test_a_block_begins_with_variables_that_nobody_wrote(tmp_path):
         check(f, torch.zeros(2), modes=["init"])
 
 
-def test_a_launch_knows_nothing_of_the_variables_of_the_one_before(tmp_path):
+def test_a_launch_does_not_know_the_variables_of_the_previous_one(tmp_path):
     path = tmp_path / "two.cu"
     path.write_text("""
     __global__ void first(float* x) {
@@ -96,11 +98,11 @@ def test_a_launch_knows_nothing_of_the_variables_of_the_one_before(tmp_path):
     @tkjit.kernel(path, entry="f", args=True, host=True)
     def f(x: InOut[Tensor, "float32", "N"]) -> None: ...
 
-    with pytest.raises(KernelCheckError, match=r"bytes behind late, which has 8 bytes"):
+    with pytest.raises(KernelCheckError, match=r"bytes after late, which has 8 bytes"):
         check(f, torch.zeros(1), modes=["memory"])
 
 
-def test_blocks_that_run_at_once_have_windows_of_their_own(tmp_path):
+def test_blocks_that_run_concurrently_have_separate_windows(tmp_path):
     path = tmp_path / "together.cu"
     path.write_text("""
     #include <cooperative_groups.h>

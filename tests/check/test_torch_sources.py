@@ -55,11 +55,11 @@ def test_a_kernel_of_an_extension_is_clean():
     assert check(_kernel()).findings == []
 
 
-def test_a_missing_barrier_of_an_extension_is_found():
+def test_a_missing_barrier_in_an_extension_is_found():
     race = next(one for one in found(_kernel(barrier="")) if "nothing orders two accesses to tile" in one.text)
     assert {race.here.line, race.there.line} == {8, 11}
 
 
-def test_an_index_outside_of_a_tensor_of_an_extension_is_found():
+def test_an_index_out_of_bounds_in_an_extension_is_found():
     (memory,) = found(_kernel(beyond="+ 1"), modes=["memory"])
-    assert "right behind x" in memory.text
+    assert "right after x" in memory.text

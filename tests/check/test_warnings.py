@@ -45,11 +45,11 @@ def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "flags.py"
 
 
-def test_volatile_beside_volatile_is_a_warning(flags):
-    with pytest.warns(KernelCheckWarning, match=r"flags: warning: volatile \(--race\): nothing but") as told:
+def test_a_race_of_two_volatile_accesses_is_a_warning(flags):
+    with pytest.warns(KernelCheckWarning, match=r"flags: warning: volatile \(--race\): only volatile") as caught:
         report = check(kernel_of_file(flags), modes=["race"])
     (warning,) = report.warnings
-    assert len(told) == 1 and report.findings == [] and warning.warning
+    assert len(caught) == 1 and report.findings == [] and warning.warning
     assert {(side.access, side.line) for side in (warning.here, warning.there)} == {
         ("volatile write", 7),
         ("volatile read", 9),
@@ -58,12 +58,12 @@ def test_volatile_beside_volatile_is_a_warning(flags):
 
 
 def test_a_strict_check_fails_with_warnings(flags):
-    with pytest.raises(KernelCheckError, match=r"flags: 1 found\nvolatile \(--race\): nothing but") as caught:
+    with pytest.raises(KernelCheckError, match=r"flags: 1 finding\nvolatile \(--race\): only volatile") as caught:
         check(kernel_of_file(flags), modes=["race"], strict=True)
     assert caught.value.report.warnings == []
 
 
-def test_volatile_may_count_as_atomic(flags):
+def test_volatile_can_count_as_atomic(flags):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert check(kernel_of_file(flags), modes=["race"], volatile="atomic", strict=True).warnings == []
@@ -74,18 +74,19 @@ def test_volatile_may_count_as_atomic(flags):
 def test_volatile_on_the_command_line(flags, capsys):
     assert main(["check", "flags", "--race"]) == 0
     printed = capsys.readouterr()
-    assert printed.out.startswith("warning: volatile (--race): nothing but volatile")
-    assert printed.err == "flags: race: nothing found, 1 warning (--strict: findings) in 3 launches\n"
+    assert printed.out.startswith("warning: volatile (--race): only volatile")
+    assert printed.err == "flags: race: nothing found, 1 warning (--strict counts warnings as findings) in 3 launches\n"
     assert main(["check", "flags", "--race", "--strict"]) == 1
     printed = capsys.readouterr()
     assert printed.out.startswith("volatile (--race): ") and "flags: race: 1 found in 3 launches" in printed.err
     assert main(["check", "flags", "--race", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["findings"] == [] and [(one["kind"], one["mode"]) for one in told["warnings"]] == [("volatile", "race")]
+    report = json.loads(capsys.readouterr().out)
+    assert report["findings"] == []
+    assert [(one["kind"], one["mode"]) for one in report["warnings"]] == [("volatile", "race")]
     assert main(["check", "flags", "--race", "--strict", "--volatile=atomic"]) == 0
 
 
-def test_a_plain_access_beside_a_volatile_one_is_no_warning(flags):
+def test_a_race_of_a_plain_and_a_volatile_access_is_a_finding(flags):
     source = FLAG.replace("        flag = 1;", "        const_cast<int&>(flag) = 1;")
     (flags.parent / "flags.cu").write_text(source)
     with pytest.raises(KernelCheckError) as caught:
@@ -93,7 +94,7 @@ def test_a_plain_access_beside_a_volatile_one_is_no_warning(flags):
     assert {one.kind for one in caught.value.report.findings} >= {"volatile"}
 
 
-def test_a_sync_of_the_grid_by_those_who_have_not_returned():
+def test_a_grid_sync_after_some_threads_have_returned_is_a_warning():
     @tkjit.kernel(
         """#include <cooperative_groups.h>
 __global__ void turned(Globals g) {

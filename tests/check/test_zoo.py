@@ -1,6 +1,6 @@
-"""Seeded errors: the checker finds each error, and accepts the clean kernels.
+"""The checker finds each seeded bug, and accepts the clean kernels.
 
-A mistake is a patch beside its kernel, ``zoo/KERNEL/MISTAKE.patch``. The text above the diff gives the expected mode
+A bug is a patch next to its kernel, ``zoo/KERNEL/BUG.patch``. The text above the diff gives the mode that finds it
 (``any``: every mode), the kind of finding, and a part of the reported line.
 """
 
@@ -24,14 +24,14 @@ ZOO = Path(__file__).parent / "zoo"
 KERNELS = sorted(path.stem for path in ZOO.glob("*/*.py"))
 COUNTER = torch.zeros(1, dtype=torch.int32)
 
-# the calls of kernels that expect zeros somewhere, which no spec says
+# calls of kernels that need zeroed arguments, which their specs do not declare
 CALLS = {
     "chained_sum": lambda: (torch.randn(300), COUNTER, torch.zeros(5, dtype=torch.int32)),
     "spin_lock": lambda: (torch.randn(500), COUNTER, torch.full((1,), -1.0), COUNTER),
     "sum_last_block": lambda: (torch.randn(1000), COUNTER),
     "work_queue": lambda: (torch.randn(7, 150), COUNTER),
 }
-# sizes of those that go in turns or take long
+# sizes for kernels that are slow or run their blocks in turns
 DIMS = {
     "attention": {"Q": 6},
     "bulk_scale": {"N": 1024},
@@ -48,7 +48,7 @@ DIMS = {
 
 @dataclass(frozen=True)
 class Bug:
-    """A patch, and what has to be found in the kernel that it makes."""
+    """A patch, and the finding that is expected in the patched kernel."""
 
     patch: Path
     mode: str
@@ -70,8 +70,10 @@ class Bug:
 
 def bug_of(patch: Path) -> Bug:
     header, _, _ = patch.read_text().partition("\ndiff ")
-    said = dict(line.split(": ", 1) for line in header.splitlines() if line.startswith(("Mode: ", "Finds: ", "Line: ")))
-    return Bug(patch, said["Mode"], said["Finds"], said.get("Line", ""))
+    header_lines = dict(
+        line.split(": ", 1) for line in header.splitlines() if line.startswith(("Mode: ", "Finds: ", "Line: "))
+    )
+    return Bug(patch, header_lines["Mode"], header_lines["Finds"], header_lines.get("Line", ""))
 
 
 BUGS = [bug_of(patch) for patch in sorted(ZOO.glob("*/*.patch"))]
@@ -88,7 +90,7 @@ def findings(directory: Path, kernel: str, modes: tuple[str, ...]) -> list[Findi
 
 
 def lines_of(finding: Finding, directory: Path, kernel: str) -> list[str]:
-    """The lines of the kernel's source that a finding names."""
+    """The lines of the kernel's source in a finding."""
     source = (directory / f"{kernel}.cu").read_text().splitlines()
     places = [place for place in (finding.here, finding.there) if place is not None]
     return [source[place.line - 1] for place in places if Path(place.file).name == f"{kernel}.cu"]
@@ -101,25 +103,25 @@ QUICK_BUGS = (
     "gemm_wgmma-freed_too_early",
     "half_dot-two_kinds_of_barrier",
     "hand_over-wrong_id",
-    "hgemm_ptx-behind_the_tile",
+    "hgemm_ptx-past_the_tile",
     "histogram-before_the_first_bin",
     "histogram-never_cleared",
     "histogram-plain_increment",
-    "rotary-rotated_by_the_rotated",
+    "rotary-rotated_by_a_new_value",
     "row_scan-warp_synchronous",
-    "row_sums_async-arrives_at_once",
+    "row_sums_async-arrives_too_early",
     "spin_lock-relaxed_release",
     "top_k-last_not_written",
 )
 
 
 @pytest.mark.parametrize("kernel", sample(KERNELS, *QUICK_KERNELS))
-def test_nothing_is_found_in_a_good_kernel(kernel):
+def test_a_clean_kernel_has_no_findings(kernel):
     assert "\n".join(map(str, findings(ZOO / kernel, kernel, MODES))) == ""
 
 
 @pytest.mark.parametrize("bug", sample(BUGS, *QUICK_BUGS, name=lambda bug: bug.name))
-def test_a_mistake_is_found(bug, tmp_path):
+def test_each_bug_is_found(bug, tmp_path):
     for suffix in (".py", ".cu"):
         shutil.copy(ZOO / bug.kernel / f"{bug.kernel}{suffix}", tmp_path)
     subprocess.run(["git", "apply", bug.patch], cwd=tmp_path, check=True)
@@ -130,7 +132,7 @@ def test_a_mistake_is_found(bug, tmp_path):
     )
 
 
-def test_each_mistake_is_in_a_kernel_of_the_zoo():
+def test_the_bugs_cover_all_modes_and_the_quick_ones_all_kinds():
     assert {bug.kernel for bug in BUGS} <= set(KERNELS)
     assert {bug.mode for bug in BUGS} == {*MODES, "any"}
     quick = {(bug.mode, bug.kind) for bug in BUGS if bug.name in QUICK_BUGS}

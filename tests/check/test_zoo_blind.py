@@ -1,6 +1,7 @@
-"""Seeded errors by an author without knowledge of the checker: found and missed ones.
+"""Seeded bugs from an author who did not know the checker, some of which it misses.
 
-A patch says what is known to be found. One that says "missed" fails here once the check finds it, and is then updated.
+A patch states the findings of its bug. If the checker starts to find a bug that is marked as missed, the test fails,
+and the patch needs an update.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tkjit.testing import KernelCheckError, check
 pytestmark = pytest.mark.compiles
 ZOO = Path(__file__).parent / "zoo_blind"
 KERNELS = sorted(path.stem for path in ZOO.glob("*/*.py"))
-MISTAKES = sorted(f"{path.parent.name}-{path.stem}" for path in ZOO.glob("*/*.patch"))
+BUGS = sorted(f"{path.parent.name}-{path.stem}" for path in ZOO.glob("*/*.patch"))
 MODES = {"memory", "race", "init", "order"}
 RESULT = re.compile(r"^Result: (?:missed|caught by (?P<modes>[\w, ]+) as (?P<kinds>[\w, ]+))$", re.MULTILINE)
 
@@ -33,13 +34,13 @@ def kinds_found(spec: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("kernel", sample(KERNELS, "block_sums"))
-def test_a_twin_is_clean(kernel: str):
+def test_the_kernel_without_the_bug_is_clean(kernel: str):
     check(kernel_of_file(ZOO / kernel / f"{kernel}.py"))
 
 
-@pytest.mark.parametrize("mistake", sample(MISTAKES, "chunked_matvec-sums_not_cleared"))
-def test_a_mistake_is_found_as_stated(mistake: str, tmp_path: Path):
-    kernel, _, name = mistake.partition("-")
+@pytest.mark.parametrize("bug", sample(BUGS, "chunked_matvec-sums_not_cleared"))
+def test_a_bug_is_found_or_missed_as_its_patch_states(bug: str, tmp_path: Path):
+    kernel, _, name = bug.partition("-")
     patch = ZOO / kernel / f"{name}.patch"
     result = RESULT.search(patch.read_text())
     assert result, f"{patch} has no line Result:"

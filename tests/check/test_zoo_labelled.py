@@ -18,13 +18,13 @@ LABEL = re.compile(r"// (race|memory|volatile|constant|divergence|copy)$")
 
 
 def labels(kernel: str) -> dict[int, set[str]]:
-    """By line, what its comment says."""
+    """The label of each line."""
     lines = (ZOO / kernel / f"{kernel}.cu").read_text().splitlines()
     return {number: {match[1]} for number, line in enumerate(lines, 1) if (match := LABEL.search(line))}
 
 
 def found(kernel: str, *args: torch.Tensor, **options: Any) -> dict[int, set[str]]:
-    """By line, the kinds of what is found there."""
+    """The kinds of findings of each line."""
     with pytest.raises(KernelCheckError) as caught:
         check(kernel_of_file(ZOO / kernel / f"{kernel}.py"), *args, strict=True, **options)
     kinds: dict[int, set[str]] = {}
@@ -36,26 +36,26 @@ def found(kernel: str, *args: torch.Tensor, **options: Any) -> dict[int, set[str
 
 
 @pytest.mark.parametrize("kernel", ["patterns", "more"])
-def test_each_labelled_line_is_found_and_no_other(kernel):
+def test_exactly_the_labelled_lines_are_found(kernel):
     torch.manual_seed(0)
     index = torch.randint(0, 64, (64,), dtype=torch.int32)
     values, numbers = torch.zeros(40, 64), torch.zeros(40, 64, dtype=torch.int32)
     modes = ["race", "init"] if kernel == "more" else ["race"]
-    said = labels(kernel)
+    expected = labels(kernel)
     kinds = found(kernel, torch.randn(64), index, values, numbers, modes=modes)
-    # what races may also be read before it is written; a line that says nothing keeps whatever was found there
-    assert {line: kinds & said.get(line, kinds) for line, kinds in kinds.items()} == said
+    # a labelled line may have other findings as well, because racy memory may also be read before it is written
+    assert {line: kinds & expected.get(line, kinds) for line, kinds in kinds.items()} == expected
 
 
-def test_stores_that_nobody_reads_are_looked_at_for_their_bounds():
+def test_out_of_bounds_stores_that_nobody_reads_are_found():
     assert found("unread", modes=["memory"]) == labels("unread")
 
 
-def test_barriers_to_which_not_all_come_alike():
+def test_divergent_barriers_are_found():
     assert found("barriers", modes=["race"]) == labels("barriers")
-    with pytest.warns(KernelCheckWarning) as told:
+    with pytest.warns(KernelCheckWarning) as caught:
         report = check(kernel_of_file(ZOO / "barriers/barriers.py"), modes=["race"])
-    assert len(told) == len(report.warnings) == 5
+    assert len(caught) == len(report.warnings) == 5
     texts = "\n".join(one.text for one in report.warnings)
-    assert "__syncthreads is reached by 96 of 128 threads; the others, thread (" in texts
-    assert "by 16 lanes of a warp and not by the others" in texts and "96 of the 128 arrivals" in texts
+    assert "__syncthreads is reached by 96 of 128 threads; the others, such as thread (" in texts
+    assert "by 16 lanes of a warp but not by the others" in texts and "96 of the 128 arrivals" in texts

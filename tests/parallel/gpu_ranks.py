@@ -1,4 +1,4 @@
-"""One process of a group on GPUs: ``gpu_ranks.py PROGRAM DIRECTORY``; it writes its observations to a file."""
+"""One process of a group on GPUs: ``gpu_ranks.py PROGRAM DIRECTORY`` writes its notes to a file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def part(rank: int, *shape: int) -> torch.Tensor:
 
 
 def parts(*shape: int) -> list[torch.Tensor]:
-    """What all processes bring."""
+    """The parts of all processes."""
     return [part(rank, *shape) for rank in range(dist.get_world_size())]
 
 
 def existing(note: dict[str, Any]) -> None:
-    """Tensors that exist, through CUDA IPC; several processes may share one GPU."""
+    """Shares existing tensors through CUDA IPC; several processes may share one GPU."""
     rank = dist.get_rank()
     flags = tkjit.ParallelTensor(torch.zeros(64 * dist.get_world_size(), dtype=torch.int32, device=DEVICE))
     wanted = sum(each.float() for each in parts(5003)).bfloat16()
@@ -42,11 +42,11 @@ def existing(note: dict[str, Any]) -> None:
     note["two shots"] = bool(torch.equal(x, wanted))
     note["signals are zero"] = not flags.tensor.any()
     note["own"] = shared.data_ptrs[rank] == x.data_ptr()
-    dist.barrier()  # nobody ends while its part is read
+    dist.barrier()  # no process may end while others read its part
 
 
 def collectives(note: dict[str, Any]) -> None:
-    """Each collective in symmetric memory against NCCL's."""
+    """Compares each collective in symmetric memory with NCCL's."""
     rank, size = dist.get_rank(), dist.get_world_size()
     flags = tkjit.ParallelTensor.zeros((64 * size,), dtype=torch.int32)
 
@@ -77,7 +77,7 @@ def collectives(note: dict[str, Any]) -> None:
 
 
 def multicast(note: dict[str, Any]) -> None:
-    """A sum by the switch, where there is one; it is in an order of its own."""
+    """Computes a sum in the switch, if there is one; the switch adds in its own order."""
     flags = tkjit.ParallelTensor.zeros((64 * dist.get_world_size(),), dtype=torch.int32)
     try:
         x = tkjit.ParallelTensor((8192,), dtype=torch.bfloat16, multicast=True)
@@ -93,7 +93,7 @@ def multicast(note: dict[str, Any]) -> None:
 
 
 def thunderkittens(note: dict[str, Any]) -> None:
-    """ThunderKittens' kernels over 8 devices against their references, by the calls of ``verify``."""
+    """Compares ThunderKittens' kernels over 8 devices with their references, with the calls of ``verify``."""
     helpers = runpy.run_path(str(Path(__file__).parents[1] / "support" / "thunderkittens.py"))
     met = tkjit.ParallelTensor.zeros((1,), dtype=torch.int32, multicast=True)
     wait = tkjit.load("tk_device_barrier")
@@ -113,7 +113,7 @@ def thunderkittens(note: dict[str, Any]) -> None:
 
 
 def _own(call: Planned) -> dict[str, Any]:
-    """This device's arguments of a call; all processes make up the same ones."""
+    """This device's arguments of a call; all processes generate the same calls."""
     given = dict(call.case.arguments)
     for field in call.spec.tensors:
         own = given[field.name][dist.get_rank()].to(DEVICE)
@@ -134,7 +134,7 @@ def _errors(call: Planned, given: dict[str, Any]) -> dict[str, float]:
 
 
 def killed(note: dict[str, Any]) -> None:
-    """Rank 1 is killed; the GPU of rank 0 waits for it, and so rank 0 is ended."""
+    """Kills rank 1; the GPU of rank 0 waits for it, so rank 0 is ended."""
     flags = tkjit.ParallelTensor(torch.zeros(64 * dist.get_world_size(), dtype=torch.int32, device=DEVICE))
     x = tkjit.ParallelTensor(part(dist.get_rank(), 1000))
     all_reduce = tkjit.load("all_reduce")

@@ -1,4 +1,4 @@
-"""One process of a group, as ``torchrun`` or a test starts it: ``ranks.py PROGRAM DIRECTORY``; it notes what it saw."""
+"""One process of a group, for ``torchrun`` or a test: ``ranks.py PROGRAM DIRECTORY`` writes its notes to a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def refusal(make: Any) -> str:
 
 
 def collectives(note: dict[str, Any]) -> None:
-    """Each collective against torch.distributed's."""
+    """Compares each collective with torch.distributed's."""
     rank, size, flags = dist.get_rank(), dist.get_world_size(), signals()
 
     x, wanted = part(rank, 20011), part(rank, 20011)
@@ -70,10 +70,10 @@ def collectives(note: dict[str, Any]) -> None:
 
 
 def tensors(note: dict[str, Any]) -> None:
-    """What a parallel tensor is, and what it refuses, on all ranks alike."""
+    """Makes parallel tensors, and collects the errors of wrong ones, which are the same on all ranks."""
     rank = dist.get_rank()
     x = torch.arange(24, dtype=torch.bfloat16).view(3, 8) + rank
-    made = tkjit.ParallelTensor(x[1:])  # a part of a storage
+    made = tkjit.ParallelTensor(x[1:])  # part of a larger storage
     note["text"] = repr(made)
     note["members"] = [
         list(made.shape),
@@ -102,7 +102,7 @@ def tensors(note: dict[str, Any]) -> None:
         refusal(lambda: tkjit.ParallelTensor((1, 1, 1, 1, 1))),
         refusal(lambda: tkjit.ParallelTensor((4,), dtype=torch.complex32)),
     ]
-    group = dist.new_group([0, 1])  # every process has to ask for it
+    group = dist.new_group([0, 1])  # all processes have to call this
     if rank < 2:
         pair = tkjit.ParallelTensor(torch.full((4,), float(rank)), group=group)
         flags = tkjit.ParallelTensor.zeros((128,), dtype=torch.int32, group=group)
@@ -116,7 +116,7 @@ def tensors(note: dict[str, Any]) -> None:
 
 
 def killed(note: dict[str, Any]) -> None:
-    """Rank 2 is killed in the middle of a program; the others find it out by themselves."""
+    """Kills rank 2 in the middle of a program; the others have to notice it."""
     x, flags = tkjit.ParallelTensor((1000,)), signals()
     x.tensor.fill_(1)
     all_reduce, axpy = tkjit.load("all_reduce"), tkjit.load("axpy")
@@ -127,12 +127,12 @@ def killed(note: dict[str, Any]) -> None:
     note["waiting"] = refusal(lambda: all_reduce(x, flags))
     note["seconds"] = time.monotonic() - start
     note["the next"] = refusal(lambda: all_reduce(x, flags))
-    # a kernel of one device's own has nothing to do with it
+    # a kernel of a single device still works
     note["alone"] = axpy(torch.ones(3), torch.ones(3)).tolist()
 
 
 def unmapped(note: dict[str, Any]) -> None:
-    """Rank 1 can share its memory and cannot map that of others, as where there is no address space left."""
+    """Lets rank 1 share its memory but fail to map the others', as if it had no address space left."""
     opened = torch.UntypedStorage._new_shared_filename_cpu
 
     def fails(*name: Any) -> None:
@@ -146,7 +146,7 @@ def unmapped(note: dict[str, Any]) -> None:
 
 
 def some(note: dict[str, Any]) -> None:
-    """A group of some processes, whose numbers in it are others than among all."""
+    """Uses a group of some processes, whose ranks in it differ from their global ranks."""
     some = dist.new_group([1, 3])
     if dist.get_rank() in (1, 3):
         odd = dist.get_rank() == 3
@@ -155,7 +155,7 @@ def some(note: dict[str, Any]) -> None:
 
 
 def late(note: dict[str, Any]) -> None:
-    """Rank 1 does not come in the group's time."""
+    """Lets rank 1 arrive after the group's timeout."""
     signals()
     start = time.monotonic()
     if dist.get_rank() == 1:
@@ -166,7 +166,7 @@ def late(note: dict[str, Any]) -> None:
 
 
 def apart(note: dict[str, Any]) -> None:
-    """Rank 1 is at another step than the others, as one is that came after they were aborted."""
+    """Lets rank 1 be at another step than the others, like a rank that arrives after they were aborted."""
     signals()
     if dist.get_rank() == 1:
         note["refused"] = refusal(lambda: exchange(dist.group.WORLD, "shares its part"))
@@ -176,21 +176,21 @@ def apart(note: dict[str, Any]) -> None:
 
 
 def no_runtime(note: dict[str, Any]) -> None:
-    """Rank 3 has nothing compiled, and may not compile."""
+    """Gives rank 3 an empty cache, and forbids it to compile."""
     if dist.get_rank() == 3:
         os.environ.update(TKJIT_CACHE=f"{os.environ['HOME']}/no/cache", TKJIT_JIT="0")
     note["refused"] = refusal(signals)
 
 
 def absent(note: dict[str, Any]) -> None:
-    """Rank 2 is killed before it has made anything."""
+    """Kills rank 2 before it makes a parallel tensor."""
     if dist.get_rank() == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     note["refused"] = refusal(signals)
 
 
 def broken_off(note: dict[str, Any]) -> None:
-    """Rank 2 is killed while it makes a parallel tensor with the others."""
+    """Kills rank 2 while it makes a parallel tensor with the others."""
     if dist.get_rank() == 2:
         torch.UntypedStorage._new_shared_filename_cpu = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     note["refused"] = refusal(signals)
@@ -198,14 +198,14 @@ def broken_off(note: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     program, directory = sys.argv[1:]
-    # more than torch.distributed.run takes to start them all
+    # longer than torch.distributed.run takes to start all processes
     dist.init_process_group("gloo", timeout=timedelta(seconds=20 if program == "late" else 300))
     seen: dict[str, Any] = {}
     globals()[program](seen)
     (Path(directory) / f"{dist.get_rank()}.json").write_text(json.dumps(seen))
     if program in ("killed", "absent", "broken_off"):
-        os._exit(0)  # a group that has lost a process cannot be taken down in order
+        os._exit(0)  # a group that has lost a process cannot be destroyed normally
     group = weakref.ref(dist.group.WORLD)
     dist.destroy_process_group()
-    # a thread of a group that is still there may end Python by std::terminate when Python ends
+    # a group that is still alive has threads, which may call std::terminate when Python exits
     assert group() is None, f"the group is kept by {gc.get_referrers(group())}"

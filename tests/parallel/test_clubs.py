@@ -1,4 +1,4 @@
-"""Clubs: a thread for each device, their steps and their ends."""
+"""Clubs: a thread for each device, their steps, and how they end."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.compiles
 
 
 def threads() -> int:
-    """How many threads this process has."""
+    """The number of threads of this process."""
     return len(list(Path("/proc/self/task").iterdir()))
 
 
-def test_a_club_runs_functions_in_its_devices_threads():
+def test_a_club_runs_a_function_in_the_thread_of_each_device():
     club = tkjit.Club(["cpu"] * 4)
     seen = [0] * 4
 
@@ -38,25 +38,27 @@ def test_a_club_runs_functions_in_its_devices_threads():
     assert club.devices == (torch.device("cpu"),) * 4
 
 
-def test_a_clubs_function_may_take_the_stream():
+def test_a_function_can_take_the_stream():
     club = tkjit.Club(["cpu"] * 2)
     seen: list[tuple] = []
     club.execute(lambda dev_idx, stream: seen.append((dev_idx, stream)))
     assert sorted(seen) == [(0, None), (1, None)]
     factors = [3, 4]
-    club.execute(lambda dev_idx, factors=factors: seen.append(factors[dev_idx]))  # a default is the function's own
+    club.execute(
+        lambda dev_idx, factors=factors: seen.append(factors[dev_idx])
+    )  # a parameter with a default gets no stream
     assert sorted(seen[2:]) == [3, 4]
 
 
-def test_a_club_has_devices_by_one_of_its_two_names():
-    with pytest.raises(ArgumentError, match="devices, or device_ids: one of the two"):
+def test_a_club_takes_devices_under_only_one_of_two_names():
+    with pytest.raises(ArgumentError, match="expected devices or device_ids, got both"):
         tkjit.Club(["cpu"], device_ids=[0])
     if not torch.cuda.is_available():
         with pytest.raises(ArgumentError, match="there is no cuda:0"):
             tkjit.Club(device_ids=[0, 1], streams=[None, None])
 
 
-def test_what_a_clubs_functions_raise_is_raised_with_a_note_of_the_others():
+def test_execute_raises_the_first_error_with_notes_about_the_others():
     def fail(dev_idx: int) -> None:
         if dev_idx:
             raise ValueError(f"device {dev_idx}")
@@ -67,7 +69,7 @@ def test_what_a_clubs_functions_raise_is_raised_with_a_note_of_the_others():
     assert notes == ["on device 1 of 3", "and on device 2: ValueError: device 2"]
 
 
-def test_all_devices_work_at_once():
+def test_all_devices_run_at_the_same_time():
     meeting = threading.Barrier(4)
     tkjit.Club(["cpu"] * 4).execute(lambda dev_idx: meeting.wait(20))
 
@@ -80,7 +82,7 @@ def test_a_club_of_one_device_has_no_thread():
     assert threads() <= before
 
 
-def test_a_given_club_launches_and_can_be_closed_and_used_again():
+def test_a_club_can_be_used_again_after_it_was_closed():
     x = parts(2, 10)
     with tkjit.Club(["cpu"] * 2) as club:
         torch.testing.assert_close(total(x, numbers(2), signals(2), club=club)[0], sum(x))
@@ -102,7 +104,7 @@ def test_a_clubs_threads_end_with_it():
     assert threads() == before
 
 
-def test_one_club_serves_many_threads_each_with_its_own_errors():
+def test_threads_can_share_a_club_and_get_only_their_own_errors():
     x, wanted, failures = parts(3, 10), sum(parts(3, 10)), []
 
     def call(fails: int) -> None:
@@ -121,27 +123,27 @@ def test_one_club_serves_many_threads_each_with_its_own_errors():
     assert not failures
 
 
-def test_a_club_is_not_closed_by_a_step_of_its_own():
+def test_a_step_cannot_close_its_own_club():
     club = tkjit.Club(["cpu"] * 2)
     with pytest.raises(RuntimeError, match="a club's step cannot close the club"):
         club.execute(lambda dev_idx: club.close())
     club.close()
 
 
-def test_a_step_within_a_step_is_refused():
-    club, said = tkjit.Club(["cpu"] * 2), []
+def test_a_nested_step_of_the_same_club_is_rejected():
+    club, errors = tkjit.Club(["cpu"] * 2), []
 
     def nested(dev_idx: int) -> None:
         with pytest.raises(LaunchError) as caught:
             club.execute(lambda i: None)
-        said.append(str(caught.value))
+        errors.append(str(caught.value))
 
     club.execute(nested)
-    assert said == ["a club's step cannot begin another step of the same club"] * 2
-    tkjit.Club(["cpu"] * 2).execute(lambda dev_idx: club.execute(lambda i: None))  # of another one it may
+    assert errors == ["a club's step cannot begin another step of the same club"] * 2
+    tkjit.Club(["cpu"] * 2).execute(lambda dev_idx: club.execute(lambda i: None))  # a step of another club is allowed
 
 
-def test_functions_run_as_their_caller_would():
+def test_functions_inherit_the_callers_grad_mode():
     seen: list[bool] = [True] * 3
 
     def note(dev_idx: int) -> None:
@@ -152,7 +154,7 @@ def test_functions_run_as_their_caller_would():
     assert seen == [False] * 3
 
 
-def test_a_club_is_closed_after_the_step_that_is_under_way():
+def test_close_waits_for_the_running_step():
     club, done = tkjit.Club(["cpu"] * 3), []
     caller = threading.Thread(target=club.execute, args=(lambda dev_idx: (time.sleep(0.3), done.append(dev_idx)),))
     caller.start()
@@ -163,22 +165,22 @@ def test_a_club_is_closed_after_the_step_that_is_under_way():
 
 
 @pytest.mark.parametrize(
-    ("devices", "said"),
+    ("devices", "text"),
     [
         ([], "0 devices; expected 1 to 32"),
         (["cpu"] * 33, "33 devices; expected 1 to 32"),
         (["cpu", "meta"], "devices of the kinds cpu, meta"),
         (["nonsense"], "nonsense"),
         ([99], "there is no cuda:99; torch sees"),
-        ("cuda:0", "devices is 'cuda:0'; expected how many CUDA devices, or a list"),
+        ("cuda:0", "devices is 'cuda:0'; expected a number of CUDA devices, or a list"),
         (True, "devices is True; expected"),
         (None, "devices is None; expected"),
     ],
 )
-def test_devices_that_cannot_be_a_club(devices, said):
+def test_invalid_devices_are_rejected(devices, text):
     with pytest.raises(ArgumentError) as caught:
         tkjit.Club(devices)
-    assert said in str(caught.value)
+    assert text in str(caught.value)
 
 
 def test_the_cpu_has_no_streams():
@@ -186,7 +188,7 @@ def test_the_cpu_has_no_streams():
         tkjit.Club(["cpu"] * 2, [None, None])
 
 
-def test_peer_access_is_nothing_to_the_cpu():
+def test_enabling_peer_access_does_nothing_on_the_cpu():
     tkjit.enable_peer_access(["cpu"] * 4)
     with pytest.raises(ArgumentError, match="0 devices"):
         tkjit.enable_peer_access([])
@@ -204,7 +206,7 @@ assert torch.equal(gather(rows, flags)[3], torch.stack(x))
 
 
 @pytest.mark.slow
-def test_after_a_fork_the_child_has_threads_of_its_own(python):
+def test_a_forked_child_starts_its_own_threads(python):
     code = """
 pid = os.fork()
 assert torch.equal(gather(rows, flags)[3], torch.stack(x))
@@ -218,18 +220,18 @@ os._exit(0)
     assert python(PROGRAM + code) == "both\n"
 
 
-def test_a_program_ends_while_its_clubs_are_open(python):
+def test_a_program_can_exit_with_open_clubs(python):
     assert python(f"{PROGRAM}\nclub = tkjit.Club(['cpu'] * 3)\nclub.execute(lambda i: None)\nprint('done')") == "done\n"
 
 
-def test_a_program_ends_in_silence_while_a_thread_of_its_is_in_a_step(python):
+def test_a_program_exits_silently_while_a_thread_runs_steps(python):
     code = """
 import threading, time
 threading.excepthook = lambda raised: os.write(1, repr(raised.exc_value).encode())
 out = gather(rows, flags)
 def steps():
     while True:
-        gather(rows, flags, out=out)  # a tensor that is freed while the interpreter ends is the end of a torch program
+        gather(rows, flags, out=out)  # allocates nothing: freeing a tensor while the interpreter exits crashes torch
 threading.Thread(target=steps, daemon=True).start()
 time.sleep(0.3)
 print("ended")

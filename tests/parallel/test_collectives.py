@@ -1,4 +1,4 @@
-"""The collectives over devices of the CPU: each device gets the same bits."""
+"""The collectives over simulated devices: each device gets the same bits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_all_gather_and_reduce_scatter(shape, count):
         assert torch.equal(y, wanted)
 
 
-def test_reduce_scatter_refuses_rows_that_cannot_be_shared():
+def test_reduce_scatter_rejects_rows_that_cannot_be_split():
     with pytest.raises(ShapeError, match=r"the constraint M % num_devices == 0 does not hold \(M=5, num_devices=2\)"):
         tkjit.load("reduce_scatter")(parts(2, 5, 4), signals(2))
 
@@ -54,12 +54,12 @@ def test_gemm_all_reduce(count):
     assert all(torch.equal(part, c[0]) for part in c)
 
 
-def test_signals_that_are_too_few_are_refused():
+def test_too_few_signals_are_rejected():
     with pytest.raises(ShapeError, match=r"S >= 32 \* num_devices does not hold"):
         tkjit.load("all_reduce")(parts(2, 8), [torch.zeros(63, dtype=torch.int32) for _ in range(2)])
 
 
-def test_the_references_say_the_same():
+def test_the_results_agree_with_the_references():
     count = 3
     x, flags = parts(count, 6, 4), signals(count)
     for name in ("all_gather", "reduce_scatter"):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.compiles
 
 
 def starts_with(code: str) -> tkjit.Kernel:
-    """The kernel, with other code before its meetings."""
+    """The kernel, with other code before its barriers."""
 
     @tkjit.kernel(
         SOURCE.replace("if (g.fails == g.dev_idx) __trap();", code),
@@ -48,7 +48,7 @@ def test_each_device_gets_its_own_tensors_and_all_parts(count):
         torch.testing.assert_close(result, sum(x) * (i + 1) + i)
 
 
-def test_a_parallel_layout_may_be_an_argument():
+def test_a_parallel_layout_can_be_an_argument():
     @tkjit.kernel(
         """
         #include <tkjit/pgl.h>
@@ -77,14 +77,14 @@ def test_given_outputs_are_written_and_returned():
     torch.testing.assert_close(y[1], sum(x) * 2 + 1)
 
 
-def test_tuples_and_arrays_of_other_frameworks_are_parts_too():
+def test_tuples_and_arrays_of_other_frameworks_can_be_parts():
     x = parts(2, 10)
     result = total(tuple(a.numpy() for a in x), numbers(2), signals(2))
     assert all(isinstance(a, np.ndarray) for a in result)
     np.testing.assert_allclose(result[0], sum(x).numpy(), rtol=1e-6, atol=1e-6)
 
 
-def test_results_become_arrays_of_the_callers_framework_when_they_are_written():
+def test_results_become_arrays_of_the_callers_framework_after_they_are_written():
     class Copying(np.ndarray):
         """An array of a framework that copies what it is given."""
 
@@ -97,10 +97,10 @@ def test_results_become_arrays_of_the_callers_framework_when_they_are_written():
         np.testing.assert_allclose(result, (sum(x) * (i + 1) + i).numpy(), rtol=1e-6, atol=1e-6)
 
 
-# ---- refusals
+# ---- rejected arguments
 
 
-def test_lists_that_do_not_fit_are_refused_by_name():
+def test_invalid_lists_are_rejected_with_the_name_of_the_argument():
     x, own, flags = parts(3, 10), numbers(3), signals(3)
 
     def refused(error: type[Exception], *args: object, **kwargs: object) -> str:
@@ -108,7 +108,7 @@ def test_lists_that_do_not_fit_are_refused_by_name():
             total(*args, **kwargs)
         return str(caught.value)
 
-    like = "expected a tensor like x[0]: parallel parts have one shape, type and kind of device"
+    like = "expected a tensor like x[0]: parallel parts have the same shape, dtype and kind of device"
     assert (
         refused(ArgumentError, [*x[:2], torch.ones(11)], own, flags) == f"total: x[2] is (11,) float32 on cpu; {like}"
     )
@@ -125,24 +125,24 @@ def test_lists_that_do_not_fit_are_refused_by_name():
     assert "own is (2,) float32 on cpu; expected (1,)" in refused(ShapeError, x, [torch.ones(2)] * 3, flags)
     assert "stream= is for one device" in refused(ArgumentError, x, own, flags, stream=0)
     assert "club is 3 (int); expected a tkjit.Club" in refused(ArgumentError, x, own, flags, club=3)
-    assert "the club is of 2 of the cpu" in refused(ArgumentError, x, own, flags, club=tkjit.Club(["cpu"] * 2))
+    assert "the club's devices are 2 x cpu" in refused(ArgumentError, x, own, flags, club=tkjit.Club(["cpu"] * 2))
     assert all(not flag.any() for flag in flags)
 
 
-def test_a_part_with_a_gradient_is_refused():
+def test_a_part_that_requires_a_gradient_is_rejected():
     x = [torch.ones(10), torch.ones(10, requires_grad=True)]
     with pytest.raises(ArgumentError, match=r"x\[1\] .*requires a gradient"):
         total(x, numbers(2), signals(2))
 
 
-def test_nothing_is_launched_where_one_device_is_refused():
+def test_no_device_is_launched_if_an_argument_of_one_is_wrong():
     x, y = parts(2, 10), [torch.full((10,), 7.0), torch.full((11,), 7.0)]
     with pytest.raises(ShapeError, match=r"y is \(11,\) float32"):
         total(x, numbers(2), signals(2), y=y)
     assert (y[0] == 7).all()
 
 
-def test_what_a_device_writes_is_its_own():
+def test_two_devices_cannot_write_to_the_same_memory():
     x, flags = parts(2, 10), signals(2)
     with pytest.raises(ArgumentError, match=r"signals\[1\] shares memory with signals\[0\]"):
         total(x, numbers(2), [flags[0]] * 2)
@@ -151,20 +151,20 @@ def test_what_a_device_writes_is_its_own():
         total(x, numbers(2), flags, y=[y, y])
     with pytest.raises(ArgumentError, match=r"the output y shares memory with x\[1\]"):
         total(x, numbers(2), flags, y=[x[1], y])
-    torch.testing.assert_close(total([x[0]] * 2, numbers(2), flags)[0], 2 * x[0])  # what is read may be the same
+    torch.testing.assert_close(total([x[0]] * 2, numbers(2), flags)[0], 2 * x[0])  # devices may read the same memory
 
 
-def test_out_is_a_list_with_what_each_device_gets():
+def test_out_takes_a_list_with_the_output_of_each_device():
     x, y = parts(2, 10), [torch.empty(10), torch.empty(10)]
     result = total(x, numbers(2), signals(2), out=y)
     assert [a.data_ptr() for a in result] == [a.data_ptr() for a in y]
     torch.testing.assert_close(y[0], sum(x))
 
 
-# ---- errors of a device
+# ---- errors on a device
 
 
-def test_an_error_of_one_device_ends_the_others_and_is_raised():
+def test_an_error_on_one_device_aborts_the_others_and_is_raised():
     start = time.monotonic()
     with pytest.raises(LaunchError, match=r"total: on device 2: .*trap"):
         total(parts(4, 10), numbers(4), signals(4), fails=2)
@@ -174,7 +174,7 @@ def test_an_error_of_one_device_ends_the_others_and_is_raised():
 
 def test_ctrl_c_ends_a_step_that_waits_for_a_device():
     missing = signals(2)
-    missing[1][:] = 1  # as if the other device had come to a meeting that it never leaves
+    missing[1][:] = 1  # as if the other device had arrived at a barrier that it never leaves
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         total(parts(2, 10), numbers(2), missing, meetings=1000000000)
@@ -190,7 +190,7 @@ def test_ctrl_c_ends_a_step_whose_first_part_is_done():
     assert 0.4 < time.monotonic() - start < 10
 
 
-def test_a_meeting_may_have_fewer_threads_than_devices():
+def test_a_barrier_can_have_fewer_threads_than_devices():
     @tkjit.kernel(SOURCE, entry="total<T>", grid=1, block=3, variants={"T": ("float32",)})
     def few(
         x: In[ParallelTensor, "T", "N"], own: In[Tensor, "T", 1], signals: InOut[ParallelTensor, "int32", "S"],
@@ -201,7 +201,7 @@ def test_a_meeting_may_have_fewer_threads_than_devices():
     torch.testing.assert_close(few(x, numbers(8), signals(8))[0], sum(x))
 
 
-def test_blocks_that_wait_may_ask_to_run_at_once():
+def test_waiting_blocks_can_be_a_cooperative_grid():
     @tkjit.kernel(SOURCE, entry="total<T>", grid=7, block=8, cooperative=True, variants={"T": ("float32",)})
     def at_once(
         x: In[ParallelTensor, "T", "N"], own: In[Tensor, "T", 1], signals: InOut[ParallelTensor, "int32", "S"],
@@ -212,16 +212,16 @@ def test_blocks_that_wait_may_ask_to_run_at_once():
     torch.testing.assert_close(at_once(x, numbers(3), signals(3))[2], sum(x) * 3 + 2)
 
 
-# ---- devices that wait in vain
+# ---- deadlocks
 
 
-def test_a_device_that_waits_for_one_that_has_ended_is_a_deadlock():
+def test_a_wait_for_a_device_that_has_ended_is_a_deadlock():
     with pytest.raises(LaunchError) as caught:
         starts_with("if (g.dev_idx == 1) return;")(parts(4, 10), numbers(4), signals(4))
     text = str(caught.value)
-    who = re.search(r"on device (\d): deadlock in block \(0, 0, 0\)", text)  # each of them may find it first
+    who = re.search(r"on device (\d): deadlock in block \(0, 0, 0\)", text)  # any of them may notice it first
     assert who
-    # a flag for each device: that of device 1 is what is waited for
+    # thread i of a block waits for the flag of device i
     assert "1 of 64 threads, (1, 0, 0) wait in a wait for other devices" in text
     others = " and ".join(sorted({"0", "2", "3"} - {who[1]}))
     assert f"\n  device 1 has ended, devices {others} wait as well" in text
@@ -229,8 +229,8 @@ def test_a_device_that_waits_for_one_that_has_ended_is_a_deadlock():
 
 def test_devices_that_all_wait_are_a_deadlock():
     flags = signals(2)
-    flags[0][0] = flags[1][1] = 1  # as a step that failed may leave them
-    with pytest.raises(LaunchError, match=r"(?s)deadlock .*\n  device \d waits as well; .*signals have to be zeroed"):
+    flags[0][0] = flags[1][1] = 1  # as a failed step may leave them
+    with pytest.raises(LaunchError, match=r"(?s)deadlock .*\n  device \d waits as well; .*zero the signals"):
         total(parts(2, 10), numbers(2), flags)
 
 
@@ -256,8 +256,8 @@ WORK = """
 
 
 @pytest.mark.slow
-def test_devices_that_work_in_turns_for_long_are_waited_for():
-    """Each longer than the patience with devices that all wait; barriers of its own may follow a wait, or none."""
+def test_devices_that_compute_for_long_in_turns_are_not_a_deadlock():
+    """Each computes longer than the timeout of a deadlock, after barriers of its block or without any."""
 
     def agrees(between: str) -> bool:
         in_turns = starts_with(f"""
@@ -273,7 +273,7 @@ def test_devices_that_work_in_turns_for_long_are_waited_for():
 
 
 @pytest.mark.slow
-def test_blocks_that_sync_the_grid_while_one_waits_for_a_device_are_a_deadlock():
+def test_blocks_at_a_grid_sync_while_another_waits_for_a_device_are_a_deadlock():
     @tkjit.kernel(
         "#include <cooperative_groups.h>\n" + SOURCE.replace(
             "if (g.fails == g.dev_idx) __trap();",
@@ -290,6 +290,6 @@ def test_blocks_that_sync_the_grid_while_one_waits_for_a_device_are_a_deadlock()
         meets(parts(2, 10), numbers(2), signals(2))
 
 
-def test_a_kernel_over_several_devices_is_not_checked_on_one():
-    with pytest.raises(tkjit.SpecError, match="runs on several devices, and a check runs one"):
+def test_check_rejects_a_kernel_over_several_devices():
+    with pytest.raises(tkjit.SpecError, match="runs on several devices, but check simulates only one"):
         __import__("tkjit.testing").testing.check("all_reduce")

@@ -65,7 +65,7 @@ def test_gemm_all_reduce(devices, club):
     assert all(torch.equal(part.cpu(), c[0].cpu()) for part in c)
 
 
-def test_a_clubs_streams_are_those_that_are_launched_on(devices):
+def test_a_club_launches_on_its_streams(devices):
     streams = [torch.cuda.Stream(device) for device in devices]
     club = tkjit.Club(devices, streams)
     x, flags = parts(devices, 1000), signals(devices)
@@ -87,7 +87,7 @@ def test_functions_run_on_their_device(devices, club):
     assert [str(device) for device in seen] == devices
 
 
-def test_parts_on_other_devices_than_the_clubs_are_refused(devices, club):
+def test_parts_on_devices_outside_the_club_are_rejected(devices, club):
     x = parts(["cpu"] * len(devices), 8)
     with pytest.raises(tkjit.ArgumentError, match="the tensors are on other devices"):
         tkjit.load("all_reduce")(x, signals(["cpu"] * len(devices)), club=club)

@@ -21,24 +21,24 @@ from tkjit.headers import locate
 pytestmark = pytest.mark.gpu
 
 
-# as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
+# read before the tests set their own cache, because `headers add` installs libraries into the user's cache
 SETTINGS = Settings.from_environment()
 PROGRAM = Path(__file__).with_name("gpu_ranks.py")
-TIMEOUT_S = 480  # one of them compiles: ten kernels of ThunderKittens' take a minute or two
+TIMEOUT_S = 480  # one process compiles: ten ThunderKittens kernels take a minute or two
 
 
 def processes(program: str, directory: Path, count: int) -> list[subprocess.CompletedProcess[str]]:
-    """A group of processes that has come to its end, one way or the other."""
+    """Runs a group of processes until all have ended."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     around = {**os.environ, "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     command = [sys.executable, str(PROGRAM), program, str(directory)]
-    said = [directory / f"{rank}.txt" for rank in range(count)]  # a pipe that nobody reads holds its writer
+    outputs = [directory / f"{rank}.txt" for rank in range(count)]  # files, because a full pipe would block its writer
     started: list[subprocess.Popen[bytes]] = []
     try:
         for rank in range(count):
-            with said[rank].open("wb") as file:
+            with outputs[rank].open("wb") as file:
                 started.append(subprocess.Popen(command, env={**around, "RANK": str(rank)}, stderr=file))
         deadline = time.monotonic() + TIMEOUT_S
         codes = [process.wait(deadline - time.monotonic()) for process in started]
@@ -47,7 +47,7 @@ def processes(program: str, directory: Path, count: int) -> list[subprocess.Comp
             process.kill()
     return [
         subprocess.CompletedProcess(command, code, None, path.read_text())
-        for code, path in zip(codes, said, strict=True)
+        for code, path in zip(codes, outputs, strict=True)
     ]
 
 
@@ -59,24 +59,24 @@ def notes(program: str, directory: Path, count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def several(gpu) -> int:
-    """How many GPUs there are, of which a test needs two."""
+    """The number of GPUs, of which a test needs at least two."""
     if torch.cuda.device_count() < 2:
         pytest.skip("one GPU; run on a machine with several")
     return min(8, torch.cuda.device_count())
 
 
-def test_tensors_that_exist(gpu, tmp_path):
+def test_parallel_tensors_from_existing_tensors(gpu, tmp_path):
     for note in notes("existing", tmp_path, max(2, min(8, torch.cuda.device_count()))):
         assert note == {"one shot": True, "two shots": True, "signals are zero": True, "own": True}
 
 
-def test_symmetric_memory_against_nccl(several, tmp_path):
+def test_symmetric_memory_agrees_with_nccl(several, tmp_path):
     for note in notes("collectives", tmp_path, several):
-        assert note.pop("all_reduce") < 0.02 and note.pop("reduce_scatter") < 0.02  # NCCL rounds on its way
+        assert note.pop("all_reduce") < 0.02 and note.pop("reduce_scatter") < 0.02  # NCCL rounds intermediate sums
         assert note == {"exact": True, "all_gather": True, "signals are zero": True}
 
 
-def test_multicast(several, tmp_path):
+def test_multicast_sums(several, tmp_path):
     for note in notes("multicast", tmp_path, several):
         if "refused" in note:
             assert "these devices have no multicast" in note["refused"]
@@ -93,12 +93,12 @@ def test_thunderkittens_over_8_devices(gpu, tmp_path, monkeypatch):
         pytest.skip(str(error))
     monkeypatch.setenv(library.variable, str(library.root))
     for note in notes("thunderkittens", tmp_path, 8):
-        # sums by the switch round on their way
+        # the switch rounds intermediate sums
         assert all(error < 0.03 for errors in note.values() for error in errors.values()), note
 
 
-def test_a_process_whose_gpu_waits_for_a_killed_one_is_ended(gpu, tmp_path):
+def test_a_process_whose_gpu_waits_for_a_killed_process_is_ended(gpu, tmp_path):
     left, lost = processes("killed", tmp_path, 2)
     assert lost.returncode == -9 and left.returncode == 1
     assert "tkjit: rank 1 (process " in left.stderr
-    assert "this process is ended, since its GPU would wait for ever" in left.stderr or "LaunchError" in left.stderr
+    assert "ending this process, because its GPU would wait forever" in left.stderr or "LaunchError" in left.stderr

@@ -58,6 +58,6 @@ def test_a_host_function_launches_for_its_device(kernel):
         torch.testing.assert_close(y, sum(x) + i)
 
 
-def test_an_error_of_a_host_function_names_its_device():
+def test_an_error_in_a_host_function_names_its_device():
     with pytest.raises(tkjit.LaunchError, match="on device 0: the host function returned error 1"):
         of_arguments(parts(2, 2000))

@@ -1,4 +1,4 @@
-"""One process for each device: parallel tensors in shared memory, under ``torchrun`` with gloo."""
+"""One process per device: parallel tensors in shared memory, under ``torchrun`` with gloo."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRAM = Path(__file__).with_name("ranks.py")
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    """What the ranks call is compiled, so that none of them waits for another one's compiler."""
+    """Compiles the kernels that the ranks call, so that no rank waits for another one's compiler."""
     flags = [torch.zeros(128, dtype=torch.int32) for _ in range(2)]
 
     def two(*shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
@@ -44,7 +44,7 @@ def compiled() -> None:
 
 
 def notes(directory: Path) -> list[dict[str, Any]]:
-    """What each rank that came to its end has noted, by rank."""
+    """Reads the notes of the ranks that finished, in the order of their ranks."""
     return [json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))]
 
 
@@ -60,12 +60,12 @@ def torchrun(program: str, directory: Path) -> list[dict[str, Any]]:
 
 
 def left_in_shared_memory() -> set[Path]:
-    """torch's files, torch_PID_..., whose process has ended; other tests have processes at work."""
+    """Finds torch's files, torch_PID_..., of ended processes; other tests may run processes of their own."""
     found = Path("/dev/shm").glob("torch_*")
     return {path for path in found if not Path("/proc", path.name.split("_")[1]).exists()}
 
 
-def test_the_collectives_say_what_torch_distributed_says(tmp_path):
+def test_the_collectives_agree_with_torch_distributed(tmp_path):
     before = left_in_shared_memory()
     for note in torchrun("collectives", tmp_path):
         assert (
@@ -80,7 +80,7 @@ def test_the_collectives_say_what_torch_distributed_says(tmp_path):
     assert left_in_shared_memory() <= before
 
 
-def test_parallel_tensors_and_what_they_refuse(tmp_path):
+def test_parallel_tensors_are_made_together_or_rejected_on_all_ranks(tmp_path):
     found = torchrun("tensors", tmp_path)
     for rank, note in enumerate(found):
         assert note["text"] == f"<tkjit.ParallelTensor (2, 8) bfloat16 on cpu, rank {rank} of {RANKS}>"
@@ -90,17 +90,17 @@ def test_parallel_tensors_and_what_they_refuse(tmp_path):
         assert note["globals"] == [rank, True, [1, 1, 2, 8]]
         assert note["a club"].startswith("ArgumentError: all_reduce: club= is for a call with lists")
     shapes, dtypes, strides, given, cuda, exists, empty, many, complex_ = found[0]["refused"]
-    assert all(note["refused"] == found[0]["refused"] for note in found)  # on all ranks alike
+    assert all(note["refused"] == found[0]["refused"] for note in found)  # the same on all ranks
     assert shapes == (
-        "ArgumentError: rank 1 brings (4,) float32 on cpu, rank 0 (3,) float32 on cpu; the parts have to be alike"
+        "ArgumentError: rank 1 passes (4,) float32 on cpu, but rank 0 (3,) float32 on cpu; pass equal ones"
     )
-    assert "rank 1 brings (3,) float64 on cpu" in dtypes
+    assert "rank 1 passes (3,) float64 on cpu" in dtypes
     assert strides == "ArgumentError: rank 1: the tensor is not contiguous; pass tensor.contiguous()"
-    assert given.startswith("ArgumentError: rank 0: a tensor that exists has its dtype and device")
-    assert cuda.startswith("ArgumentError: rank 0: ")  # there is no such device, in torch's words
-    assert "memory that exists cannot be bound to a multicast address" in exists
-    assert "(0, 4) is no shape of a part" in empty and "more than 4 dimensions" in many
-    assert "torch.complex32 is no dtype of kernels" in complex_
+    assert given.startswith("ArgumentError: rank 0: an existing tensor has a dtype and a device")
+    assert cuda.startswith("ArgumentError: rank 0: ")  # torch's error for a missing device
+    assert "existing memory cannot be bound to a multicast address" in exists
+    assert "(0, 4) is not a shape of a part" in empty and "more than 4 dimensions" in many
+    assert "kernels do not support torch.complex32" in complex_
     for note in found[:2]:
         assert note["a pair's sum"] == [1.0] * 4
         assert "expected a tkjit.ParallelTensor" in note["mixed with lists"]
@@ -110,7 +110,7 @@ def test_parallel_tensors_and_what_they_refuse(tmp_path):
 
 
 def without_torchrun(program: str, directory: Path) -> list[subprocess.Popen[bytes]]:
-    """The ranks' processes, of which rank 2 is killed; torchrun would end the others itself."""
+    """Runs the ranks while rank 2 is killed; torchrun would end the others itself."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -121,7 +121,7 @@ def without_torchrun(program: str, directory: Path) -> list[subprocess.Popen[byt
     return ranks
 
 
-def test_killing_one_rank_ends_the_others_with_its_name(tmp_path):
+def test_after_one_rank_is_killed_the_others_raise_an_error_that_names_it(tmp_path):
     ranks = without_torchrun("killed", tmp_path)
     for note in notes(tmp_path):
         assert note["waiting"].startswith("LaunchError: all_reduce: ") and note["waiting"].endswith(" wait for it")
@@ -132,59 +132,61 @@ def test_killing_one_rank_ends_the_others_with_its_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_rank_that_was_killed_before_it_made_anything_is_named(tmp_path):
+def test_a_rank_that_was_killed_before_the_first_parallel_tensor_is_named(tmp_path):
     without_torchrun("absent", tmp_path)
-    # who hears of it late may find that others were aborted meanwhile
-    said = [note["refused"] for note in notes(tmp_path)]
-    assert all(text.startswith("LaunchError: ") and "rank 2" in text and "not come" in text for text in said), said
+    # a rank that notices this late may name other ranks as well, which were aborted by then
+    errors = [note["refused"] for note in notes(tmp_path)]
+    assert all(text.startswith("LaunchError: ") and "rank 2" in text and "not arrived" in text for text in errors), (
+        errors
+    )
 
 
 @pytest.mark.slow
 def test_a_rank_that_is_killed_while_it_makes_a_parallel_tensor_is_named(tmp_path):
     ranks = without_torchrun("broken_off", tmp_path)
-    said = [note["refused"] for note in notes(tmp_path)]
-    assert all(f"rank 2 (process {ranks[2].pid} on " in text and "ended" in text for text in said), said
+    errors = [note["refused"] for note in notes(tmp_path)]
+    assert all(f"rank 2 (process {ranks[2].pid} on " in text and "ended" in text for text in errors), errors
 
 
 @pytest.mark.slow
-def test_a_part_that_one_rank_cannot_map_is_an_error_of_all(tmp_path):
+def test_a_part_that_one_rank_cannot_map_is_an_error_on_all_ranks(tmp_path):
     for rank, note in enumerate(torchrun("unmapped", tmp_path)):
         assert note["refused"] == "LaunchError: rank 1: unable to mmap 16 bytes: Cannot allocate memory (12)"
         assert note["the next"].endswith(f"rank {rank} of {RANKS}>")
 
 
 @pytest.mark.slow
-def test_ranks_are_named_by_their_numbers_among_all(tmp_path):
+def test_errors_in_a_subgroup_name_global_ranks(tmp_path):
     found = torchrun("some", tmp_path)
-    said = "ArgumentError: rank 3 brings (5,) float32 on cpu, rank 1 (4,) float32 on cpu; the parts have to be alike"
-    assert [found[rank]["refused"] for rank in (1, 3)] == [said, said]
+    text = "ArgumentError: rank 3 passes (5,) float32 on cpu, but rank 1 (4,) float32 on cpu; pass equal ones"
+    assert [found[rank]["refused"] for rank in (1, 3)] == [text, text]
     assert [found[rank]["made"].split()[-3:] for rank in (1, 3)] == [["0", "of", "2>"], ["1", "of", "2>"]]
 
 
 @pytest.mark.slow
-def test_a_rank_that_does_not_come_in_the_groups_time_is_named(tmp_path):
+def test_a_rank_that_does_not_arrive_within_the_groups_timeout_is_named(tmp_path):
     for rank, note in enumerate(torchrun("late", tmp_path)):
         if rank != 1:
-            assert note["refused"] == "LaunchError: rank 1 has not come, in 20 s"
+            assert note["refused"] == "LaunchError: rank 1 has not arrived within 20 s"
             assert 20 <= note["seconds"] < 24
 
 
 @pytest.mark.slow
-def test_another_group_that_the_same_store_serves(python):
-    said = python("""if True:
+def test_a_store_can_serve_another_group_later(python):
+    printed = python("""if True:
         import torch.distributed as dist
         import tkjit
         from tkjit.parallel.exchange import exchange
 
         store = dist.HashStore()
-        for said in ("first", "second"):
+        for name in ("first", "second"):
             dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-            said = [exchange(dist.group.WORLD, "is here", f"{said} {i}") for i in range(3)]
-            print(said, tkjit.ParallelTensor((4,)).world_size)
+            messages = [exchange(dist.group.WORLD, "is here", f"{name} {i}") for i in range(3)]
+            print(messages, tkjit.ParallelTensor((4,)).world_size)
             dist.destroy_process_group()
         print(store.num_keys() < 20)
     """)
-    assert said.split("\n")[:3] == [
+    assert printed.split("\n")[:3] == [
         "[['first 0'], ['first 1'], ['first 2']] 1",
         "[['second 0'], ['second 1'], ['second 2']] 1",
         "True",
@@ -192,13 +194,14 @@ def test_another_group_that_the_same_store_serves(python):
 
 
 @pytest.mark.slow
-def test_ranks_at_different_steps_learn_of_it_and_may_try_again(tmp_path):
+def test_ranks_at_different_steps_raise_an_error_and_can_try_again(tmp_path):
     for note in torchrun("apart", tmp_path):
-        assert note["refused"].startswith("LaunchError: rank 1 shares its part, rank 0 makes a parallel tensor: one of")
+        text = "LaunchError: rank 1 shares its part, but rank 0 makes a parallel tensor: one of"
+        assert note["refused"].startswith(text)
         assert note["the next"].startswith("<tkjit.ParallelTensor (4,)")
 
 
-def test_a_process_is_watched_for_no_tensor_that_is_gone():
+def test_processes_are_no_longer_watched_after_the_tensor_is_freed():
     code = """if True:
         import gc, time, torch.distributed as dist
         import tkjit
@@ -217,20 +220,20 @@ def test_a_process_is_watched_for_no_tensor_that_is_gone():
     assert done.stdout.split() == ["1", "0"], done.stderr
 
 
-def test_how_the_others_reach_a_part_has_to_be_alike_too():
+def test_the_kinds_of_memory_are_compared():
     part = LocalPart((4,), "torch.float32", "cuda", ", a new one", Peer(0, this_process()))
     assert part.what != part._replace(memory=", a new one with multicast").what
     assert part.text == "(4,) float32 on cuda, a new one"
 
 
 @pytest.mark.slow  # builds the runtime
-def test_a_rank_that_cannot_have_the_runtime_is_named(tmp_path):
+def test_a_rank_without_a_runtime_is_named(tmp_path):
     for note in torchrun("no_runtime", tmp_path):
         assert note["refused"].startswith("LaunchError: rank 3: ") and "TKJIT_JIT=0" in note["refused"]
 
 
-@pytest.mark.slow  # waits until a rank is given up
-def test_a_process_whose_gpu_waits_for_one_that_is_gone_is_ended():
+@pytest.mark.slow  # waits for a timeout
+def test_a_process_whose_gpu_waits_for_an_ended_process_is_ended():
     program = """if True:
         import sys, time, torch
         from tkjit.parallel import peers
@@ -249,10 +252,10 @@ def test_a_process_whose_gpu_waits_for_one_that_is_gone_is_ended():
 
     stuck, done = ends(1, 50), ends(1, 0)
     assert (stuck.returncode, stuck.stdout) == (1, "")
-    assert stuck.stderr.startswith("tkjit: rank 3 (process 7 on there) has ended; this process is ended")
+    assert stuck.stderr.startswith("tkjit: rank 3 (process 7 on there) has ended; ending this process")
     assert (done.returncode, done.stdout, done.stderr) == (0, "goes on [1]\n", "")
 
 
-def test_without_a_process_group_it_says_what_to_do():
+def test_without_a_process_group_the_error_says_how_to_start_one():
     with pytest.raises(tkjit.ArgumentError, match="there is no process group: start the program with torchrun"):
         tkjit.ParallelTensor((4,))

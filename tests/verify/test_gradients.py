@@ -1,4 +1,4 @@
-"""``verify`` compares the gradients that ``backward=`` gives with those of the reference."""
+"""``verify`` compares the gradients from ``backward=`` with those of the reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def right(grad_z, x, y):
 
 
 def problems(kernel, n=100):
-    """What is wrong with its calls."""
+    """The error message of ``verify``, or an empty string."""
     try:
         testing.verify(kernel, dims={"N": n})
     except AssertionError as error:
@@ -37,33 +37,33 @@ def problems(kernel, n=100):
     return ""
 
 
-def test_right_gradients():
+def test_right_gradients_are_accepted():
     assert problems(product(right)) == ""
 
 
 @pytest.mark.parametrize(
-    ("backward", "said"),
+    ("backward", "text"),
     [
-        (lambda grad_z, x, y: (-grad_z * y, grad_z * x), r"grad_x: \[\d+\] is .*, and .* by the reference; 100 of 100"),
+        (lambda grad_z, x, y: (-grad_z * y, grad_z * x), r"grad_x: \[\d+\] is .*, but .* in the reference; 100 of 100"),
         (lambda grad_z, x, y: (grad_z * y, grad_z * y), r"grad_y: \[\d+\] is"),
-        (lambda grad_z, x, y: (grad_z * y, None), "grad_y: backward= gives none"),
-        (lambda grad_z, x, y: grad_z * y, "backward returned 1 gradients; expected 2, of x, y"),
+        (lambda grad_z, x, y: (grad_z * y, None), "grad_y: backward= returns no gradient"),
+        (lambda grad_z, x, y: grad_z * y, "backward returned 1 gradients; expected 2, for x, y"),
         (lambda grad_z, x, y: (grad_z @ y.t() @ x[:3], y), "backward= fails: RuntimeError"),
     ],
     ids=["sign", "other", "none", "one", "fails"],
 )
-def test_wrong_gradients(backward, said):
-    with pytest.raises(AssertionError, match=said):
+def test_wrong_gradients_are_reported(backward, text):
+    with pytest.raises(AssertionError, match=text):
         testing.verify(product(backward), dims={"N": 100})
 
 
-def test_a_wrong_result_is_told_alone():
-    told = problems(product(lambda grad_z, x, y: (-grad_z, grad_z), body="g.x[i]"))
-    assert "z: [" in told and "grad_" not in told
+def test_gradients_are_not_compared_if_a_result_is_wrong():
+    text = problems(product(lambda grad_z, x, y: (-grad_z, grad_z), body="g.x[i]"))
+    assert "z: [" in text and "grad_" not in text
 
 
-def test_a_gradient_that_cancels():
-    """That of sin^2 + cos^2 is zero; autograd's is what rounding leaves of two large terms, in float64 less of it."""
+def test_a_gradient_that_cancels_may_differ_by_rounding():
+    """The gradient of sin^2 + cos^2 is zero, but autograd's is the rounding error of two large terms."""
 
     def reference(x, y):
         return (1e4 * x).sin() ** 2 + (1e4 * x).cos() ** 2 + 0 * y
@@ -72,12 +72,12 @@ def test_a_gradient_that_cancels():
     assert "grad_x" in problems(product(lambda grad_z, x, y: (grad_z, 0 * grad_z), reference, body="1"))
 
 
-def test_a_reference_that_autograd_cannot_take():
+def test_a_reference_that_autograd_cannot_differentiate_is_accepted():
     kernel = product(right, lambda x, y: x.detach() * y.detach())
     assert problems(kernel) == ""
 
 
-def test_a_kernel_that_writes_in_place_has_none():
+def test_a_kernel_that_writes_in_place_has_no_gradients():
     @tkjit.kernel(
         "__global__ void twice(Globals g) { if (threadIdx.x < g.x.numel()) g.x[threadIdx.x] *= 2; }",
         entry="twice",

@@ -1,4 +1,4 @@
-"""References in float64, and what is around a tensor."""
+"""References in float64, and guard bytes around tensors."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ SOURCE = "__global__ void f(Globals g) {}"
 BOUND = Bound(0.02)
 
 
-def test_conversions_of_a_reference_are_to_float64():
+def test_conversions_in_a_reference_give_float64():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
     def f(x: In[Tensor, "bfloat16", "N"], y: Out[Tensor, "bfloat16", "N"]) -> Tensor:
         return (x.float().bfloat16() / 3 + torch.zeros(1, dtype=torch.float16)).to(x.dtype)
@@ -26,7 +26,7 @@ def test_conversions_of_a_reference_are_to_float64():
     torch.testing.assert_close(results["y"][0], x.double() / 3, rtol=1e-15, atol=0)
 
 
-def test_a_reference_that_looks_at_bits_is_taken_as_it_is():
+def test_a_reference_that_works_on_bits_is_not_computed_in_float64():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
     def f(x: In[Tensor, "float32", "N"], y: Out[Tensor, "int32", "N"]) -> Tensor:
         return x.view(torch.int32)
@@ -37,7 +37,7 @@ def test_a_reference_that_looks_at_bits_is_taken_as_it_is():
     assert torch.equal(results["y"][0], x.view(torch.int32))
 
 
-def test_what_is_changed_in_place_is_a_result_and_the_argument_stays():
+def test_an_in_place_change_is_a_result_and_leaves_the_argument_unchanged():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
     def f(x: In[Tensor, "float32", "N"], y: InOut[Tensor, "float32", "N"]) -> None:
         y += x
@@ -47,7 +47,7 @@ def test_what_is_changed_in_place_is_a_result_and_the_argument_stays():
     assert results["y"][0].tolist() == [2] * 4 and y.tolist() == [1] * 4
 
 
-def test_complex_inputs_are_of_two_float64():
+def test_complex_inputs_become_complex128():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
     def f(x: In[Tensor, "complex64", "N"], y: Out[Tensor, "complex64", "N"]) -> Tensor:
         return (x / 3).to(torch.complex64)
@@ -58,14 +58,14 @@ def test_complex_inputs_are_of_two_float64():
     torch.testing.assert_close(results["y"][0], x.to(torch.complex128) / 3, rtol=1e-15, atol=0)
 
 
-def test_a_tensor_that_is_there_twice_is_copied_once():
+def test_a_tensor_that_occurs_twice_is_copied_once():
     x = torch.ones(3)
     one, other = each_tensor([x, x], torch.Tensor.clone)
     assert one is other and one is not x
     assert len(tensors_of([x, x])) == 2
 
 
-def test_without_a_reference_and_with_one_that_fails():
+def test_a_missing_or_failing_reference_is_an_error():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
     def none(y: InOut[Tensor, "float32", "N"]) -> None: ...
 
@@ -75,12 +75,12 @@ def test_without_a_reference_and_with_one_that_fails():
 
     with pytest.raises(SpecError, match="none has no reference"):
         expected_results(none.specs[0], {"y": torch.ones(2)}, BOUND)
-    with pytest.raises(SpecError, match="fails: its reference fails: RuntimeError"):
+    with pytest.raises(SpecError, match="fails: the reference fails: RuntimeError"):
         expected_results(fails.specs[0], {"y": torch.ones(2)}, BOUND)
 
 
 @pytest.mark.parametrize("place", [-1, 0, 5, 6])
-def test_a_guard_says_where_it_was_written(place):
+def test_a_guard_shows_where_it_was_overwritten(place):
     one = guarded(torch.arange(6, dtype=torch.int32), "cpu")
     assert one.first_written is None and one.tensor.tolist() == list(range(6))
     assert one.tensor.data_ptr() % 256 == one.allocation.data_ptr() % 256
@@ -88,7 +88,7 @@ def test_a_guard_says_where_it_was_written(place):
     assert one.first_written == (4 * place if place in (-1, 6) else None)
 
 
-def test_a_guard_is_nan_and_strides_are_kept():
+def test_guards_are_nan_and_keep_the_strides():
     tensor = torch.randn(4, 8)[:, :5]
     one = guarded(tensor, "cpu")
     assert torch.equal(one.tensor, tensor) and one.tensor.stride() == (8, 1)

@@ -1,4 +1,4 @@
-"""``python -m tkjit verify``: right kernels pass, each kind of wrong one is told, and none takes another with it."""
+"""``python -m tkjit verify``: right kernels pass, wrong kernels are reported, and a crash affects no other kernel."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MORE = {"dies": "#include <signal.h>", "hangs": "#include <unistd.h>"}
 
 @pytest.fixture
 def directory(tmp_path, session_cache, monkeypatch):
-    """A directory of kernels, each with a spec file of its own."""
+    """A directory of kernels, each in its own spec file."""
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     for name, body in BODIES.items():
         text = ONE.format(name=name, body=body, more=MORE.get(name, ""), options="")
@@ -65,7 +65,7 @@ def verified(capsys, *words: str) -> tuple[int, list[dict]]:
     return status, json.loads(capsys.readouterr().out)
 
 
-def test_a_right_kernel(directory, capsys):
+def test_a_right_kernel_passes(directory, capsys):
     assert main(["verify", "right"]) == 0
     out, err = capsys.readouterr()
     table = out.splitlines()
@@ -78,20 +78,20 @@ def test_a_right_kernel(directory, capsys):
     ("name", "problem"),
     [
         ("one_off", r"y: \[40\] is "),
-        ("unwritten", r"y: \[63\] is nan, and "),
+        ("unwritten", r"y: \[63\] is nan, but "),
         ("outside", "y: written out of bounds: element 64, of [64]"),
         ("reads_outside", r"y: \[63\] is nan"),
-        ("writes_input", "x: the kernel has written to it, and it is an input"),
+        ("writes_input", "x: the kernel has written to this input"),
     ],
 )
-def test_a_wrong_kernel(directory, capsys, name, problem):
+def test_a_wrong_kernel_is_reported(directory, capsys, name, problem):
     status, (outcome,) = verified(capsys, name, "--dim", "N=64")
     assert status == 1 and not outcome["is_right"]
     assert problem.replace("\\", "") in outcome["problems"][0]
 
 
-def test_a_call_that_ends_its_process_or_hangs_is_told_and_those_behind_it_are_made(directory, capsys):
-    assert verified(capsys, "hangs", "--dim", "N=64")[0] == 0  # compiled
+def test_a_call_that_crashes_or_hangs_is_reported_and_the_later_calls_are_made(directory, capsys):
+    assert verified(capsys, "hangs", "--dim", "N=64")[0] == 0  # compiles the kernel
     status, outcomes = verified(capsys, "dies", "hangs", "right", "--timeout", "15")
     assert status == 1
     assert {one["kernel"] for one in outcomes if one["is_right"]} == {"dies", "hangs", "right"}
@@ -102,7 +102,7 @@ def test_a_call_that_ends_its_process_or_hangs_is_told_and_those_behind_it_are_m
     assert len(outcomes) == 12
 
 
-def test_what_cannot_be_verified_says_why(directory, tmp_path, capsys):
+def test_a_kernel_that_cannot_be_verified_is_reported_with_the_reason(directory, tmp_path, capsys):
     text = ONE.format(name="bare", body="", more="", options="").replace("return 2 * x", "...")
     (tmp_path / "bare.py").write_text(HEAD + text)
     status, (outcome,) = verified(capsys, "bare")
@@ -117,39 +117,39 @@ def test_what_cannot_be_verified_says_why(directory, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
-        (["--timeout", "nan"], "a timeout of nan s; expected a number above 0"),
-        (["--dim", "N=2.5"], "right: N=2.5 is no extent"),
-        (["--dim", "N=-5"], "right: N=-5 is no extent"),
+        (["--timeout", "nan"], "timeout is nan s; expected a finite number above 0"),
+        (["--dim", "N=2.5"], "right: N=2.5 is not an extent"),
+        (["--dim", "N=-5"], "right: N=-5 is not an extent"),
         (["--dim", "M=5"], "right has no dim or number M"),
         (["--arg", "T=float16"], "right has no dim or number T"),
     ],
 )
-def test_what_is_asked_for_and_is_not_there(directory, capsys, words, said):
+def test_wrong_options_are_rejected(directory, capsys, words, text):
     assert main(["verify", "right", *words]) == 1
     out, err = capsys.readouterr()
-    assert said in out + err
+    assert text in out + err
 
 
-def test_a_large_size_that_is_asked_for_and_a_variant():
+def test_a_large_size_and_a_variant_can_be_chosen():
     (outcome,) = testing.verify("gemm", dims={"T": "bfloat16", "M": 1024, "K": 1024, "N": 8})
     assert outcome.variant == "T=bfloat16"
 
 
-def test_a_result_that_the_reference_does_not_give_is_no_right_one(directory, tmp_path, capsys):
+def test_a_result_that_the_reference_does_not_return_is_wrong(directory, tmp_path, capsys):
     text = ONE.format(name="half", body=BODIES["right"], more="", options="")
     (tmp_path / "half.py").write_text(HEAD + text.replace("return 2 * x", "x = 2 * x"))
     status, (outcome,) = verified(capsys, "half", "--dim", "N=3")
-    assert status == 1 and outcome["problems"] == ["y: the reference gives no result"]
+    assert status == 1 and outcome["problems"] == ["y: the reference returns no result"]
 
 
-def test_what_is_not_finite_is_null_in_json(directory, capsys):
+def test_a_number_that_is_not_finite_is_null_in_json(directory, capsys):
     _, (outcome,) = verified(capsys, "unwritten", "--dim", "N=64")
     assert outcome["errors"] == {"y": None}
 
 
-def test_a_dtype_and_a_device(session_cache):
+def test_a_kernel_with_dtype_and_device_parameters_is_verified(session_cache):
     source = "template <class T> __global__ void count(Globals g) { g.y[threadIdx.x] = T(threadIdx.x); }"
 
     @tkjit.kernel(source, entry="count<dtype>", grid=1, block="n", variants={"dtype": ("float32", "int32")})
@@ -159,7 +159,7 @@ def test_a_dtype_and_a_device(session_cache):
     assert {outcome.variant for outcome in testing.verify(count)} == {"dtype=float32", "dtype=int32"}
 
 
-def test_an_optional_tensor_that_has_to_be_given(session_cache):
+def test_a_required_tensor_that_may_be_none_is_tried_with_and_without_one(session_cache):
     source = "__global__ void add(Globals g) { g.y[0] = g.x[0] + (g.b.raw_ptr ? g.b[0] : 0); }"
 
     @tkjit.kernel(source, entry="add", grid=1, block=1)
@@ -169,7 +169,7 @@ def test_an_optional_tensor_that_has_to_be_given(session_cache):
     assert {"no b" in outcome.case for outcome in testing.verify(add)} == {True, False}
 
 
-def test_interrupted_it_leaves_no_process_behind(directory):
+def test_an_interrupt_leaves_no_process_behind(directory):
     command = [sys.executable, "-m", "tkjit", "verify", "hangs", "--dim", "N=53"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         deadline = time.monotonic() + 120
@@ -189,10 +189,10 @@ def children_of(pid: int) -> list[int]:
     return [int(word) for part in (text, *texts) for word in part.split()]
 
 
-def test_examples_a_preparation_and_a_tolerance(directory, tmp_path, capsys):
+def test_examples_prepare_and_tolerance_are_used(directory, tmp_path, capsys):
     options = 'examples=[{"N": 7}, {"N": 70}], prepare=small, tolerance=0.25'
     prepare = "\ndef small(arguments):\n    return {'x': arguments['x'] * 0 + 3}\n"
-    body = "if (i < n) g.y[i] = g.x[i] == 3 ? 7 : 0;"  # a sixth off
+    body = "if (i < n) g.y[i] = g.x[i] == 3 ? 7 : 0;"  # off by a sixth
     (tmp_path / "own.py").write_text(HEAD + prepare + ONE.format(name="own", body=body, more="", options=options))
     status, outcomes = verified(capsys, "own")
     assert status == 0
@@ -200,14 +200,14 @@ def test_examples_a_preparation_and_a_tolerance(directory, tmp_path, capsys):
     assert all(one["errors"]["y"] == pytest.approx(1 / 6) and one["tolerance"] == 0.25 for one in outcomes)
 
 
-def test_in_a_test(directory):
+def test_verify_can_be_called_in_a_test(directory):
     outcomes = testing.verify("right", dims={"N": 10})
     assert [str(outcome) for outcome in outcomes] == ["right(N=10)"] and outcomes[0].in_float64
     with pytest.raises(testing.KernelVerifyError, match=r"one_off: 1 of 1 calls is wrong\none_off\(N=64\): y: \[40\]"):
         testing.verify(tkjit.find("one_off"), dims={"N": 64})
 
 
-def test_a_kernel_that_is_loaded_as_it_was_recorded_has_its_examples(directory, tmp_path):
+def test_a_kernel_from_a_warm_record_has_its_examples(directory, tmp_path):
     options = 'examples={"N": 7}'
     path = tmp_path / "kept.py"
     path.write_text(HEAD + ONE.format(name="kept", body=BODIES["right"], more="", options=options))
@@ -217,26 +217,26 @@ def test_a_kernel_that_is_loaded_as_it_was_recorded_has_its_examples(directory, 
 
 
 @pytest.mark.parametrize("name", ["gemm", "all_gather"])
-def test_bundled_kernels_of_several_types_and_devices(session_cache, capsys, name):
+def test_bundled_kernels_of_several_dtypes_and_devices_are_right(session_cache, capsys, name):
     status, outcomes = verified(capsys, name, "--types", "bfloat16")
     assert status == 0 and len(outcomes) >= 3, outcomes
     assert all(one["in_float64"] for one in outcomes)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
-        ({"examples": [3]}, "examples= are dictionaries"),
+        ({"examples": [3]}, "examples= takes dictionaries"),
         ({"examples": {"...": 3}}, "'...' of an example is 3; expected a tuple"),
         ({"prepare": 3}, "prepare is 3; expected a function"),
         ({"tolerance": "x"}, "tolerance is 'x'; expected a number above 0"),
         ({"tolerance": -1}, "tolerance is -1"),
-        ({"zeroed": "y"}, "zeroed= names y, which is no tensor that a call brings"),
-        ({"unchecked": "z"}, "unchecked= names z, which it does not write to"),
+        ({"zeroed": "y"}, "zeroed= names y, which is not an input that verify could zero"),
+        ({"unchecked": "z"}, "unchecked= names z, which the kernel does not write"),
     ],
 )
-def test_options_that_are_none(options, said):
-    with pytest.raises(tkjit.SpecError, match=said):
+def test_invalid_options_are_rejected(options, text):
+    with pytest.raises(tkjit.SpecError, match=text):
 
         @tkjit.kernel("__global__ void f(Globals g) {}", entry="f", grid=1, block=1, **options)
         def f(y: Out[Tensor, "float32", 3]) -> Tensor: ...
@@ -249,10 +249,10 @@ def test_a_variant_that_does_not_compile_is_compiled_once(directory, capsys):
     first, *others = json.loads(capsys.readouterr().out)
     (problem,) = first["problems"]
     assert problem.startswith("CompileError: ") and "undeclared" in problem and "reproduce" not in problem
-    assert [one["problems"] for one in others] == [["does not compile, as N=64"]] * 3
+    assert [one["problems"] for one in others] == [["does not compile; see N=64"]] * 3
 
 
-def test_a_reference_that_leaves_what_it_should_change(directory, tmp_path, capsys):
+def test_a_reference_that_does_not_change_its_argument_is_reported(directory, tmp_path, capsys):
     (tmp_path / "adds.py").write_text(
         HEAD.replace("In,", "InOut,")
         + """

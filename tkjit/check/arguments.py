@@ -12,20 +12,21 @@ from tkjit.errors import SpecError
 from tkjit.spec import DTYPES, Field, Spec
 from tkjit.spec.values import ValueType
 
-# kind, dtype, present, starts_blank, rank, nothing; 8 extents, 8 strides; bytes of the name, of the payload
+# kind, dtype, present, starts_blank, rank, padding; 8 extents, 8 strides; sizes of the name and of the payload in bytes
 _HEADER = struct.Struct("<6i8q8q2q")
 _SCALAR, _TENSOR, _LIST, _TEXT = range(4)
 _DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
 
 
 def pack(spec: Spec, arguments: Mapping[str, Any]) -> bytes:
-    """The arguments in the order of the struct's fields."""
+    """Encode the arguments in the order of the struct's fields."""
     packed = b"".join(_field(f, arguments[f.name]) for f in spec.struct_fields)
-    return packed + (_number(0) if spec.result else b"")  # no place for a host function's number
+    # a null pointer for a host function's result, which is then dropped
+    return packed + (_number(0) if spec.result else b"")
 
 
 def tensors_in_order(spec: Spec, arguments: Mapping[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    """The tensors in the order in which they are packed, each with its name."""
+    """Return the tensors with their names, in the order in which ``pack`` writes them."""
     found = []
     for f in spec.struct_fields:
         value = arguments[f.name]
@@ -37,14 +38,14 @@ def tensors_in_order(spec: Spec, arguments: Mapping[str, Any]) -> list[tuple[str
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors of an argument: one, a list's, or none."""
+    """Return the tensors of an argument, which may be a tensor, a list of tensors or something else."""
     if isinstance(value, torch.Tensor):
         return [value]
     return [tensor for item in value for tensor in tensors_of(item)] if isinstance(value, (list, tuple)) else []
 
 
 def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """A value, or the list of values, with something else for each tensor; the same for one that is there twice."""
+    """Apply ``change`` to each tensor of a value or a list; an item that occurs twice is changed once."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if not isinstance(value, (list, tuple)):
@@ -57,7 +58,7 @@ def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
 
 
 def unpack(spec: Spec, arguments: Mapping[str, Any], packed: bytes) -> dict[str, torch.Tensor]:
-    """The tensors that the kernel may have written, as they are after the launch."""
+    """Decode the tensors that the kernel may have written, as they are after the launch."""
     written = {f.name for f in spec.tensors if f.is_written}
     after, position = {}, 0
     for name, before in tensors_in_order(spec, arguments):
@@ -71,7 +72,7 @@ def unpack(spec: Spec, arguments: Mapping[str, Any], packed: bytes) -> dict[str,
 
 def _field(f: Field, value: Any) -> bytes:
     if f.draws is not None:
-        return _number(1)  # the seed of all cases
+        return _number(1)  # every case uses this seed
     if value is None:
         return _absent(f)
     if f.is_list:
@@ -105,7 +106,7 @@ def _tensor(name: str, tensor: torch.Tensor, starts_blank: bool) -> bytes:
 
 
 def _span(tensor: torch.Tensor) -> int:
-    """How many elements there are from a tensor's first to its last."""
+    """Number of elements in memory from a tensor's first to its last."""
     return tensor.numel() and 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
@@ -127,11 +128,11 @@ def _value(kind: ValueType, value: Any) -> bytes:
         return _list(_struct(kind, value))
     if kind.item is not None:
         return _list([_value(kind.item, item) for item in value])
-    raise SpecError(f"a {kind.text} cannot be handed to the checker")
+    raise SpecError(f"the checker cannot pass a {kind.text} to a kernel")
 
 
 def _struct(kind: ValueType, value: Any) -> Iterator[bytes]:
-    """The numbers of a struct: of a tuple, or of a default, which has them without its arrays."""
+    """Encode the numbers of a struct; a call's tuple has its arrays nested, a default's tuple has them flattened."""
     numbers = [one for item in value for one in (item if isinstance(item, (list, tuple)) else [item])]
     types = [member.cpp for member in kind.members for _ in range(member.count)]
     for number, cpp in zip(numbers, types, strict=True):

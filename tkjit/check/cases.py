@@ -18,22 +18,22 @@ from tkjit.spec.model import MISSING
 from tkjit.spec.values import ValueType
 from tkjit.torchlib.meta import meta_outputs, scratch_of
 
-_LARGE = 1 << 26  # elements of an input that is made once, for all devices
-DEVICES = 2  # of a call over several, where the spec leaves their number open
-# of a tensor of up to two dims, and of more: a checked access takes a tenth of a microsecond
+_LARGE = 1 << 26  # all devices share an input with more elements than this
+DEVICES = 2  # devices in a call, if the spec leaves their number open
+# for a tensor of up to two dims, and (True) of more: a checked access takes a tenth of a microsecond
 _MAX_ELEMENTS = {False: 1 << 17, True: 1 << 15}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One call.
+    """A test call.
 
     Parameters
     ----------
     name : str
-        What a person calls it: ``N=37``.
+        Its name in reports, such as ``N=37``.
     arguments : mapping
-        By field; outputs are there too, allocated and not yet written.
+        The arguments by field, including outputs, which are allocated but not yet written.
     """
 
     name: str
@@ -47,23 +47,23 @@ def cases_of(
     seed: int,
     max_elements: Mapping[bool, int] = _MAX_ELEMENTS,
 ) -> list[Case]:
-    """The cases of a variant: the examples of its spec, or sizes that its constraints allow.
+    """Generate the cases of a variant: the examples of its spec, or sizes that its constraints allow.
 
     Parameters
     ----------
     given : mapping
         Extents of dims and values of scalars that the caller has chosen.
     max_elements : mapping
-        Of an input of up to two dims, and (True) of more.
+        The most elements of an input of up to two dims, and (True) of more.
 
     Raises
     ------
     SpecError
-        If a value cannot be made up, or no sizes satisfy the constraints.
+        If a value cannot be generated, or no sizes satisfy the constraints.
     """
     for name, value in given.items():
         if name in spec.dim_names and (type(value) is not int or value < 0):
-            raise SpecError(f"{spec.name}: {name}={value!r} is no extent; expected an integer from 0 on")
+            raise SpecError(f"{spec.name}: {name}={value!r} is not an extent; expected an integer of at least 0")
     unknown = set(given) - {*spec.dim_names, *(f.name for f in spec.fields if not f.is_tensor)}
     if unknown:
         raise SpecError(f"{spec.name} has no dim or number {', '.join(sorted(unknown))}")
@@ -81,19 +81,19 @@ def cases_of(
     if not found and not spec.verification.examples:
         constraints = ", ".join(map(str, spec.constraints))
         raise SpecError(
-            f"{spec.name}: no sizes were found for which {constraints or 'its dims fit'}; give some: --dim N=128"
+            f"{spec.name}: found no sizes for which {constraints or 'its dims fit'}; pass some, such as --dim N=128"
         )
     return list(found.values())
 
 
 def case_of_call(spec: Spec, arguments: Mapping[str, Any]) -> Case:
-    """The case of a call that somebody brings; what it leaves out has its default."""
+    """Return the case of a given call; omitted arguments get their defaults."""
     values = {f.name: arguments.get(f.name, None if f.default is MISSING else f.default) for f in spec.fields}
     return Case("the given call", _with_outputs(spec, values))
 
 
 def _with_outputs(spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """The arguments with outputs and scratch, full of what nobody has written."""
+    """Add outputs and scratch to the arguments, filled with 0xFF bytes (False for bools)."""
     made = meta_outputs(spec, arguments, known)
     missing = [f.name for f in spec.outputs if arguments.get(f.name) is None]
     filled = dict(arguments)
@@ -107,7 +107,7 @@ def _with_outputs(spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, 
 
 
 class _CaseGenerator:
-    """Makes the arguments of one case."""
+    """Generates one case."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _CaseGenerator:
         self._fixed: dict[str, Any] = {**fixed, **devices, **given}
 
     def first_that_fits(self, sizes: Sequence[int], steps: Sequence[int]) -> Case | None:
-        """The first sizes near the wanted ones that satisfy the spec; None if there are none."""
+        """Return the case of the first sizes near the wanted ones that satisfy the spec, or None if there are none."""
         for extents in itertools.islice(sizes_near(self._spec, sizes, steps, self._fixed), MAX_TRIES):
             has_choice = any(name not in self._fixed for name in self._spec.dim_names) or self._leading
             sizes_of_all = {**self._fixed, **extents}
@@ -147,16 +147,16 @@ class _CaseGenerator:
         return None
 
     def of_example(self) -> Case:
-        """The one whose sizes are given.
+        """Return the case whose sizes are given.
 
         Raises
         ------
         TkjitError
-            If they do not satisfy the spec.
+            If the sizes do not satisfy the spec.
         """
         missing = [name for name in self._spec.dim_names if name not in self._fixed]
         if missing:
-            raise SpecError(f"{self._spec.name}: an example of examples= does not say {', '.join(missing)}")
+            raise SpecError(f"{self._spec.name}: an example in examples= does not set {', '.join(missing)}")
         extents = {name: self._fixed[name] for name in self._spec.dim_names}
         integers = next(integers_for(self._spec, extents, self._fixed))
         return self._prepared(self._case(extents, integers, self._arguments(extents, integers)))
@@ -169,7 +169,7 @@ class _CaseGenerator:
         return Case(self._name(extents, integers), arguments)
 
     def _prepared(self, case: Case) -> Case:
-        """The case with what the kernel needs instead of random numbers."""
+        """Apply the spec's ``zeroed=`` and ``prepare=`` to the case."""
         for name in self._spec.verification.zeroed:
             for tensor in tensors_of(case.arguments[name]):
                 tensor.zero_()
@@ -181,19 +181,19 @@ class _CaseGenerator:
                 torch.manual_seed(self._seed)
                 others = prepare(dict(case.arguments)) or {}
                 unknown = set(others) - set(case.arguments)
-        except Exception as error:  # the author's own, of any kind
-            message = f"{self._spec.name}: its prepare= fails: {type(error).__name__}: {error}"
+        except Exception as error:  # prepare= may raise anything
+            message = f"{self._spec.name}: prepare= fails: {type(error).__name__}: {error}"
             raise SpecError(message) from error
         if unknown:
             raise SpecError(
-                f"{self._spec.name}: its prepare= gives {', '.join(sorted(unknown))}, which it does not take"
+                f"{self._spec.name}: prepare= returns {', '.join(sorted(unknown))}, which the kernel does not take"
             )
         return Case(case.name, {**case.arguments, **others})
 
     def _on_all_devices(
         self, extents: Mapping[str, int], integers: Mapping[str, int], first: dict[str, Any]
     ) -> dict[str, Any]:
-        """For each tensor a list of one on each device."""
+        """Return the arguments with a list of tensors, one per device, for each tensor."""
         parts = [first, *(self._arguments(extents, integers) for _ in range(1, self._fixed["num_devices"]))]
         devices = [
             _with_outputs(self._spec, part, {"num_devices": len(parts), "dev_idx": i}) for i, part in enumerate(parts)
@@ -237,7 +237,7 @@ class _CaseGenerator:
     def _tensor(self, f: Field, known: Mapping[str, Any]) -> torch.Tensor:
         shape = (*(self._leading if f.leading else ())[: 4 - len(f.dims)], *(dim.evaluate(known) for dim in f.dims))
         if f.is_strided:
-            shape = (*shape[:-1], shape[-1] + 3)  # what is sliced off below lies between the rows
+            shape = (*shape[:-1], shape[-1] + 3)  # sliced off below, so that there are gaps between the rows
         if self._spec.is_parallel and f.direction == "in" and prod(shape) > _LARGE:
             if f.name not in self._large:
                 self._large[f.name] = self._random_tensor(f, shape, known)
@@ -247,7 +247,7 @@ class _CaseGenerator:
 
     def _random_tensor(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
         dtype = getattr(torch, self._variant.dtype_of(f).name)
-        if str(dtype) == "torch.float4_e2m1fn_x2":  # to which torch converts nothing
+        if str(dtype) == "torch.float4_e2m1fn_x2":  # torch cannot convert to this dtype
             return torch.randint(0, 256, shape, generator=self._random, dtype=torch.uint8).view(dtype)
         if dtype.is_floating_point or dtype.is_complex:
             return torch.randn(shape, generator=self._random, dtype=torch.cfloat if dtype.is_complex else None).to(
@@ -258,7 +258,7 @@ class _CaseGenerator:
         return torch.randint(0, self._end_of_indices(dtype, known), shape, generator=self._random).to(dtype)
 
     def _end_of_indices(self, dtype: torch.dtype, known: Mapping[str, Any]) -> int:
-        """One more than the largest integer: each may be an index to any dim; at most 2 where one is not known."""
+        """Return the exclusive upper bound of integers: each is a valid index of every dim. Unknown dims count as 2."""
         dims = [dim for f in self._spec.tensors for dim in f.dims if dim.text != "1"]
         sizes = [int(dim.evaluate(known)) if dim.names <= known.keys() else 2 for dim in dims]
         leading = self._leading if any(f.leading for f in self._spec.tensors) else ()
@@ -266,22 +266,22 @@ class _CaseGenerator:
         return max(1, min([torch.iinfo(dtype).max, *sizes, *leading, *extents]))
 
     def _name(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> str:
-        """What tells the case from others: numbers that are given have no other place."""
+        """Name the case by its sizes, given numbers, leading dims and omitted arguments."""
         is_leading = any(f.leading and (self._leading or not f.dims) for f in self._spec.tensors)
         leading = [f"leading {self._leading}"] if is_leading else []
         absent = [f"no {f.name}" for f in self._spec.fields if f.optional and self._absent]
         sizes = [f"{name}={size}" for name, size in {**extents, **integers, **self._chosen}.items()]
-        return ", ".join([*sizes, *leading, *absent]) or "its only call"
+        return ", ".join([*sizes, *leading, *absent]) or "the only call"
 
 
 def _value_of(value: ValueType, spec: Spec, f: Field) -> Any:
     made = {"i": 1, "f": 0.75, "b": True, "s": "text"}.get(value.code)
-    if value.item is not None:  # an array of the source's own struct is full
+    if value.item is not None:  # an array in a struct of the source always has its full length
         made = [_value_of(value.item, spec, f)] * (f.max_length if spec.struct else 1)
     if value.members:
         made = tuple([1] * one.array if one.array else 1 for one in value.members)
     if made is None:
         raise SpecError(
-            f"{spec.name}: check cannot make up {f.name}, a {value.text}; give the call: tkjit.testing.check"
+            f"{spec.name}: check cannot generate {f.name}, a {value.text}; pass the arguments to tkjit.testing.check"
         )
     return made

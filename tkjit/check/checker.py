@@ -1,4 +1,4 @@
-"""``check``: builds the checkers of a kernel's variants, runs them on its cases, and joins their findings."""
+"""``check``: builds a checker for each variant of a kernel, runs it on the cases, and collects the findings."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from tkjit.check.symbols import Symbols
 from tkjit.errors import SpecError
 from tkjit.headers import locate
 from tkjit.loader import Loader, first_variant
-from tkjit.loader.labels import describe
+from tkjit.loader.variant_names import describe
 from tkjit.spec import CExpr, Spec, Variant, variants_of
 from tkjit.system.machine import usable_cores
 
 VOLATILE = ("race", "atomic")
 MODES = ("memory", "race", "init", "order")
-# the orders beside the forward one, each with the seed that it adds to the caller's; a race may need another order to
-# be run into, as when a consumer that comes first finds a barrier that its producer has passed
+# The orders after the forward one, each with a number that is added to the seed. Some races only happen in another
+# order, for example if a consumer runs first and finds a barrier that its producer has passed.
 _ORDERS = (("reverse", 0), ("adversarial", 0), ("random", 0), ("adversarial", 1))
 _ORDERS_FOR_RACES = _ORDERS[:2]
-_LONG_S = 10  # a launch that takes as long is told
+_LONG_S = 10  # a launch that takes longer prints a notice
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to check.
+    """The options of a check.
 
     Parameters
     ----------
     modes : sequence of str
-        Of ``MODES``.
+        A selection of ``MODES``.
     types : sequence of str
         Only variants whose dtypes are all among these.
     given : mapping
@@ -50,10 +50,10 @@ class Options:
     timeout_s : float
         For each launch.
     trace : bool
-        Whether barriers and copies are written to standard error.
+        Whether to write barriers and copies to standard error.
     volatile : str
-        ``"race"``: a volatile access races as any other one does, though beside another volatile or an atomic one it
-        is a warning; ``"atomic"``: it counts as a relaxed atomic.
+        ``"race"``: a volatile access can race like any other, but a race with another volatile or an atomic access is
+        only a warning; ``"atomic"``: it counts as a relaxed atomic.
     strict : bool
         Whether warnings are findings.
     """
@@ -69,22 +69,22 @@ class Options:
 
     def __post_init__(self) -> None:
         if unknown := set(self.modes) - set(MODES):
-            raise SpecError(f"no mode {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
+            raise SpecError(f"unknown mode {', '.join(sorted(unknown))}; expected {', '.join(MODES)}")
         if self.volatile not in VOLATILE:
             raise SpecError(f"volatile={self.volatile!r} is not known; expected {' or '.join(VOLATILE)}")
 
 
 @dataclass
 class Report:
-    """What a check has found, and how much was run.
+    """The findings of a check, and the number of launches.
 
     Parameters
     ----------
     findings : list of Finding
-        With which it fails.
+        The check fails if there are any.
     launches : int
     warnings : list of Finding
-        With which only a strict check fails; there they are among the findings.
+        A strict check has them among its findings instead.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -99,30 +99,32 @@ class Report:
                 (self.warnings if one.warning else self.findings).append(one)
 
     def join(self, other: Report) -> None:
-        """Add what another one has found and run."""
+        """Add the findings and launches of another report."""
         self.add([*other.findings, *other.warnings])
         self.launches += other.launches
 
 
 def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequence[Case] | None = None) -> Report:
-    """Check a kernel, all its overloads and variants.
+    """Check all overloads and variants of a kernel.
 
     Parameters
     ----------
     cases : sequence of Case, optional
-        The calls, instead of those that the spec gives.
+        The calls to make, instead of those generated from the spec.
 
     Raises
     ------
     SpecError
-        If no call can be made up, none of its variants is asked for, or it is a kernel over several devices.
+        If no call can be generated, no variant matches the options, or the kernel runs on several devices.
     ToolchainError
-        If a compiler's own runtime, or binutils, is missing.
+        If the compiler's AddressSanitizer runtime or binutils is missing.
     CompileError
         If the kernel does not compile for the CPU.
     """
     if specs[0].is_parallel:
-        raise SpecError(f"{specs[0].name} runs on several devices, and a check runs one; its tests run it on the cpu")
+        raise SpecError(
+            f"{specs[0].name} runs on several devices, but check simulates only one; test it with a Club of cpu devices"
+        )
     if cases is None:
         variants = [(spec, variant) for spec in specs for variant in variants_of(spec, options.types)]
     else:
@@ -139,7 +141,7 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
         try:
             for job in jobs:
                 report.join(job.result())
-        except BaseException:  # Ctrl-C too: those under way launch nothing more
+        except BaseException:  # including Ctrl-C: running checkers start no further launch
             for checker in checkers:
                 checker.is_stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
@@ -152,13 +154,13 @@ def _cases(spec: Spec, variant: Variant, options: Options) -> list[Case]:
 
 
 def _of_call(specs: Sequence[Spec], case: Case) -> list[tuple[Spec, Variant]]:
-    """The variant that a call's tensors ask for."""
+    """Return the overload and variant that match a call's arguments."""
     chosen = first_variant(specs, (), {name: value for name, value in case.arguments.items() if value is not None})
     return [chosen[:2]] if chosen is not None else []
 
 
 class _VariantChecker:
-    """One variant."""
+    """Checks one variant."""
 
     def __init__(self, loader: Loader, spec: Spec, variant: Variant, options: Options) -> None:
         self._loader, self._spec, self._variant, self._options = loader, locate(spec, loader.settings), variant, options
@@ -176,7 +178,7 @@ class _VariantChecker:
     def _run_all(
         self, mode: str, cases: Sequence[Case], launch: Callable[[Path, Case], list[Run]], report: Report
     ) -> bool:
-        """Run the cases; False, and no more of them, if a launch does not end: each other one would take as long."""
+        """Run the cases; stop and return False if a launch times out, because every other one would as well."""
         plan = CheckerPlan(self._loader.env, self._spec, self._variant, self._target, mode)
         program = self._loader.open(plan).loaded
         symbols = Symbols(program, plan.source.path, plan.source.name)
@@ -185,24 +187,24 @@ class _VariantChecker:
             report.launches += len(runs)
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
-            told = [one for one in found if self._is_reported(one) and not symbols.is_guard(one)]
+            reported = [one for one in found if self._is_reported(one) and not symbols.is_guard(one)]
             sizes = {name: one.element_size() for name, one in tensors_in_order(self._spec, case.arguments)}
             grid = {"grid": ", ".join(self._grid), "axes": len(self._grid)}
-            told = [{**grid, "itemsize": sizes.get(one.get("name", ""), 1), **one} for one in told]
-            words = [finding_of(one, symbols, self._name, case.name) for one in told]
-            report.add([replace(one, warning=False) for one in words] if self._options.strict else words)
+            reported = [{**grid, "itemsize": sizes.get(one.get("name", ""), 1), **one} for one in reported]
+            findings = [finding_of(one, symbols, self._name, case.name) for one in reported]
+            report.add([replace(one, warning=False) for one in findings] if self._options.strict else findings)
             if any(one.timed_out for one in runs):
                 return False
         return True
 
     @property
     def _grid(self) -> list[str]:
-        """As the spec writes it, by axis; empty if it is computed elsewhere."""
+        """The grid's expressions in the spec, one per axis; empty if a C++ expression computes the grid."""
         grid = dict(self._spec.launch.shape).get("grid") or ()
         return [] if isinstance(grid, CExpr) else [expr.text for expr in grid]
 
     def _is_reported(self, one: Mapping[str, Any]) -> bool:
-        """Whether a finding belongs to a mode that was asked for. What ends the program belongs to every mode."""
+        """Whether a finding belongs to a requested mode. Findings that end the program belong to every mode."""
         mode = MODE_OF[one["kind"]]
         return not mode or mode in self._options.modes or bool(one.get("ends"))
 
@@ -210,9 +212,9 @@ class _VariantChecker:
         options = self._options
         if self.is_stopped:
             raise CancelledError
-        said = Timer(_LONG_S, self._say_long, [case])
-        said.daemon = True
-        said.start()
+        notice = Timer(_LONG_S, self._print_notice, [case])
+        notice.daemon = True
+        notice.start()
         try:
             return run(
                 program,
@@ -225,11 +227,11 @@ class _VariantChecker:
                 volatile_is_atomic=options.volatile == "atomic",
             )
         finally:
-            said.cancel()
+            notice.cancel()
 
-    def _say_long(self, case: Case) -> None:
+    def _print_notice(self, case: Case) -> None:
         if not self._loader.settings.quiet:
-            ends = f"it is ended after {self._options.timeout_s:.0f} s (--timeout)"
+            ends = f"it is stopped after {self._options.timeout_s:.0f} s (--timeout)"
             print(f"tkjit: {self._name}, {case.name}, has run for {_LONG_S} s; {ends}", file=sys.stderr)
 
     def _in_forward_order(self, program: Path, case: Case) -> list[Run]:

@@ -19,24 +19,24 @@ from tkjit.check.arguments import pack, unpack
 from tkjit.spec import Spec
 from tkjit.system.files import from_json
 
-MOST_SAID = 500  # bytes of what a process said before it ended
-TIMED_OUT = 4  # with what a checker ends that has said so (sim/check/endings.h)
-SECONDS_TO_SAY_SO = 5  # a program that does not end in time ends itself, and says where it is
-ORDERS = ("forward", "reverse", "random", "adversarial")  # as sim/runtime/schedule.h numbers them
+MOST_SAID = 500  # the most bytes of a process's standard error that are quoted
+TIMED_OUT = 4  # the exit status of a checker that timed out and reported it (sim/check/endings.h)
+SECONDS_TO_SAY_SO = 5  # after the timeout, for the checker to report the line where it is and to exit
+ORDERS = ("forward", "reverse", "random", "adversarial")  # in the order of the enum in sim/runtime/schedule.h
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one launch gave.
+    """The outcome of one launch.
 
     Parameters
     ----------
     found : list of dict
-        What the checker wrote, a finding each.
+        The findings that the checker wrote.
     outputs : dict, or None
-        The tensors that the kernel may have written; None if it did not come to its end.
+        The tensors that the kernel may have written, or None if it did not finish.
     timed_out : bool
-        Whether it was ended because it took too long.
+        Whether the launch was stopped because it took too long.
     """
 
     found: list[dict[str, Any]]
@@ -55,21 +55,21 @@ def run(
     trace: bool = False,
     volatile_is_atomic: bool = False,
 ) -> Run:
-    """Launch once, in one order of the threads."""
+    """Launch the kernel once, with its threads in one order."""
     with tempfile.TemporaryDirectory(prefix="tkjit-check-") as name:
         directory = Path(name)
         inputs, outputs, findings = directory / "inputs", directory / "outputs", directory / "findings"
         inputs.write_bytes(pack(spec, arguments))
         with findings.open("wb") as file:
             trace_file = 2 if trace else -1
-            words = [inputs, outputs, file.fileno(), ORDERS.index(order), seed, trace_file, ceil(timeout_s)]
-            words.append(int(volatile_is_atomic))
+            options = [inputs, outputs, file.fileno(), ORDERS.index(order), seed, trace_file, ceil(timeout_s)]
+            options.append(int(volatile_is_atomic))
             try:
                 done = subprocess.run(
-                    [*_fixed_addresses(), checker, *map(str, words)],
+                    [*_fixed_addresses(), checker, *map(str, options)],
                     pass_fds=[file.fileno()],
                     stdin=subprocess.DEVNULL,
-                    stdout=2 if trace else subprocess.DEVNULL,  # what the kernel prints
+                    stdout=2 if trace else subprocess.DEVNULL,  # the kernel's output
                     stderr=None if trace else subprocess.PIPE,
                     timeout=ceil(timeout_s) + SECONDS_TO_SAY_SO,
                 )
@@ -90,7 +90,7 @@ def run(
 
 
 def _read(findings: Path) -> list[dict[str, Any]]:
-    """The findings that a checker has written, but for a line that it did not finish."""
+    """Read the findings that a checker has written, without an unfinished last line."""
     found = []
     for line in findings.read_text(errors="replace").splitlines():
         with suppress(ValueError):
@@ -99,7 +99,7 @@ def _read(findings: Path) -> list[dict[str, Any]]:
 
 
 def ending_of(what: str, status: int | None, timeout_s: float, said: bytes) -> str:
-    """In words how a process ended that has not said it itself; its status is None where it took too long."""
+    """Describe how a process ended that did not report it; the status is None if the process took too long."""
     if status is None:
         end = f"it did not end within {timeout_s:.0f} s"
     else:
@@ -110,8 +110,11 @@ def ending_of(what: str, status: int | None, timeout_s: float, said: bytes) -> s
 
 @cache
 def _fixed_addresses() -> tuple[str, ...]:
-    """Old sanitizers cannot live with all that newer kernels randomize; without this they mostly work all the same."""
+    """Return a command prefix that turns off address randomization, or nothing if that is not possible.
+
+    Old sanitizers fail under the stronger randomization of newer Linux kernels, although often they work.
+    """
     setarch = shutil.which("setarch")
     if setarch is None or subprocess.run([setarch, "-R", "true"], capture_output=True).returncode:
-        return ()  # a container may forbid it
+        return ()  # for example, a container may forbid it
     return (setarch, "-R")

@@ -1,4 +1,4 @@
-"""Findings of the checker: their kinds, places and texts."""
+"""Findings of the checker: their kinds, places and messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tkjit.check.symbols import Line, Symbols
 
-# which mode a kind of finding belongs to; a fault and a write to constant memory are told in every mode
+# the mode that each kind of finding belongs to; a fault and a write to constant memory are reported in every mode
 MODE_OF = {
     "memory": "memory",
     "race": "race",
@@ -27,7 +27,7 @@ MODE_OF = {
 
 @dataclass(frozen=True)
 class Place:
-    """Which thread did what, and on which line."""
+    """An access: the thread and the line of the source."""
 
     access: str
     file: str
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong with a kernel.
+    """An error that the checker has found in a kernel.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ class Finding:
         ``memory``, ``race``, ``volatile``, ``divergence``, ``uninitialized``, ``copy``, ``unwritten``, ``order``,
         ``result``, ``constant`` or ``fault``.
     text : str
-        What is wrong, in a line.
+        A one-line message.
     here, there : Place or None
-        Who does it, and the other side of a race.
+        The access, and the other access of a race.
     kernel, case : str
-        With which variant and which call it was found.
+        The variant and the call that it was found with.
     warning : bool
-        Whether only a strict check fails with it: the hardware gives a meaning to what the language does not.
+        Whether only a strict check fails: the language leaves this undefined, but the hardware defines it.
     """
 
     kind: str
@@ -72,7 +72,7 @@ class Finding:
 
     @property
     def key(self) -> object:
-        """What makes two findings one: the lines, in either order."""
+        """The key by which duplicates are recognised: the kind, and the lines in either order."""
         places = frozenset((place.file, place.line) for place in (self.here, self.there) if place is not None)
         return self.kind, places or self.text.split("[")[0]
 
@@ -88,7 +88,7 @@ class Finding:
 
 
 def addresses_in(found: Iterable[Mapping[str, Any]]) -> set[int]:
-    """Every machine address that findings mention."""
+    """Collect the machine addresses in findings."""
     return {address for one in found for side in _sides(one) for address in _calls(one, side)}
 
 
@@ -97,15 +97,15 @@ def _sides(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _calls(one: Mapping[str, Any], side: Mapping[str, Any]) -> list[int]:
-    """The addresses of one side, innermost first, each within its instruction."""
+    """Return the call stack of one access as addresses, innermost first, each within the call instruction."""
     if side["calls"] or "report" not in one:
         return [int(address) for address in side["calls"]]
-    stack = one["report"].split("\n\n")[0]  # AddressSanitizer's own words: the access's calls come first
+    stack = one["report"].split("\n\n")[0]  # in AddressSanitizer's report the access's stack comes first
     return [int(address, 16) for address in re.findall(r"^\s*#\d+ 0x([0-9a-f]+)", stack, re.MULTILINE)]
 
 
 def finding_of(one: Mapping[str, Any], symbols: Symbols, kernel: str, case: str) -> Finding:
-    """What a checker wrote, in words."""
+    """Turn what a checker wrote into a finding with a message."""
     here, there = (_place(one, one.get(name), symbols) for name in ("here", "there"))
     kind = one["kind"]
     text = one["text"] if "text" in one else _TEXTS[kind](one, symbols)
@@ -125,7 +125,7 @@ def _place(one: Mapping[str, Any], side: Mapping[str, Any] | None, symbols: Symb
 
 
 def _places_in_text(text: str, symbols: Symbols) -> tuple[Place | None, Place | None]:
-    """A fault says its places in its text: of a deadlock, where each group of threads waits."""
+    """Parse the places in a fault's text; for a deadlock, these are the lines where the groups of threads wait."""
     whose = re.search(r"in block \((\d+), (\d+), (\d+)\)(?:, thread \((\d+), (\d+), (\d+)\))?", text)
     numbers = [int(number) for number in (whose.groups() if whose else ()) if number is not None]
     places = []
@@ -138,17 +138,17 @@ def _places_in_text(text: str, symbols: Symbols) -> tuple[Place | None, Place | 
     return here, there
 
 
-# AddressSanitizer's words for what is near an address; newer ones say it shorter
+# AddressSanitizer's words for the position relative to a variable; newer versions use the short ones
 _SIDES = {
-    "to the right of": "behind",
-    "after": "behind",
+    "to the right of": "after",
+    "after": "after",
     "to the left of": "before",
     "before": "before",
     "inside of": "in",
 }
 _OF_ARRAY = "compare the index with its length, or make it longer"
-_OF_VECTOR = '; access single elements there, or let the spec refuse such sizes: constraints=["N % 4 == 0"]'
-_FIRST_PAGES = 1 << 16  # where nothing lies, so that a null pointer and an index are found
+_OF_VECTOR = '; access single elements there, or exclude such sizes in the spec: constraints=["N % 4 == 0"]'
+_FIRST_PAGES = 1 << 16  # never mapped, so an address below is an offset from a null pointer
 _GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global variable '(.*?)' .*? of size (\d+)")
 
 
@@ -157,22 +157,23 @@ def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
-    """What would order two accesses."""
+    """Suggest how to order two accesses."""
     sides = _sides(one)
     places = [_place(one, side, symbols) for side in sides]
     is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
     if not is_one_block and is_one_line and all(side["access"] == "write" for side in sides):
-        return "two blocks write there: is blockIdx in the index? If they mean to, an atomic operation orders them"
+        return "two blocks write there: is blockIdx in the index? If this is intended, use an atomic operation"
     if not is_one_block:
-        return "an atomic operation does, two launches, or in a cooperative kernel a barrier of the grid"
+        return "use an atomic operation, two launches, or a grid barrier in a cooperative kernel"
     if is_one_line:
-        return "an atomic operation does, or __syncthreads() between two turns of a loop"
-    return "__syncthreads() between them does"
+        return "use an atomic operation, or put __syncthreads() between two iterations of the loop"
+    return "put __syncthreads() between them"
 
 
 def _volatile(one: Mapping[str, Any], symbols: Symbols) -> str:
-    return f"nothing but volatile, which orders nothing, is between two accesses to {_memory(one, symbols)}"
+    place = _memory(one, symbols)
+    return f"only volatile, which orders nothing, separates two accesses to {place}; use an atomic operation"
 
 
 def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -182,40 +183,40 @@ def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
     begins = ""
     if one.get("space") == "tensor":
-        begins = "; an output that begins as zero has the marker Zero: Out[..., Zero]"
+        begins = "; for an output that starts as zeros, use the marker Zero: Out[..., Zero]"
     elif "shared" in one.get("space", ""):
-        begins = "; shared memory does not begin as zero: write all of it first, and then __syncthreads()"
-    return f"{_memory(one, symbols)} is read, and nobody in the block has written it before{begins}"
+        begins = "; shared memory does not start as zeros: write all of it first, then call __syncthreads()"
+    return f"{_memory(one, symbols)} is read before any thread of the block has written it{begins}"
 
 
 def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
-    return f"{_memory(one, symbols)} is used while an asynchronous copy to it is under way; wait for the copy first"
+    return f"{_memory(one, symbols)} is used while an asynchronous copy to it is in progress; wait for the copy first"
 
 
 def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
     size = one.get("itemsize", 1)
     count, first = -(-one["bytes"] // size), one["offset"] // size
     some = "1 element" if count == 1 else f"{count} elements"
-    said = f"{some} of the output {one['name']} {'is' if count == 1 else 'are'} not written, the first at index {first}"
+    head = f"{some} of the output {one['name']} {'is' if count == 1 else 'are'} not written, the first at index {first}"
     if "//" in one.get("grid", ""):
-        return f"{said}: {one['grid']} rounds down, and cdiv rounds up"
+        return f"{head}: {one['grid']} rounds down; use cdiv, which rounds up"
     swapped = ", or the grid's x and y are swapped" if one.get("axes", 1) > 1 else ""
-    zero = "what is to stay zero has the marker Zero: Out[..., Zero]"
-    return f"{said}: the grid or the index leaves them out{swapped}; {zero}"
+    zero = "for an output that starts as zeros, use the marker Zero: Out[..., Zero]"
+    return f"{head}: the grid or the index leaves {'it' if count == 1 else 'them'} out{swapped}; {zero}"
 
 
 def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
     if one["what"] == "misaligned":
         is_vector = one.get("space") == "tensor" and one.get("itemsize", 16) < one["bytes"] <= 16
         vector = _OF_VECTOR if is_vector else ""
-        return f"{_memory(one, symbols)} is not at a multiple of {one['bytes']} bytes, as this access needs{vector}"
-    size = f"{one['bytes']} bytes" if one["bytes"] else "an access"
+        return f"{_memory(one, symbols)} is not aligned to {one['bytes']} bytes, which this access requires{vector}"
+    size = f"access of {one['bytes']} bytes" if one["bytes"] else "access"
     address = _address(one)
     if address is not None and address < _FIRST_PAGES:
         return f"{size} at a null pointer{f' + {address} bytes' if address else ''}"
     where = _outside(one, symbols)
     comma = "," if where[:1].isdigit() else ""
-    return f"{size}{comma} {where}" if where else f"{size} that the kernel may not use ({one['what']})"
+    return f"{size}{comma} {where}" if where else f"{size} to memory that the kernel may not use ({one['what']})"
 
 
 _TEXTS = {
@@ -230,7 +231,7 @@ _TEXTS = {
 
 
 def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
-    """``tile + 64 bytes in shared memory``."""
+    """Name a place in memory, such as ``tile + 64 bytes in shared memory``."""
     if "space" not in one:
         return "the memory"
     space, offset = one["space"], one["offset"]
@@ -239,7 +240,7 @@ def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
     if space == "dynamic shared memory":
         return f"dynamic shared memory + {offset} bytes"
     shared = space == "shared memory"
-    if shared and one["name"]:  # of a source that is adapted with its headers
+    if shared and one["name"]:  # a source that was adapted together with its headers
         return f"{one['name']} + {offset} bytes in shared memory"
     at = offset if shared else one.get("address", 0)
     variable = symbols.variable_at(at, shared=shared)
@@ -254,7 +255,7 @@ def _address(one: Mapping[str, Any]) -> int | None:
 
 
 def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
-    """Where memory is that a kernel may not use: behind or before something that it may."""
+    """Describe where an invalid access lies, relative to memory that the kernel may use."""
     report = one.get("report", "")
     if "offset" in one:
         offset, size = one["offset"], one["size"]
@@ -265,16 +266,16 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
             return f"in {what}"
         remedy = ""
         if one["space"] == "dynamic shared memory":
-            remedy = '; shared_memory= in the spec says how many, as in "4 * N" for N floats'
+            remedy = '; shared_memory= in the spec sets the size, for example "4 * N" for N floats'
         elif one["space"] == "tensor":
             remedy = (
                 "; compare the index with its extents first: in x(row, col) the row with rows(), the column with cols()"
             )
-        return f"{_behind(offset - size)} {what}, which has {size} bytes{remedy}"
+        return f"{_after(offset - size)} {what}, which has {size} bytes{remedy}"
     globals_near = _GLOBAL.findall(report)
     if globals_near:
         distance, side, name, size = min(globals_near, key=lambda near: int(near[0]))
-        place = _behind(int(distance)) if _SIDES[side] == "behind" else f"{distance} bytes {_SIDES[side]}"
+        place = _after(int(distance)) if _SIDES[side] == "after" else f"{distance} bytes {_SIDES[side]}"
         return f"{place} {_short(name)}, which has {size} bytes; {_OF_ARRAY}"
     on_stack = re.search(r"'(\w+)'.*<== Memory access", report)
     if on_stack:
@@ -285,14 +286,14 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
     variable = symbols.variable_at(address, shared=False) or symbols.variable_before(address)
     if variable is None or address - variable.address > variable.size + 4096:
         return ""
-    place = _behind(address - variable.address - variable.size)
+    place = _after(address - variable.address - variable.size)
     return f"{place} {_short(variable.name)}, which has {variable.size} bytes; {_OF_ARRAY}"
 
 
-def _behind(distance: int) -> str:
-    return f"{distance} bytes behind" if distance else "right behind"
+def _after(distance: int) -> str:
+    return f"{distance} bytes after" if distance else "right after"
 
 
 def _short(name: str) -> str:
-    """``tile`` of ``void softmax<float>(Globals)::tile``."""
+    """Return ``tile`` for ``void softmax<float>(Globals)::tile``."""
     return name.rpartition("::")[2] or name

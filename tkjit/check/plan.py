@@ -1,4 +1,4 @@
-"""The plan of a checker program: one variant's launcher, compiled for one mode."""
+"""The plan of a checker: the program that launches one variant in one mode."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 MEMORY, RACE = "memory", "race"
 CHECKER = "checker"
 
-# gcc gives no red zone to the static variables of a template, which the linker might replace by another file's, nor to
-# the beginning of the first of a section. Room after and before them, and a table of where it is, for
-# sim/check/memory.h to fence off; before a variable as much as keeps its alignment.
+# gcc puts no red zone around static variables of templates, because the linker may replace them with another file's.
+# It puts none before the first variable of a section either. So we add gaps, and a table of their addresses, from which
+# sim/check/memory.h poisons them. The gap before a variable is a multiple of its alignment.
 _GAP = r'\n{label}:\n\t.zero\t256\n\t.pushsection\ttkjit_gaps,"aw"\n\t.quad\t{label}b\n\t.popsection'
 _GAPS = (
     (r"^(\t\.section\t\.bss\._ZZ(?:.*\n)*?\t\.zero\t\d+)$", r"\1" + _GAP.format(label=991)),
@@ -39,7 +39,7 @@ _GAPS = (
 
 
 def with_gaps(assembly: str) -> str:
-    """An assembler's text with room around static variables.
+    """Add gaps around static variables to an assembly file's text.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def with_gaps(assembly: str) -> str:
 
 
 class CheckerPlan(LauncherPlan):
-    """A variant's checker.
+    """The plan of a variant's checker.
 
     Parameters
     ----------
     mode : str
-        ``"memory"``: under AddressSanitizer; ``"race"``: each access reported to the simulator's own detector.
+        ``"memory"`` builds with AddressSanitizer; ``"race"`` reports each access to the simulator's detector.
     """
 
     def __init__(self, env: Environment, spec: Spec, variant: Variant, target: Target, mode: str) -> None:
@@ -71,7 +71,7 @@ class CheckerPlan(LauncherPlan):
 
     @property
     def what(self) -> str:
-        return f"{super().what}, to check its {'memory' if self.mode == MEMORY else 'races'}"
+        return f"the {'memory' if self.mode == MEMORY else 'race'} checker of {super().what}"
 
     def inputs(self) -> Iterable[str]:
         return [*super().inputs(), __file__]
@@ -119,7 +119,7 @@ class CheckerPlan(LauncherPlan):
             )
         return super().explain(error)
 
-    _checks_bounds = False  # the first index outside would end the launch, and the checker goes on to find the others
+    _checks_bounds = False  # a bounds check would end the launch at the first bad index, but we want all of them
 
     @cached_property
     def _checker_flags(self) -> Flags:
@@ -131,8 +131,8 @@ class CheckerPlan(LauncherPlan):
         )
 
 
-# Addresses in a program that is not position-independent are those in its file. Host functions of the source that
-# nothing calls are left out, since they may call libraries that are not linked.
+# Without position-independent code, addresses in the process equal those in the file. Unused host functions of the
+# source are dropped, because they may call libraries that are not linked.
 _ALWAYS_LINKED = ("-no-pie", "-pthread", "-Wl,--gc-sections")
 _LINKED = {
     MEMORY: (*_ALWAYS_LINKED, "-fsanitize=address"),

@@ -1,4 +1,4 @@
-"""Sizes of test calls: ordinary, smallest, prime and larger than a block, as the constraints of a spec allow."""
+"""Sizes of test calls: ordinary, smallest, prime, and larger than a block, if the spec's constraints allow them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from tkjit.spec import Spec
 from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING
 
-# a dim's extent in each case, by the dim's place among the names: no two alike where a mistake could hide behind it
+# extents of the dims in each case, in the order of the dims' names; they differ, because equal ones could hide a mix-up
 _ORDINARY = (64, 96, 128, 160, 192)
-_PRIME = (53, 37, 71, 29, 43)  # the first above the second, and not so in the other cases
+_PRIME = (53, 37, 71, 29, 43)  # the first is larger than the second; in _ORDINARY it is smaller
 _LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
-SHAPES = (  # with multiples of a tile, for the dims that have to be such, and the extents of leading dims
+SHAPES = (  # extents; numbers of tiles, for dims that must be multiples of a tile; extents of leading dims
     (_ORDINARY, (2, 3), ()),
     ((1,), (1,), (1,)),
     (_PRIME, (1, 5, 1), (3,)),
     (_LARGER_THAN_A_BLOCK, (3, 2), (2, 2)),
 )
-_LEAST_TILE = 32  # a dim in smaller steps is as any other
-_MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried where a constraint asks for something
+_LEAST_TILE = 32  # a dim that must be a multiple of less counts as any other
+_MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried if the wanted sizes and their fractions violate a constraint
 _A_MULTIPLE = re.compile(r"(\w+) % (\w+|\(.+\)) == 0")
 MAX_TRIES = 4000
 
 
 def shapes_for(spec: Spec) -> Sequence[tuple[Sequence[int], Sequence[int], tuple[int, ...]]]:
-    """Sizes of dims, their multiples of a tile, and the extents of leading dims, of each case; none if it has examples.
+    """Return the entries of ``SHAPES`` for a spec, or nothing if the spec has examples.
 
-    Where a tensor has leading dims alone, the last of them has the size of a dim; and it can be a number.
+    If a tensor has only leading dims, the last of them gets the size of a dim, and two cases are added: with four
+    leading dims, and with none.
     """
     if spec.verification.examples:
         return ()
@@ -45,16 +46,16 @@ def shapes_for(spec: Spec) -> Sequence[tuple[Sequence[int], Sequence[int], tuple
 def sizes_near(
     spec: Spec, wanted: Sequence[int], tiles: Sequence[int], fixed: Mapping[str, Any]
 ) -> Iterator[dict[str, int]]:
-    """Extents of all dims, those near the wanted ones first; not all satisfy the constraints.
+    """Yield extents of all dims, those near the wanted ones first; not all of them satisfy the constraints.
 
     Parameters
     ----------
     wanted : sequence of int
-        By the dim's place among the names, from the start again behind its end.
+        Extents of the dims in the order of their names; repeated if there are more dims.
     tiles : sequence of int
-        Likewise how many tiles, where a constraint says that the dim is a multiple of one.
+        The numbers of tiles, likewise, for dims that a constraint requires to be a multiple of a tile.
     fixed : mapping
-        Extents, numbers and variants that are not to be chosen.
+        Extents, numbers and variants that are already chosen.
     """
     free = [name for name in spec.dim_names if name not in fixed]
     known = {name: fixed[name] for name in spec.dim_names if name in fixed}
@@ -64,7 +65,7 @@ def sizes_near(
         for i, name in enumerate(free)
     ]
     for of_the_last, smaller in itertools.product((1, 4), (1, 2, 4, 8, 16, 64)):
-        # the last dim is what loops go over: the others shrink first, and what is odd stays odd
+        # kernels usually loop over the last dim, so the others shrink first; odd extents stay odd
         divisors = [smaller] * (len(free) - 1) + [of_the_last]
         shrunk = [max(1, size // by | size & 1) for size, by in zip(sizes, divisors, strict=False)]
         rounded = [-(-size // steps.get(name, 1)) * steps.get(name, 1) for name, size in zip(free, shrunk, strict=True)]
@@ -75,7 +76,7 @@ def sizes_near(
 
 
 def _steps(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
-    """Of what number each dim is a multiple, by the constraints that say so: ``K % 64 == 0``."""
+    """Return the number that each dim must be a multiple of, from constraints such as ``K % 64 == 0``."""
     steps: dict[str, int] = {}
     for constraint in spec.constraints:
         match = _A_MULTIPLE.fullmatch(constraint.text)
@@ -88,7 +89,7 @@ def _steps(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
 
 
 def integers_for(spec: Spec, extents: Mapping[str, int], fixed: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-    """Values for the integers that have no default: those of a dim of that name first, for it is most often one."""
+    """Yield values for integers without a default, first the extent of a dim with the same name, if there is one."""
     names = [f.name for f in spec.fields if f.is_integer and f.default is MISSING and f.name not in fixed]
     by_name = {name.lower(): size for name, size in extents.items()}
     choices = [dict.fromkeys([by_name.get(name.lower(), 1), *extents.values(), 1]) for name in names]
@@ -97,11 +98,11 @@ def integers_for(spec: Spec, extents: Mapping[str, int], fixed: Mapping[str, Any
 
 
 def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_elements: Mapping[bool, int]) -> bool:
-    """Whether no input has more elements than a limit for tensors of up to two dims, and one (True) of more."""
+    """Whether all inputs are within the limits: one for tensors of up to two dims, and one (True) for more."""
     for f in spec.inputs:
         if not f.leading and not any(dim.names for dim in f.dims):
-            continue  # it has no other size
-        # the case's leading dims count even where the tensor has none: a large GEMM would take long
+            continue  # its size is fixed
+        # the case's leading dims count even if this tensor has none, because a large batched GEMM would take long
         sizes = (*leading, *(dim.evaluate(known) if set(dim.names) <= known.keys() else 1 for dim in f.dims))
         if prod(sizes) > max_elements[len(sizes) > 2]:
             return False
@@ -109,20 +110,22 @@ def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_e
 
 
 def examples_of(spec: Spec, variant: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls that a spec names for a variant, with what the caller has chosen instead; ``"..."`` is leading dims.
+    """Return a spec's examples for a variant, overridden by the caller's choices; ``"..."`` is the key of leading dims.
 
     Raises
     ------
     SpecError
-        If one names what is neither a dim, nor a number, nor a variant.
+        If an example sets something other than a dim, a number or a variant, or if none is for this variant.
     """
     names = {"...", *spec.dim_names, *dict(spec.variants), *(f.name for f in spec.fields if not f.is_tensor)}
     for example in spec.verification.examples:
         if unknown := set(example) - names:
-            raise SpecError(f"{spec.name}: examples= name {', '.join(sorted(unknown))}, which is no dim and no number")
+            raise SpecError(
+                f"{spec.name}: examples= sets {', '.join(sorted(unknown))}, which is neither a dim nor a number"
+            )
     fitting = [example for example in spec.verification.examples if _agree(example, variant)]
     if spec.verification.examples and not fitting:
-        raise SpecError(f"{spec.name}: no example of examples= is of {variant}")
+        raise SpecError(f"{spec.name}: no example in examples= is for {variant}")
     return [{**example, **given} for example in fitting]
 
 

@@ -1,4 +1,4 @@
-"""Translates machine addresses and offsets to lines of the source and names of variables, with binutils."""
+"""Translates machine addresses and offsets to source lines and names of variables, with binutils."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tkjit.system.install import system_install
 
 
 class Line(NamedTuple):
-    """A line of a source, and the function that it is in."""
+    """A line of a source, and its function."""
 
     file: str
     line: int
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable of the program: its name in the source, where it begins, its size in bytes."""
+    """A variable of the program: its name in the source, its address, and its size in bytes."""
 
     name: str
     address: int
@@ -36,13 +36,15 @@ class Variable(NamedTuple):
 
 
 class Symbols:
-    """What a checker's own tables say.
+    """The symbols and line numbers of a checker program.
 
     Parameters
     ----------
     program : Path
     source : Path or None
-        The kernel's own file, which the tables know by its name alone.
+        The kernel's file, or None if its source is a string.
+    source_name : str
+        The name of the kernel's source in the line tables, which contain no directory for it.
     """
 
     def __init__(self, program: Path, source: Path | None, source_name: str) -> None:
@@ -51,7 +53,7 @@ class Symbols:
         self._lines: dict[int, list[Line]] = {}
 
     def look_up(self, addresses: Iterable[int]) -> None:
-        """Ask for many addresses at once: each process of addr2line reads the whole program."""
+        """Look up many addresses at once, because each addr2line process reads the whole program."""
         missing = sorted(set(addresses) - self._lines.keys())
         if not missing:
             return
@@ -63,7 +65,7 @@ class Symbols:
             self._lines[int(head, 16)] = [self.line(place, function) for function, place in pairs]
 
     def line(self, place: str, function: str = "") -> Line:
-        """A line by what a table or the simulator calls it, ``softmax.cu:31``; the kernel's own file by its path."""
+        """Parse ``softmax.cu:31`` from a line table or the simulator; the kernel's file gets its full path."""
         file, _, number = place.split(" ")[0].rpartition(":")
         digits = int(number) if number.isdigit() else 0
         if Path(file).name == self._source_name and self._source is not None:
@@ -73,11 +75,11 @@ class Symbols:
         return Line(file, digits, function)
 
     def lines_of(self, calls: Iterable[int]) -> list[Line]:
-        """The lines that calls went through, innermost first, each inlined one too."""
+        """Return the lines of a call stack, innermost first, including inlined calls."""
         return [line for address in calls for line in self._lines.get(address, [])]
 
     def in_the_source(self, lines: Iterable[Line]) -> Line | None:
-        """The innermost line that is the user's: not of tkjit's headers, the C++ library or the launcher."""
+        """Return the innermost line of the user's code, outside tkjit's headers, the C++ library and the launcher."""
         for line in lines:
             if (
                 line.line
@@ -102,18 +104,18 @@ class Symbols:
         return found
 
     def variable_at(self, address: int, *, shared: bool) -> Variable | None:
-        """The variable at an address; of static shared memory in a checker for races, at an offset."""
+        """Return the variable at an address; for shared memory in the race checker, at an offset."""
         inside = [v for v in self._variables if v.is_shared == shared and v.address <= address < v.address + v.size]
         return inside[0] if inside else None
 
     def is_guard(self, one: Mapping[str, Any]) -> bool:
-        """Whether a finding is about what g++ puts beside an array of __half, as if that had to be constructed."""
+        """Whether a finding is about the guard variable that g++ adds to an array of __half for its constructor."""
         is_shared = one.get("space") == "shared memory" and not one["name"]
         variable = self.variable_at(one["offset"], shared=True) if is_shared else None
         return variable is not None and variable.name.startswith("guard variable")
 
     def variable_before(self, address: int) -> Variable | None:
-        """The variable that ends closest before an address."""
+        """Return the variable that ends closest before an address."""
         before = [v for v in self._variables if not v.is_shared and v.address + v.size <= address]
         return max(before, key=lambda v: v.address + v.size, default=None)
 
@@ -121,5 +123,7 @@ class Symbols:
 def _tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise ToolchainError(f"no {name}, which says the line of an address; install it: {system_install('binutils')}")
+        raise ToolchainError(
+            f"no {name}, which check needs to find source lines; install it: {system_install('binutils')}"
+        )
     return found

@@ -1,4 +1,4 @@
-"""``Club``: a thread for each device, and peer access between the devices of one process."""
+"""``Club``: runs one thread per device, and sets up peer access between the devices of a process."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ _open_clubs: weakref.WeakSet[Club] = weakref.WeakSet()
 
 
 class Club:
-    """Devices that work together: each has a thread and a stream, and a kernel over several devices is launched by it.
+    """A group of devices that work together, with a thread and a stream for each.
 
-    A call with lists makes a club by itself; one that is made here has the streams that it is given, is warm before the
-    first call, and runs Python functions too. The first device's part is done by the thread that calls.
+    A club launches kernels over several devices. A call with lists makes one automatically. With your own club you
+    choose the streams, create the devices' contexts before the first call, and can run Python functions. The calling
+    thread does the first device's part.
 
     Parameters
     ----------
     devices : int, or sequence of int, str or torch.device
-        ``8`` or ``[0, 1, 2]`` for CUDA devices, ``["cuda:0", "cuda:0"]`` for two places on one, ``["cpu"] * 4`` for
-        host threads under the simulator. At most 32.
+        ``8`` or ``[0, 1, 2]`` for CUDA devices, ``["cuda:0", "cuda:0"]`` to use one device twice, or ``["cpu"] * 4``
+        for host threads under the simulator. At most 32.
     streams : sequence of torch.cuda.Stream, optional
-        One for each device; None stands for what is current there when a call comes. Devices that are named twice get
-        streams of their own, which wait for the current one and are waited for by it.
+        One for each device; None is the device's current stream at the time of a call. By default, all are None. If a
+        device occurs twice, the club makes new streams instead, and orders them with the current ones.
     device_ids : sequence of int, optional
-        CUDA devices, under ThunderKittens' name for ``devices``.
+        The same as ``devices``, under ThunderKittens' name.
 
     Raises
     ------
     ArgumentError
-        If there is no such device, devices of different kinds, or a stream too many or too few; if both names are used.
+        If a device does not exist, the devices are of different kinds, the number of streams is wrong, or both
+        ``devices`` and ``device_ids`` are given.
 
     Examples
     --------
@@ -61,14 +63,14 @@ class Club:
         device_ids: Sequence[int] | None = None,
     ) -> None:
         if devices is not None and device_ids is not None:
-            raise ArgumentError("a club takes devices, or device_ids: one of the two")
+            raise ArgumentError("expected devices or device_ids, got both; they are two names of one parameter")
         kind, indices = _devices_of(device_ids if devices is None else devices)
         self.kind = kind
         self.indices = indices
         self.streams = _streams_of(kind, indices, streams)
         if kind == "cuda":
             _warm(indices)
-        # streams that the caller knows nothing of must not overtake the current one, nor be overtaken
+        # the caller does not know these streams, so they have to be ordered with the current ones
         self._orders = streams is None and any(self.streams)
         around = partial(_order, indices, self.streams) if self._orders else None
         runtime = loader_for(Settings.from_environment()).runtime
@@ -90,18 +92,19 @@ class Club:
         Parameters
         ----------
         task : callable
-            It takes the device's number in the club, and, if it has a second parameter without a default, the stream
-            there: a ``torch.cuda.Stream``, or None on the CPU.
+            It takes the device's number in the club. If it has a second parameter without a default, it also gets the
+            device's stream: a ``torch.cuda.Stream``, or None on the CPU.
 
         Raises
         ------
         Exception
-            What the function raised; of several the first device's, with a note of the others.
+            The exception that the function raised. If it failed on several devices, the first one's, with notes about
+            the others.
         """
 
         import torch
 
-        # what holds in the calling thread holds in all of them
+        # the threads inherit the calling thread's state
         grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         contexts = [contextvars.copy_context() for _ in self.indices]
         streams = self._streams_now()
@@ -117,7 +120,7 @@ class Club:
             _order(self.indices, self.streams, True)
         try:
             found = self._club.execute(on_device)
-        except RuntimeError as refusal:  # a step within a step, the interpreter's end
+        except RuntimeError as refusal:  # from a nested step, or while the interpreter exits
             raise LaunchError(str(refusal)) from None
         if self._orders:
             _order(self.indices, self.streams, False)
@@ -132,7 +135,7 @@ class Club:
         raise error
 
     def _streams_now(self) -> list[Any]:
-        """The streams of a step that begins now."""
+        """Return the streams for a step, with the current stream in place of None."""
         if self.kind == "cpu":
             return [None] * len(self)
         import torch
@@ -143,7 +146,7 @@ class Club:
         ]
 
     def close(self) -> None:
-        """End the threads. A later call starts them again."""
+        """End the threads; a later call restarts them."""
         self._club.close()
 
     def __enter__(self) -> Club:
@@ -158,15 +161,15 @@ class Club:
 
 @cache
 def club_for(kind: str, indices: tuple[int, ...]) -> Club:
-    """The process's own club of some devices, which calls without one use; asked by the runtime."""
+    """Return the process's club of some devices, for calls without ``club=``. The runtime calls this."""
     devices = ["cpu"] * len(indices) if kind == "cpu" else [f"{kind}:{i}" for i in indices]
-    enable_peer_access(devices)  # its kernels reach the other devices' parts
+    enable_peer_access(devices)  # kernels access the other devices' parts
     return Club(devices)
 
 
 @atexit.register
 def _close_all() -> None:
-    """No thread of a club outlives the interpreter, into which it might call."""
+    """End all clubs, because their threads may call into the interpreter, which exits."""
     for club in list(_open_clubs):
         club._club.close_for_good()
 
@@ -174,12 +177,12 @@ def _close_all() -> None:
 def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> None:
     """Let each of these devices read and write the memory of the others directly.
 
-    Tensors of torch's allocator are reachable from then on. On the CPU, and for one device, there is nothing to do.
+    This covers all tensors from torch's allocator. On the CPU, or for one device, it does nothing.
 
     Raises
     ------
     LaunchError
-        If two of them cannot reach each other, with their names.
+        If two devices cannot access each other's memory; the message names them.
     """
     import torch
 
@@ -190,7 +193,7 @@ def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> Non
         for peer in indices:
             if device != peer and not torch.cuda.can_device_access_peer(device, peer):
                 raise LaunchError(
-                    f"cuda:{device} cannot reach the memory of cuda:{peer}: no NVLink, and no PCIe peer access"
+                    f"cuda:{device} cannot access the memory of cuda:{peer}: no NVLink and no PCIe peer access"
                 )
     for device in indices:
         for peer in indices:
@@ -201,7 +204,7 @@ def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> Non
 def reach(device: int, peer: int) -> None:
     """Let a device read and write another's memory.
 
-    A copy between two devices is what makes torch enable the access, for its expandable segments too.
+    torch enables the access when it first copies between two devices, including access to its expandable segments.
     """
     import torch
 
@@ -210,21 +213,21 @@ def reach(device: int, peer: int) -> None:
 
 
 def _takes_stream(task: Callable[..., object]) -> bool:
-    """Whether a function has to be given a stream besides the device's number."""
+    """Whether a function takes a stream in addition to the device's number."""
     try:
         parameters = inspect.signature(task).parameters.values()
-    except (TypeError, ValueError):  # one of C's, that says nothing of itself
+    except (TypeError, ValueError):  # a C function without a signature
         return False
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(each.kind in by_position and each.default is each.empty for each in parameters) == 2
 
 
 def _devices_of(devices: int | Sequence[int | str | torch.device] | None) -> tuple[str, tuple[int, ...]]:
-    """The kind of devices, and their numbers; those of the CPU are counted."""
+    """Return the kind of the devices, and their indices; CPU devices are numbered from 0."""
     import torch
 
     if isinstance(devices, (str, bool)) or not isinstance(devices, (int, Iterable)):
-        expected = "how many CUDA devices, or a list such as ['cuda:0', 'cuda:1']"
+        expected = "a number of CUDA devices, or a list such as ['cuda:0', 'cuda:1']"
         raise ArgumentError(f"devices is {devices!r}; expected {expected}")
     listed = list(range(devices)) if isinstance(devices, int) else list(devices)
     if not 1 <= len(listed) <= MAX_DEVICES:
@@ -238,7 +241,7 @@ def _devices_of(devices: int | Sequence[int | str | torch.device] | None) -> tup
         return "cpu", tuple(range(len(found)))
     if kinds != {"cuda"}:
         raise ArgumentError(
-            f"devices of the kinds {', '.join(sorted(kinds))}; expected CUDA devices, or the cpu several times"
+            f"devices of the kinds {', '.join(sorted(kinds))}; expected only CUDA devices, or only 'cpu'"
         )
     count = torch.cuda.device_count()
     if count == 0:
@@ -253,23 +256,25 @@ def _devices_of(devices: int | Sequence[int | str | torch.device] | None) -> tup
 def _streams_of(kind: str, indices: tuple[int, ...], streams: Sequence[Any] | None) -> tuple[Any, ...]:
     if streams is not None:
         if kind == "cpu":
-            raise ArgumentError("streams= is for CUDA devices: the cpu has none")
+            raise ArgumentError("streams= is for CUDA devices; omit it on the cpu, which has no streams")
         if len(streams) != len(indices):
             raise ArgumentError(f"{len(streams)} streams for {len(indices)} devices; expected one for each")
         for index, stream in zip(indices, streams, strict=True):
             if stream is not None and getattr(stream, "device_index", None) != index:
-                raise ArgumentError(f"{stream!r} is no torch.cuda.Stream of cuda:{index}, whose place it is in")
+                raise ArgumentError(
+                    f"expected a torch.cuda.Stream of cuda:{index}, got {stream!r}; pass one per device, in order"
+                )
         return tuple(streams)
     if kind == "cpu" or len(set(indices)) == len(indices):
         return (None,) * len(indices)
     import torch
 
-    # kernels that wait for each other must not wait in one stream
+    # kernels that wait for each other would deadlock in a shared stream
     return tuple(torch.cuda.Stream(index) for index in indices)  # type: ignore[no-untyped-call]
 
 
 def _order(indices: Sequence[int], streams: Sequence[Any], before: bool) -> None:
-    """Let a club's own streams wait for the current ones before a step, and these for them after it."""
+    """Order a club's own streams after the current streams before a step, and the other way round after it."""
     import torch
 
     for index, stream in zip(indices, streams, strict=True):
@@ -278,7 +283,7 @@ def _order(indices: Sequence[int], streams: Sequence[Any], before: bool) -> None
 
 
 def _warm(indices: Sequence[int]) -> None:
-    """Create the devices' contexts, which takes a tenth of a second each, before the first call."""
+    """Create the devices' contexts before the first call; each takes a tenth of a second."""
     import torch
 
     for index in set(indices):
@@ -287,7 +292,7 @@ def _warm(indices: Sequence[int]) -> None:
 
 
 def _current(device: torch.device, stream: Any) -> Any:
-    """A context in which a device, and its stream, are current."""
+    """Return a context manager that makes a device and its stream current."""
     from contextlib import ExitStack
 
     import torch

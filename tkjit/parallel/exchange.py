@@ -1,7 +1,7 @@
 """Exchanges messages between the processes of a group, and names a process that fails, ends or is missing.
 
-It uses the group's store. A gloo collective can hang after a kill, while a child of the killed process holds its
-connections. torch's manager of shared memory is such a child.
+Messages go through the group's store, because a gloo collective can hang after a process is killed: a child of that
+process, such as torch's shared memory manager, keeps its connections open.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tkjit.system.process import Process, this_process
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-DYING_S = 2.0  # how long a process that is being killed may look alive to others
+DYING_S = 2.0  # how long a killed process may still look alive to others
 LONGEST_PAUSE_S = 0.05
 
 T = TypeVar("T")
 
 
 class Peer(NamedTuple):
-    """A process of a group, by its rank among all."""
+    """A process of a group, with its global rank."""
 
     rank: int
     process: Process
@@ -34,10 +34,10 @@ class Peer(NamedTuple):
 
 
 def attempt(task: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    """What a task gives, or why it fails: the other processes, which wait, have to learn of it, whatever it is.
+    """Run a task, and return its result or its exception, so that waiting processes can be told of any failure.
 
-    The failure's traceback holds the caller's frame: who keeps both keeps what the frame holds, the group and its
-    threads, beyond ``destroy_process_group()``. Callers delete the failure once it is told.
+    Callers have to delete the exception after the exchange. Its traceback refers to the caller's frame, which would
+    keep the group and its threads alive after ``destroy_process_group()``.
     """
     try:
         return task(), None
@@ -52,21 +52,24 @@ def exchange(
     error: Exception | str | None = None,
     kind: type[TkjitError] = LaunchError,
 ) -> list[Any]:
-    """Tell all processes of a group something, and learn what they say, by their ranks in it.
+    """Send a message to all processes of a group, and return all messages in the order of their ranks in the group.
 
     Parameters
     ----------
     step : str
-        What this is for. One that comes too late is at another step than those that have given it up.
+        The purpose, as the predicate of a sentence about the process. A process that arrives late is at another step
+        than those that no longer wait for it.
+    said : object, optional
+        The message, which is pickled.
     error : Exception or str, optional
-        Why this process has nothing to say. All processes raise it then, with this one's rank among all.
+        Why this process has no message. Then all processes raise it, with this one's global rank.
     kind : type
-        What all of them raise for it.
+        The exception that all of them raise.
 
     Raises
     ------
     LaunchError
-        If a process ends, is at another step, or does not come within the timeout of the group's store.
+        If a process ends, is at another step, or does not arrive within the timeout of the group's store.
     """
     board = _boards.get(group) or _boards.setdefault(group, _StoreExchange(group))
     problem = (str(error).split("\n", 1)[0] or type(error).__name__) if error else ""
@@ -74,7 +77,7 @@ def exchange(
     for rank, (at, *_) in zip(board.ranks, answers, strict=True):
         if at != answers[0][0]:
             raise LaunchError(
-                f"rank {rank} {at}, rank {board.ranks[0]} {answers[0][0]}: one of them came too late to a step before"
+                f"rank {rank} {at}, but rank {board.ranks[0]} {answers[0][0]}: one of them was late for an earlier step"
             )
     for rank, (_, of_kind, other, _) in zip(board.ranks, answers, strict=True):
         if other:
@@ -83,17 +86,17 @@ def exchange(
 
 
 def who_has(who: Sequence[object], what: str) -> str:
-    """A sentence of those who have done something: ``rank 1 and rank 2 have ended``; empty where there are none."""
+    """Return a sentence such as ``rank 1 and rank 2 have ended``, or an empty string if ``who`` is empty."""
     return f"{' and '.join(map(str, who))} {'has' if len(who) == 1 else 'have'} {what}" if who else ""
 
 
 class _StoreExchange:
-    """Where the processes of a group leave what they say: the group's store.
+    """The exchange of messages of a group, through the group's store.
 
-    Parameters
+    Attributes
     ----------
     ranks : list of int
-        The processes, by their ranks among all.
+        The processes' global ranks.
     """
 
     def __init__(self, group: ProcessGroup) -> None:
@@ -107,7 +110,7 @@ class _StoreExchange:
         self._peers, self._name = self._meet(group)
 
     def exchange(self, said: Any) -> list[Any]:
-        import pickle  # which torch has imported; it takes a millisecond
+        import pickle  # torch has imported it already; otherwise it takes a millisecond
 
         self._number += 1
         keys, read = self._keys(self._number)
@@ -115,30 +118,30 @@ class _StoreExchange:
             self._store.set(keys[self._rank], pickle.dumps(said))
             self._wait_until(lambda: self._store.check(keys), lambda: self._absent(keys))
             answers = [pickle.loads(self._store.get(key)) for key in keys]
-            if self._rank == 0:  # all have come here, and so none reads the one before any more
+            if self._rank == 0:  # all have arrived, so nobody reads the previous exchange any more
                 before, read_before = self._keys(self._number - 1)
                 for key in (*before, read_before) if self._number > 1 else self._marks:
                     self._store.delete_key(key)
             self._store.add(read, 1)
-            if self.ranks[self._rank] == 0:  # which mostly keeps the store, and may end after this
+            if self.ranks[self._rank] == 0:  # this process usually hosts the store, and may end after this
                 readers = len(keys)
-                self._wait_until(lambda: self._store.add(read, 0) >= readers, lambda: "a process does not go on")
+                self._wait_until(lambda: self._store.add(read, 0) >= readers, lambda: "a process has not continued")
         except LaunchError:
             raise
-        except RuntimeError as failure:  # of the store
-            said_of_store = str(failure).split("\n", 1)[0]
-            raise LaunchError(self._find_ended(DYING_S) or f"the group's store is lost: {said_of_store}") from failure
+        except RuntimeError as failure:  # from the store
+            reason = str(failure).split("\n", 1)[0]
+            raise LaunchError(self._find_ended(DYING_S) or f"the group's store is lost: {reason}") from failure
         return answers
 
     def _keys(self, number: int) -> tuple[list[str], str]:
-        """Where each process leaves what it says, and where they count who has read it."""
+        """Return the keys of the processes' messages, and the key of the number of processes that have read them."""
         start = f"tkjit/{self._name}/{number}"
         return [f"{start}/{rank}" for rank in range(len(self.ranks))], f"{start}/read"
 
     def _meet(self, group: ProcessGroup) -> tuple[list[Peer], str]:
-        """Learn which processes there are: by a collective, in which a backend notices one that is not there at all.
+        """Find the group's processes by a collective, because a backend reports a missing process there.
 
-        They agree on a name too: a store may outlive a group, and serve another one of the same ranks.
+        They also agree on a name, because a store may outlive its group and serve another one with the same ranks.
         """
         import secrets
 
@@ -153,27 +156,27 @@ class _StoreExchange:
         return [Peer(rank, process) for rank, (process, _) in zip(self.ranks, known, strict=True)], known[0][1]
 
     def _absent(self, keys: Sequence[str]) -> str:
-        """Who has left nothing; empty if all have."""
+        """Describe who has not written a key; empty if all have."""
         try:
             away = [f"rank {rank}" for rank, key in zip(self.ranks, keys, strict=True) if not self._store.check([key])]
         except RuntimeError:
-            return "a process of the group has ended, and with it the group's store, which rank 0 keeps"
-        return who_has(away, "not come")
+            return "a process of the group has ended, and with it the group's store, which rank 0 hosts"
+        return who_has(away, "not arrived")
 
     def _wait_until(self, done: Callable[[], bool], why_not: Callable[[], str]) -> None:
         deadline = time.monotonic() + self._store.timeout.total_seconds()
         pause = LONGEST_PAUSE_S / 100
         while not done():
             ended = self._find_ended()
-            if ended and not done():  # it may have come first
+            if ended and not done():  # it may have arrived before it ended
                 raise LaunchError(ended)
             if time.monotonic() > deadline and not done():
-                raise LaunchError(f"{why_not()}, in {self._store.timeout.total_seconds():.0f} s")
+                raise LaunchError(f"{why_not()} within {self._store.timeout.total_seconds():.0f} s")
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
     def _find_ended(self, patience_s: float = 0) -> str:
-        """Who of the processes that are known has ended; empty if none has."""
+        """Describe which of the known processes have ended; empty if none has."""
         deadline = time.monotonic() + patience_s
         while not (ended := [peer for peer in self._peers if not peer.process.is_alive]):
             if time.monotonic() >= deadline:

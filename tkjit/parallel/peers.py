@@ -1,4 +1,7 @@
-"""Watches the other processes of parallel tensors: if one ends, kernels that wait for it are aborted and name it."""
+"""Watches the other processes of parallel tensors; if one ends, aborts the kernels that wait for it and names it.
+
+A thread looks regularly, because kernels wait in shared memory, which does not tell when another process has ended.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,18 @@ from tkjit.parallel.exchange import Peer, who_has
 from tkjit.system.process import this_process
 
 WATCH_S = 0.1
-GPU_PATIENCE_S = 20.0  # a kernel on a GPU cannot be aborted; how long it may still end by itself
+GPU_PATIENCE_S = 20.0  # how long a kernel on a GPU, which cannot be aborted, may take to end by itself
 
 
 class Peers:
-    """The processes of a parallel tensor's group; looked after for as long as the tensor lives.
+    """The processes of a parallel tensor's group, which are watched while the tensor lives.
 
-    Parameters
+    Attributes
     ----------
+    others : tuple of Peer
+        The other processes on this machine.
     known : object
-        The runtime's, by which launches learn that one has ended.
+        The runtime's object, which tells launches that a process has ended.
     """
 
     def __init__(self, peers: Sequence[Peer]) -> None:
@@ -37,11 +42,11 @@ class Peers:
 
 _watched: dict[int, weakref.ref[Peers]] = {}
 _numbers = itertools.count()
-_watching: list[int] = []  # the process that has the thread, which a forked child does not have
+_watching: list[int] = []  # the process that runs the watching thread; a forked child has no such thread
 
 
 def watch(peers: Sequence[Peer]) -> Peers:
-    """Watch processes of this machine until one of them ends."""
+    """Watch the processes of this machine until one of them ends."""
     group = Peers(peers)
     _watched[next(_numbers)] = weakref.ref(group)
     if os.getpid() not in _watching:
@@ -52,14 +57,14 @@ def watch(peers: Sequence[Peer]) -> Peers:
 
 def _watch() -> None:
     while True:
-        _look()  # what it looks at is kept alive by nothing here meanwhile
+        _look()  # a function of its own, so that this thread keeps no group alive while it sleeps
         time.sleep(WATCH_S)
 
 
 def _look() -> None:
-    for number, known in _watched.copy().items():  # other threads add to it
+    for number, known in _watched.copy().items():  # a copy, because other threads add to it
         group = known()
-        # all of them: who aborted because of another may be gone before that is noticed here
+        # report all of them: a process that aborted because of another may be noticed first
         ended = sorted(peer for peer in group.others if not peer.process.is_alive) if group else []
         if group is None or ended:
             del _watched[number]
@@ -75,12 +80,12 @@ def _give_up(group: Peers, ended: Sequence[Peer]) -> None:
 
 
 def _end_if_stuck(device: int, reason: str) -> None:
-    """End a process whose GPU waits for one that is gone: there is no other way to stop a kernel."""
+    """End this process if its GPU still waits for a process that is gone; a kernel cannot be stopped otherwise."""
     import torch
 
     waiting = threading.Thread(target=torch.cuda.synchronize, args=(device,), daemon=True)
     waiting.start()
     waiting.join(GPU_PATIENCE_S)
     if waiting.is_alive():
-        print(f"tkjit: {reason}; this process is ended, since its GPU would wait for ever", file=sys.stderr, flush=True)
+        print(f"tkjit: {reason}; ending this process, because its GPU would wait forever", file=sys.stderr, flush=True)
         os._exit(1)

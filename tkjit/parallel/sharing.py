@@ -1,4 +1,4 @@
-"""Shares the parts of a tensor between the processes of a group, through torch alone."""
+"""Shares the parts of a tensor between the processes of a group, using only torch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """All parts of a tensor, as one process sees them.
+    """All parts of a tensor, as mapped by one process.
 
     Parameters
     ----------
     pointers : list of int
-        By rank.
+        The parts' addresses, by rank.
     multicast_ptr : int
         0 without multicast.
     held : object
-        What keeps them mapped.
+        Keeps the parts mapped.
     """
 
     pointers: list[int]
@@ -32,14 +32,14 @@ class Parts(NamedTuple):
 
 
 class SharingMethod(NamedTuple):
-    """A way to share memory between processes, in two steps of each of them.
+    """A way to share memory between processes, in two steps that each process takes.
 
     Parameters
     ----------
     share : callable
-        What the others need to know of this process's part: a picklable object for each of them.
+        Returns a picklable handle of this process's part for each process of the group.
     open : callable
-        All parts, of what every process has said to this one.
+        Maps all parts, given the handles that every process made for this one.
     """
 
     share: Callable[[torch.Tensor, ProcessGroup], Sequence[Any]]
@@ -52,29 +52,30 @@ def open_parts(way: SharingMethod, own: torch.Tensor, group: ProcessGroup) -> Pa
     Raises
     ------
     LaunchError
-        If that fails in one of them, or one has ended; in all of them alike.
+        In every process, if this fails in one of them or one has ended.
     """
     shared, error = attempt(lambda: way.share(own, group))
     try:
-        told = [of_other[group.rank()] for of_other in exchange(group, "shares its part", shared, error)]
-        parts, error = attempt(lambda: way.open(own, group, told))
-        exchange(group, "has mapped the parts", None, error)  # nobody frees or writes what another has yet to map
+        handles = [of_other[group.rank()] for of_other in exchange(group, "shares its part", shared, error)]
+        parts, error = attempt(lambda: way.open(own, group, handles))
+        # wait for all, because nobody may free or write a part before the others have mapped it
+        exchange(group, "has mapped the parts", None, error)
     finally:
         del error
-    assert parts is not None  # or its error was raised
+    assert parts is not None  # otherwise exchange has raised the error
     return parts
 
 
 def _share_storage(own: torch.Tensor, group: ProcessGroup) -> list[Any]:
-    # a storage has one name, and asking moves it into shared memory
+    # this call moves the storage into shared memory; it has one name, which is the same for all processes
     return [(own.untyped_storage()._share_filename_cpu_(), own.storage_offset())] * group.size()
 
 
-def _open_storages(own: torch.Tensor, group: ProcessGroup, told: list[Any]) -> Parts:
+def _open_storages(own: torch.Tensor, group: ProcessGroup, handles: list[Any]) -> Parts:
     import torch
 
     parts = []
-    for rank, (storage, offset) in enumerate(told):
+    for rank, (storage, offset) in enumerate(handles):
         if rank == group.rank():
             parts.append(own)
             continue
@@ -83,21 +84,21 @@ def _open_storages(own: torch.Tensor, group: ProcessGroup, told: list[Any]) -> P
     return Parts([part.data_ptr() for part in parts], 0, parts)
 
 
-# torch's manager removes what killed processes leave
+# torch's shared memory manager cleans up after killed processes
 SHARED_MEMORY = SharingMethod(_share_storage, _open_storages)
 
 
 def _share_ipc(own: torch.Tensor, group: ProcessGroup) -> list[Any]:
     from torch.multiprocessing.reductions import reduce_tensor
 
-    # one for each process that opens it, as torch counts them
+    # a separate handle for each process, because torch counts the references
     others = [reader != group.rank() for reader in range(group.size())]
     return [reduce_tensor(own) if other else None for other in others]  # type: ignore[no-untyped-call]
 
 
-def _open_ipc(own: torch.Tensor, group: ProcessGroup, told: list[Any]) -> Parts:
+def _open_ipc(own: torch.Tensor, group: ProcessGroup, handles: list[Any]) -> Parts:
     parts = []
-    for rank, handle in enumerate(told):
+    for rank, handle in enumerate(handles):
         if rank == group.rank():
             parts.append(own)
             continue
@@ -114,16 +115,16 @@ def _share_nothing(own: torch.Tensor, group: ProcessGroup) -> list[Any]:
     return [None] * group.size()
 
 
-def _open_symmetric(own: torch.Tensor, group: ProcessGroup, told: list[Any]) -> Parts:
+def _open_symmetric(own: torch.Tensor, group: ProcessGroup, handles: list[Any]) -> Parts:
     import torch.distributed._symmetric_memory as symmetric_memory
 
     handle = symmetric_memory.rendezvous(own, group)
-    # a part may begin behind its segment, everywhere alike
+    # a part may begin after the start of its segment, at the same offset in every process
     offset = own.data_ptr() - int(handle.buffer_ptrs[handle.rank])
     multicast = int(handle.multicast_ptr)
     pointers = [int(pointer) + offset for pointer in handle.buffer_ptrs]
     return Parts(pointers, multicast and multicast + offset, handle)
 
 
-# of memory that torch has allocated for it
+# for memory that torch allocated as symmetric memory
 SYMMETRIC_MEMORY = SharingMethod(_share_nothing, _open_symmetric)

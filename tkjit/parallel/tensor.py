@@ -1,4 +1,4 @@
-"""``ParallelTensor``: a tensor with one part per process. Each process can access all parts."""
+"""``ParallelTensor``: a tensor with one part per process, all of which each process can access."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ if TYPE_CHECKING:
 
 
 class ParallelTensor(ParallelLayout):
-    """A tensor on each of a group's devices, one device for each process, as ``torchrun`` starts them.
+    """A tensor with a part on each device of a group, with one device per process, as under ``torchrun``.
 
-    Every process of the group makes it at the same time, with the same shape and dtype. A kernel takes it where its
-    spec says ``ParallelTensor``, on the device of each process; every process calls the kernel. It needs nothing but
-    torch: on CUDA devices ``torch.distributed._symmetric_memory``, or CUDA IPC for a tensor that exists; on the CPU
-    torch's storages in shared memory. Processes that make several make them in one order.
+    All processes of the group make it together, with the same shape and dtype. If they make several, they make them in
+    the same order. Pass it for a ``ParallelTensor`` parameter of a kernel, which every process calls on its device.
+    torch shares the parts: on CUDA devices through ``torch.distributed._symmetric_memory``, or through CUDA IPC for an
+    existing tensor; on the CPU through storages in shared memory.
 
     Parameters
     ----------
     tensor : torch.Tensor, or sequence of int
-        This process's part, contiguous, of at most 4 dimensions; or its shape. A CPU tensor's storage is moved into
-        shared memory, as ``share_memory_`` does: the tensor and its views stay what they are, but an array of NumPy's
-        that it was made of, or a process that it was shared with before, keeps the old memory.
+        This process's part, contiguous and with at most 4 dimensions; or the shape of a new part. The storage of a CPU
+        tensor moves into shared memory, as with ``share_memory_``. The tensor and its views remain valid, but a NumPy
+        array that it was made from, or a process that it was shared with before, keeps the old memory.
     dtype : torch.dtype, optional
-        Of a new part; torch's default.
+        For a new part; torch's default dtype by default.
     device : str or torch.device, optional
-        Of a new part; ``"cuda"`` for a group that NCCL serves, and ``"cpu"`` otherwise.
+        For a new part; by default ``"cuda"`` if the group uses NCCL, and ``"cpu"`` otherwise.
     group : torch.distributed.ProcessGroup, optional
-        The processes; all, unless it is said. They are on one node, or reach each other's memory by NVLink.
+        The processes; by default all. They must be on one node, or connected by NVLink.
     multicast : bool
-        Ask for an address that reaches all parts. Only a new part on CUDA devices can have one.
+        Request an address that reaches all parts. Only a new part on CUDA devices can have one.
 
     Attributes
     ----------
     tensor : torch.Tensor
         This process's part.
     rank, world_size : int
-        This process's number in the group, and how many they are.
+        This process's rank in the group, and the size of the group.
     data_ptrs : tuple of int
-        Where each part lies, as this process sees it.
+        The address of each part in this process.
     multicast_ptr : int
         0 without multicast.
 
     Raises
     ------
     ArgumentError
-        If there is no process group, or the processes do not bring the same; on all of them alike.
+        If there is no process group; in all processes, if their shapes, dtypes or kinds of memory differ.
     LaunchError
-        If one of them has ended, or cannot map the others' parts, by its rank; or there is no multicast.
+        If a process has ended or cannot map the others' parts (the message has its rank), or if multicast is missing.
 
     Examples
     --------
@@ -88,20 +88,22 @@ class ParallelTensor(ParallelLayout):
         if not (dist.is_available() and dist.is_initialized()):
             raise ArgumentError(
                 "there is no process group: start the program with torchrun and call "
-                "torch.distributed.init_process_group(); in one process a kernel takes lists, a tensor for each device"
+                "torch.distributed.init_process_group(); in one process, pass lists with a tensor for each device"
             )
         everyone: Any = dist.group.WORLD
         self.group = everyone if group is None else group
         self.rank: int = dist.get_rank(self.group)
         self.world_size: int = dist.get_world_size(self.group)
         if self.rank < 0:
-            raise ArgumentError("this process is not in the group; only those that are make its parallel tensors")
+            raise ArgumentError(
+                "this process is not in the group; make its parallel tensors only in the group's processes"
+            )
         is_new = not isinstance(tensor, torch.Tensor)
         if isinstance(tensor, torch.Tensor):
             own, problem = tensor, _problem(tensor, dtype, device, multicast)
         else:
             own, problem = _empty(tensor, dtype, device or _device_of(self.group), multicast)
-        # whatever fails before they meet, the others learn there
+        # a failure here is raised in _meet, where the other processes learn of it
         runtime, failure = attempt(lambda: loader_for(Settings.from_environment()).runtime)
         try:
             self._peers = watch(self._meet(own, problem or failure, _memory(own, is_new, multicast)))
@@ -110,13 +112,13 @@ class ParallelTensor(ParallelLayout):
         cpu = own.device.type == "cpu"
         parts = open_parts(SHARED_MEMORY if cpu else SYMMETRIC_MEMORY if is_new else CUDA_IPC, own, self.group)
         if multicast and not parts.multicast_ptr:
-            raise LaunchError("multicast=True: these devices have no multicast (it takes NVLink switches)")
+            raise LaunchError("multicast=True: these devices have no multicast, which needs NVLink switches")
         self.tensor = own
         self.data_ptrs = tuple(parts.pointers)
         self.multicast_ptr = parts.multicast_ptr
         self._parts = parts.held
         peers = self._peers.known
-        layout: Any = runtime.ParallelLayout  # type: ignore[union-attr]  # or its failure was raised
+        layout: Any = runtime.ParallelLayout  # type: ignore[union-attr]  # otherwise _meet has raised its failure
         self._layout = layout(parts.pointers, parts.multicast_ptr, self.rank, own, parts.held, peers)
 
     @classmethod
@@ -129,7 +131,7 @@ class ParallelTensor(ParallelLayout):
         group: Any = None,
         multicast: bool = False,
     ) -> ParallelTensor:
-        """A new one of zeros: what the signals of kernels that wait for each other have to be."""
+        """Make a parallel tensor of zeros, for example for the signals of kernels that wait for each other."""
         import torch
 
         made = cls(shape, dtype=dtype, device=device, group=group, multicast=multicast)
@@ -139,7 +141,7 @@ class ParallelTensor(ParallelLayout):
             if made.device.type == "cuda":
                 torch.cuda.current_stream(made.device).synchronize()
 
-        # nobody sets what another has yet to make zero
+        # wait for all, because nobody may write a part before it is zeroed
         exchange(made.group, "has made zeros", None, attempt(fill)[1])
         return made
 
@@ -161,7 +163,7 @@ class ParallelTensor(ParallelLayout):
         return f"<tkjit.ParallelTensor {tuple(self.shape)} {dtype} on {place}>"
 
     def _meet(self, own: torch.Tensor | None, problem: str | Exception | None, memory: str) -> list[Peer]:
-        """Compare what all processes bring; they raise the same error, if there is one."""
+        """Compare the parts of all processes, and raise the same error in all of them if the parts differ."""
         import torch.distributed as dist
 
         said = LocalPart(
@@ -178,23 +180,23 @@ class ParallelTensor(ParallelLayout):
             rank, first_rank = other.peer.rank, first.peer.rank
             if other.what != first.what:
                 raise ArgumentError(
-                    f"rank {rank} brings {other.text}, rank {first_rank} {first.text}; the parts have to be alike"
+                    f"rank {rank} passes {other.text}, but rank {first_rank} {first.text}; pass equal ones"
                 )
             if other.kind == "cpu" and other.peer.process.machine != first.peer.process.machine:
                 raise ArgumentError(
-                    f"rank {rank} is on {other.peer.process.host}, rank {first_rank} on {first.peer.process.host}: "
-                    "processes share memory within a node; pass group=, a group of one node's processes"
+                    f"rank {rank} is on {other.peer.process.host}, but rank {first_rank} on {first.peer.process.host}; "
+                    "processes share memory only within a node: pass group= with the processes of one node"
                 )
         return [other.peer for other in all_said]
 
 
 class LocalPart(NamedTuple):
-    """What one process says of its part.
+    """A description of one process's part, which the others compare with theirs.
 
     Parameters
     ----------
     memory : str
-        How the others are to reach it, where there is more than one way.
+        How the others will access it, if there is more than one way.
     """
 
     shape: tuple[int, ...]
@@ -215,17 +217,17 @@ class LocalPart(NamedTuple):
 def _memory(own: torch.Tensor | None, is_new: bool, multicast: bool) -> str:
     if own is None or own.device.type == "cpu":
         return ""
-    return (", a new one" if is_new else ", a tensor that exists") + (" with multicast" if multicast else "")
+    return (", a new one" if is_new else ", an existing tensor") + (" with multicast" if multicast else "")
 
 
 def _problem(tensor: torch.Tensor, dtype: Any, device: Any, multicast: bool) -> str:
-    """Why a tensor cannot be a part; empty if it can."""
+    """Return why a tensor cannot be a part, or an empty string."""
     if dtype is not None or device is not None:
-        return "a tensor that exists has its dtype and device: dtype= and device= are for a shape"
+        return "an existing tensor has a dtype and a device; pass dtype= and device= only with a shape"
     if tensor.device.type not in ("cpu", "cuda"):
         return f"the tensor is on {tensor.device}; expected a CPU or a CUDA tensor"
     if multicast:
-        return "multicast=True: memory that exists cannot be bound to a multicast address; give a shape, and copy"
+        return "multicast=True: existing memory cannot be bound to a multicast address; pass a shape, and copy"
     if not tensor.is_contiguous():
         return "the tensor is not contiguous; pass tensor.contiguous()"
     return _problem_of_shape(tuple(tensor.shape), tensor.dtype)
@@ -235,9 +237,9 @@ def _problem_of_shape(shape: tuple[int, ...], dtype: torch.dtype) -> str:
     if len(shape) > MAX_DIMS:
         return f"{shape} has more than {MAX_DIMS} dimensions"
     if not shape or any(extent < 1 for extent in shape):
-        return f"{shape} is no shape of a part; expected 1 to {MAX_DIMS} extents of at least 1"
+        return f"{shape} is not a shape of a part; expected 1 to {MAX_DIMS} extents of at least 1"
     if str(dtype).removeprefix("torch.") not in BY_NAME:
-        return f"{dtype} is no dtype of kernels; known are {', '.join(BY_NAME)}"
+        return f"kernels do not support {dtype}; expected one of {', '.join(BY_NAME)}"
     return ""
 
 
@@ -245,13 +247,13 @@ def _device_of(group: Any) -> str:
     import torch
     import torch.distributed as dist
 
-    # "cpu:gloo,cuda:nccl" of a group that was asked for no backend
+    # "cpu:gloo,cuda:nccl" if the group was created without a backend
     serves_cuda = "cuda:nccl" in str(dist.get_backend_config(group)) or dist.get_backend(group) == "nccl"
     return "cuda" if serves_cuda and torch.cuda.is_available() else "cpu"
 
 
 def _empty(given: Any, dtype: Any, device: Any, multicast: bool) -> tuple[Any, str]:
-    """A new part, or why there can be none; the other processes have to learn of it, whatever it is."""
+    """Return a new part, or the reason for a failure as a string, which the other processes have to learn."""
     import torch
 
     try:
@@ -265,9 +267,9 @@ def _empty(given: Any, dtype: Any, device: Any, multicast: bool) -> tuple[Any, s
     if problem := _problem_of_shape(shape, dtype):
         return None, problem
     if where.type not in ("cpu", "cuda"):
-        return None, f"device={device!r}; expected the cpu or a CUDA device"
+        return None, f"device={device!r}; expected 'cpu' or a CUDA device"
     if multicast and where.type == "cpu":
-        return None, "multicast=True: the cpu has none"
+        return None, "multicast=True: the cpu has no multicast; pass a CUDA device"
     try:
         if where.type == "cuda":
             import torch.distributed._symmetric_memory as symmetric_memory

@@ -1,4 +1,4 @@
-"""How far a result may be from its reference, by dtype."""
+"""The allowed error of a result, by dtype."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from tkjit.check.results import numbers_of
 from tkjit.spec import Spec, Variant
 
-# The largest error of a row, as a part of the row, for sums and products whose inputs and results are of a type:
-# a rounding is off by about a fifth of eps (the root mean square of what lies evenly within eps / 2, of numbers between
-# two powers of two), and what is computed inside may be rounded to the type a few times.
+# The largest relative error of a row, for sums and products with inputs and results of a dtype. A rounding is off by
+# about a fifth of eps: the root mean square of errors spread evenly over +-eps / 2, for numbers between two powers of
+# two. Intermediate values may be rounded to the dtype a few times.
 _ROW_TOLERANCE = {
     "float64": 1e-12,
     "float32": 1e-5,
@@ -22,19 +22,19 @@ _ROW_TOLERANCE = {
     "float8_e8m0fnu": 0.5,
     "float4_e2m1fn_x2": 0.3,
 }
-_ELEMENT_TO_ROW = 8  # what is allowed of an element to what is of its row: of many elements one is far out
+_ELEMENT_TO_ROW = 8  # an element may be off by this many times as much as its row, since many elements have outliers
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How far a result may be off.
+    """The allowed error of a result.
 
     Parameters
     ----------
     row : float
-        The root mean square of a row's errors, as a part of that of the row.
+        The root mean square of a row's errors, divided by that of the row.
     element : float
-        An element's error, as a part of the larger of itself and its row's root mean square.
+        An element's error, divided by the larger of the element and its row's root mean square.
     """
 
     row: float
@@ -45,16 +45,21 @@ class Bound:
 
 
 def bound_of(spec: Spec, variant: Variant) -> Bound:
-    """What the spec says, or the coarsest of the dtypes that the call reads and writes: a float32 sum of products of
-    bfloat16 is as exact as float32, but not what comes of exponentials of it that are rounded in between."""
+    """Return the spec's ``tolerance=``, or else the bound of the coarsest dtype that the call reads or writes.
+
+    The output's dtype is not enough: a float32 sum of bfloat16 products is as exact as float32, but not if intermediate
+    results, such as exponentials, are rounded to bfloat16.
+    """
     names = {variant.dtype_of(f).name for f in spec.tensors}
     by_type = max((_ROW_TOLERANCE.get(name, 0.0) for name in names), default=0.0)
     return Bound(spec.verification.tolerance or by_type or _ROW_TOLERANCE["float32"])
 
 
 def row_error(wanted: torch.Tensor, got: torch.Tensor) -> float:
-    """The largest error of a row, as a part of the row. A row near zero counts as a tenth of what rows are on average.
-    Infinite where the shapes differ, or where one of two numbers is not finite, or not a number."""
+    """Return the largest relative error of a row; a row near zero counts as a tenth of the average row.
+
+    It is infinite if the shapes differ, or if unequal numbers include an infinity or NaN.
+    """
     if wanted.shape != got.shape:
         return float("inf")
     right, found = _numbers(wanted, got.dtype), _numbers(got, got.dtype)
@@ -68,9 +73,9 @@ def row_error(wanted: torch.Tensor, got: torch.Tensor) -> float:
 
 
 def difference(wanted: torch.Tensor, got: torch.Tensor, bound: Bound) -> str:
-    """The element that is furthest out, if a row or an element is further than its bound; empty if none is."""
+    """Describe the element with the largest error if a row or an element exceeds its bound; otherwise return ``""``."""
     if wanted.shape != got.shape:
-        return f"the shape is {list(got.shape)}, and {list(wanted.shape)} by the reference"
+        return f"the shape is {list(got.shape)}, but {list(wanted.shape)} in the reference"
     if not got.numel():
         return ""
     right, found = _numbers(wanted, got.dtype), _numbers(got, got.dtype)
@@ -80,32 +85,32 @@ def difference(wanted: torch.Tensor, got: torch.Tensor, bound: Bound) -> str:
         sizes = _sizes(finite.reshape(-1, finite.shape[-1] if finite.dim() else 1))
         sizes = sizes.reshape(*finite.shape[:-1], 1) if finite.dim() else sizes[0]
         error = (found - right).abs() / torch.maximum(finite.abs(), sizes)
-        wrong = ~same & ~(error <= bound.element)  # not a number is wrong
+        wrong = ~same & ~(error <= bound.element)  # NaN counts as wrong
         if not wrong.any() and row_error(wanted, got) <= bound.row:
             return ""
         error = torch.where(same, 0.0, error).nan_to_num(nan=torch.inf)
     else:
-        wrong = wanted != got  # not as float64, which has not all of 64 bits
+        wrong = wanted != got  # not compared as float64, which cannot represent all 64-bit integers
         error = torch.where(wrong, (found - right).abs().clamp(min=1), 0.0)
         if not wrong.any():
             return ""
     index = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape))
     count = int(wrong.sum())
-    elements = f"{count} of {wrong.numel()} elements are" if count else "no element is, but a row is"
+    elements = f"{count} of {wrong.numel()} elements differ too much" if count else "a whole row differs too much"
     place, exact = f"[{', '.join(map(str, index))}]", wanted.is_floating_point() or wanted.is_complex()
     values = (found[index], right[index]) if exact else (got[index], wanted[index])
-    said = [f"{float(value):g}" if exact else str(int(value)) for value in values]
-    return f"{place} is {said[0]}, and {said[1]} by the reference; {elements} too far"
+    one, other = (f"{float(value):g}" if exact else str(int(value)) for value in values)
+    return f"{place} is {one}, but {other} in the reference; {elements}"
 
 
 def _numbers(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """As float64; the parts of complex numbers, and of pairs of 4-bit floats, side by side in a row."""
+    """Convert to float64, with the parts of complex numbers and pairs of 4-bit floats next to each other in a row."""
     numbers = numbers_of(tensor, dtype)
     return numbers.flatten(-2) if numbers.dim() > max(tensor.dim(), 1) else numbers
 
 
 def _sizes(rows: torch.Tensor) -> torch.Tensor:
-    """The root mean square of each row; a tenth of the mean one for those near zero, and never zero."""
+    """Return the root mean square of each row; at least a tenth of that of all rows, and never zero."""
     squares = rows.square().mean(-1)
     least = float(squares.mean().sqrt()) / 10
     return squares.sqrt().clamp(min=max(least, float(torch.finfo(torch.float32).tiny)))

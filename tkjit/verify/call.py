@@ -1,4 +1,4 @@
-"""Calls a kernel in this process, and compares what it has written with the reference."""
+"""Calls a kernel in this process, and compares its results with the reference."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from tkjit.verify.gradients import gradient_problems
 from tkjit.verify.guarded import Guarded, guarded
 from tkjit.verify.reference import expected_results
 
-_MAX_ELEMENTS = 1 << 19  # of an input: a simulated multiplication takes a fraction of a nanosecond
+_MAX_ELEMENTS = 1 << 19  # in an input: a simulated multiplication takes a fraction of a nanosecond
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one call.
+    """The outcome of one call.
 
     Parameters
     ----------
     kernel, variant, case : str
         ``"gemm"``, ``"T=bfloat16"``, ``"M=64, K=96, N=128"``.
     problems : tuple of str
-        What is wrong; empty of a call that is right.
+        The problems; empty if the call is right.
     refused : str
-        Why the call was not made, or the kernel cannot be called; empty of one that was.
+        Why the call was not made, or why the kernel cannot be called; empty if the call was made.
     errors : dict
-        By result the largest error of a row, as a part of the row.
+        The largest relative error of a row, for each result.
     tolerance : float
-        The largest that is allowed.
+        The largest error that is allowed.
     in_float64 : bool
-        Whether the reference was computed in float64, and not as it is written.
+        Whether the reference was computed in float64 rather than as it is written.
     is_compiled : bool
         Whether the variant compiles.
     compile_cpu_s, call_cpu_s, call_s : float
-        CPU seconds of the compilers, which the first call of a variant pays for, and of the call; its seconds.
+        CPU time of the compilers (in a variant's first call), CPU time of the call, and its elapsed time.
     """
 
     kernel: str
@@ -70,29 +70,29 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """In words: ``right``, the problems, or why the call was not made."""
+        """``right``, the problems, or the reason why the call was not made."""
         return f"not verified: {self.refused}" if self.refused else "; ".join(self.problems) or "right"
 
     def as_json(self) -> dict[str, Any]:
-        """For JSON, which has no number for what is not finite: None."""
+        """The outcome for JSON, with None for numbers that are not finite."""
         errors = {name: error if math.isfinite(error) else None for name, error in self.errors.items()}
         return {**asdict(self), "problems": list(self.problems), "errors": errors, "is_right": self.is_right}
 
     def __str__(self) -> str:
         parts = [part for text in (self.variant, self.case) for part in text.split(", ") if part]
-        return f"{self.kernel}({', '.join(dict.fromkeys(parts))})"  # a variant may be a dim, which the case says too
+        return f"{self.kernel}({', '.join(dict.fromkeys(parts))})"  # a variant may be a dim, which is also in the case
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A call that is to be made.
+    """A call that will be made.
 
     Parameters
     ----------
     spec : Spec
-        The overload that takes it.
+        The overload that takes the call.
     reference : Spec
-        The overload whose reference says what is right: its own, or the kernel's first.
+        The overload with the reference to compare with: the same one, or the kernel's first.
     """
 
     spec: Spec
@@ -102,7 +102,7 @@ class Planned:
 
     @property
     def outcome(self) -> Outcome:
-        """The names in an outcome, before there is one."""
+        """The outcome before the call, with only the names and the tolerance."""
         tolerance = bound_of(self.spec, self.variant).row
         return Outcome(self.spec.name, str(self.variant), self.case.name, tolerance=tolerance)
 
@@ -110,22 +110,22 @@ class Planned:
 def planned(
     kernel: Kernel, types: Sequence[str], given: Mapping[str, Any], seed: int, device: str = "cpu"
 ) -> Iterator[Planned]:
-    """The calls of a kernel, of all its overloads and variants.
+    """Plan the calls of all overloads and variants of a kernel.
 
     Raises
     ------
     SpecError
-        If it has no reference, or no call can be made up.
+        If the kernel has no reference, or no call can be generated.
     """
     found = False
     if device == "cuda" and kernel.specs[0].is_parallel:
         raise SpecError(
-            f"{kernel.name} takes a process for each GPU, and verify has one; --device cpu simulates the devices"
+            f"{kernel.name} needs one process per GPU, but verify uses one; --device cpu simulates the devices"
         )
     for spec in kernel.specs:
         if spec.is_random:
             raise SpecError(
-                f"{spec.name} draws random numbers, which a reference draws otherwise: test what they are like"
+                f"{spec.name} draws random numbers, which differ from a reference's; test their distribution instead"
             )
         reference = spec if spec.reference is not None else kernel.specs[0]
         if reference.reference is None:
@@ -143,12 +143,12 @@ def planned(
 
 
 def call_kernels(calls: Iterable[Planned], kernel: Kernel, loader: Loader, device: str) -> Iterator[Outcome]:
-    """Make calls, and say what came of each; of a variant that does not compile only the first is tried."""
+    """Make calls, and yield the outcome of each; only the first call tries to compile a variant."""
     uncompiled: dict[tuple[str, str], Outcome] = {}
     for call in calls:
         variant = (str(call.spec.entry), str(call.variant))
         if (first := uncompiled.get(variant)) is not None:
-            yield replace(call.outcome, problems=(f"does not compile, as {first.case}",), is_compiled=False)
+            yield replace(call.outcome, problems=(f"does not compile; see {first.case}",), is_compiled=False)
             continue
         outcome = call_kernel(call, kernel, loader, device)
         if not outcome.is_compiled:
@@ -157,7 +157,7 @@ def call_kernels(calls: Iterable[Planned], kernel: Kernel, loader: Loader, devic
 
 
 def call_kernel(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome:
-    """Make a call on a device, between guards and with outputs of NaN, and say what came of it."""
+    """Make a call with guard bytes around its tensors and NaN in its outputs, and return the outcome."""
     try:
         return _call(call, kernel, loader, device)
     except (ToolchainError, CacheError) as error:
@@ -197,7 +197,7 @@ def _call(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome
         *problems_of(spec, expected, results, bound, call.case.arguments),
     ]
     if not set(results) - set(spec.verification.unchecked):
-        problems.append("there is no result that could be compared")
+        problems.append("there is no result to compare")
     errors = errors_of(spec, expected, results)
     if not problems:
         problems, of_gradients = gradient_problems(spec, call.reference, loaded, arguments, for_reference, bound)
@@ -206,7 +206,7 @@ def _call(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome
 
 
 def _given(call: Planned, device: str) -> dict[str, Any]:
-    """The arguments by name, without scratch and outputs that the call allocates; a dtype is torch's."""
+    """Return the arguments by name, without scratch and the outputs that the call allocates."""
     given = {}
     for f in call.spec.given:
         value = call.case.arguments[f.name]

@@ -1,7 +1,7 @@
-"""Makes the calls of one kernel in a process of its own: one that crashes ends nothing else.
+"""Makes the calls of one kernel in a separate process, so that a crash affects nothing else.
 
-``python -m tkjit.verify.child DESCRIPTOR``, with a ``Task`` as JSON on standard input; it writes a line of JSON to the
-descriptor when a call begins, and one with its outcome.
+``python -m tkjit.verify.child DESCRIPTOR`` reads a ``Task`` as JSON from standard input. It writes a line of JSON to
+the descriptor when a call begins, and another with the outcome.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tkjit.verify.task import BEGIN, END, REFUSED, Task
 
 
 def work(task: Task, descriptor: int) -> None:
-    """Make the calls, and write what comes of each."""
+    """Make the calls, and write the outcome of each."""
 
     def write(event: str, outcome: Outcome) -> None:
         os.write(descriptor, json.dumps({"event": event, **asdict(outcome)}).encode() + b"\n")
@@ -36,7 +36,7 @@ def work(task: Task, descriptor: int) -> None:
     try:
         kernel, loader = find(task.kernel), loader_for(Settings.from_environment())
         for spec in kernel.specs:
-            locate(spec, loader.settings)  # where a library is missing, no call needs to say so
+            locate(spec, loader.settings)  # report a missing library once, not for each call
         calls = islice(planned(kernel, task.types, task.given, task.seed, task.device), task.skipped, None)
         for outcome in call_kernels(announced(calls), kernel, loader, task.device):
             write(END, outcome)

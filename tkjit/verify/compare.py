@@ -1,4 +1,4 @@
-"""What is wrong with what a kernel has written."""
+"""Compares what a kernel has written with what it should have written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tkjit.verify.reference import RESULT, Results, returned_by_name
 
 
 def results_of(spec: Spec, arguments: Mapping[str, Any], returned: Any) -> Results:
-    """What the kernel has written: in place, in outputs that it was given, and in those that the call has made."""
+    """Collect the results: in-place tensors, outputs passed to the call, and outputs that the call allocated."""
     results = {f.name: tensors_of(arguments[f.name]) for f in spec.tensors if f.is_written and f.name in arguments}
     for name, value in returned_by_name(spec, returned).items():
         results.setdefault(name, tensors_of(value))
@@ -28,26 +28,26 @@ def results_of(spec: Spec, arguments: Mapping[str, Any], returned: Any) -> Resul
 def problems_of(
     spec: Spec, expected: Results, results: Results, bound: Bound, given: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Which results are not the reference's, of a call with given arguments."""
+    """Describe the results that differ from the reference's, for a call with given arguments."""
     in_place = {f.name for f in spec.inputs if f.is_written and f.name in given}
     for name, got in results.items():
         if name in spec.verification.unchecked or not got:
             continue
         wanted = expected.get(name, [])
         if len(got) != len(wanted):
-            counts = "no result" if not wanted else f"{len(wanted)} results, and the kernel {len(got)}"
-            yield f"{name}: the reference gives {counts}"
+            counts = "no result" if not wanted else f"{len(wanted)} results, but the kernel {len(got)}"
+            yield f"{name}: the reference returns {counts}"
             continue
         for number, (one, other) in enumerate(zip(wanted, got, strict=True)):
             if problem := difference(one, other, bound):
-                told = f"{name}{f' {number}' if len(wanted) > 1 else ''}: {problem}"
+                problem = f"{name}{f' {number}' if len(wanted) > 1 else ''}: {problem}"
                 before = tensors_of(given[name])[number : number + 1] if name in in_place else []
                 unchanged = any(same_bytes(one, other.to(one.dtype)) for other in before)
-                yield f"{told}; the reference has not changed it, as {name}.add_(1) would" if unchanged else told
+                yield f"{problem}; the reference has not changed it, as {name}.add_(1) would" if unchanged else problem
 
 
 def errors_of(spec: Spec, expected: Results, results: Results) -> dict[str, float]:
-    """By result the largest error of a row; infinite where the shapes differ."""
+    """Return the largest relative error of a row for each result; infinite if the shapes differ."""
     errors: dict[str, float] = {}
     for name, wanted in expected.items():
         if name not in spec.verification.unchecked:
@@ -57,7 +57,7 @@ def errors_of(spec: Spec, expected: Results, results: Results) -> dict[str, floa
 
 
 def writes_outside(guards: Mapping[str, Sequence[Guarded]]) -> Iterator[str]:
-    """What was written beside a tensor."""
+    """Describe writes to the guard bytes around tensors."""
     for name, kept in guards.items():
         for one in kept:
             place = one.first_written
@@ -68,9 +68,9 @@ def writes_outside(guards: Mapping[str, Sequence[Guarded]]) -> Iterator[str]:
 
 
 def writes_to_inputs(spec: Spec, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Which inputs have changed."""
+    """Describe writes to inputs."""
     for f in spec.tensors:
         if f.direction == "in" and f.name in after:
             pairs = zip(tensors_of(before[f.name]), tensors_of(after[f.name]), strict=True)
             if any(not same_bytes(one, other.cpu()) for one, other in pairs):
-                yield f"{f.name}: the kernel has written to it, and it is an input"
+                yield f"{f.name}: the kernel has written to this input"

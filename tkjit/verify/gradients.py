@@ -1,4 +1,4 @@
-"""Compares the gradients that ``backward=`` gives with those that autograd takes of the reference."""
+"""Compares the gradients from ``backward=`` with autograd's gradients of the reference."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tkjit.spec.checks import differentiable
 from tkjit.verify.bounds import Bound, difference, row_error
 from tkjit.verify.reference import Results, in_both_ways, reference_arguments, returned_by_name
 
-_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # of which autograd takes gradients
+_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # the dtypes that autograd differentiates
 _SEED = 0
-_ROUNDINGS = 4  # times as far as the reference in the types of the call may a gradient be from that in float64
+_ROUNDINGS = 4  # a gradient may be this many times further from float64 than the reference in the call's dtypes
 
 
 def gradient_problems(
@@ -27,16 +27,16 @@ def gradient_problems(
     for_reference: Mapping[str, Any],
     bound: Bound,
 ) -> tuple[list[str], dict[str, float]]:
-    """What is wrong with the gradients of a call, and by gradient the largest error of a row.
+    """Return problems with the gradients of a call, and the largest relative error of a row for each gradient.
 
-    Nothing, where the kernel has no ``backward=``, or autograd has no gradient of the reference.
+    Both are empty if the kernel has no ``backward=``, or if autograd cannot differentiate the reference.
 
     Parameters
     ----------
     spec, reference : Spec
-        The kernel's, and the one whose function is right.
+        The kernel's spec, and the spec with its reference.
     arguments, for_reference : mapping
-        Those of the call, on its device, and the same on the CPU, by name.
+        The arguments by name, on the call's device, and the same on the CPU.
     """
     if spec.backward is None or any(f.direction == "inout" for f in spec.tensors):
         return [], {}
@@ -44,21 +44,22 @@ def gradient_problems(
     run = partial(_of_reference, reference, inputs)
     try:
         plain, exact = in_both_ways(run, for_reference)
-    except Exception:  # of any kind: a reference need not have gradients
+    except Exception:  # a reference need not be differentiable, and may raise anything
         return [], {}
     if not plain:
         return [], {}
-    given = {name: value for name, value in arguments.items() if name not in spec.returns}  # out= records none
+    # calls that are given their outputs record no gradients
+    given = {name: value for name, value in arguments.items() if name not in spec.returns}
     try:
         found = _gradients(kernel, spec, given, inputs)
     except TkjitError as error:
         return [str(error)], {}
-    except Exception as error:  # the author's own, of any kind
+    except Exception as error:  # backward= may raise anything
         return [f"backward= fails: {type(error).__name__}: {error}"], {}
     problems, errors = [], {}
     for name, (wanted,) in plain.items():
         if name not in found:
-            problems += [f"{name}: backward= gives none"] if wanted.any() else []
+            problems += [f"{name}: backward= returns no gradient"] if wanted.any() else []
             continue
         right = exact[name][0] if exact is not None else wanted
         off = difference(right, found[name][0], bound)
@@ -70,7 +71,7 @@ def gradient_problems(
 
 
 def _is_rounding(plain: torch.Tensor, exact: torch.Tensor, found: torch.Tensor) -> bool:
-    """Whether it is off by no more than the reference is by rounding: two large terms may leave a small one."""
+    """Whether a gradient's error is like the reference's own rounding, as when two large terms almost cancel."""
     if not plain.shape == exact.shape == found.shape:
         return False
     of_reference, own = ((one.double() - exact.double()).abs().max() for one in (plain, found))
@@ -89,7 +90,7 @@ def _of_reference(spec: Spec, inputs: Sequence[str], arguments: Mapping[str, Any
 def _gradients(
     function: Callable[..., Any], spec: Spec, arguments: Mapping[str, Any], inputs: Sequence[str]
 ) -> Results:
-    """``grad_x`` of each input that the results depend on, for gradients of the results that are the same each time."""
+    """Return ``grad_x`` for each input that the results depend on, for fixed random gradients of the results."""
     own = {**arguments, **{name: arguments[name].detach().requires_grad_() for name in inputs}}
     with torch.enable_grad():
         returned = function(**own)

@@ -1,4 +1,4 @@
-"""Tensors between guard bytes: what a kernel writes beside them is seen, and what it reads there is NaN."""
+"""Tensors between guard bytes, which show out-of-bounds writes, and are NaN to out-of-bounds reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-GUARD_BYTES = 4096  # on either side, and so aligned for what TMA loads
+GUARD_BYTES = 4096  # on either side; a multiple of the alignment that TMA needs
 _FILL = 0xFF  # NaN in all floating-point types
 
 
@@ -17,7 +17,7 @@ class Guarded:
     Parameters
     ----------
     tensor : torch.Tensor
-        With the strides of the one that it is a copy of.
+        A copy with the strides of the original.
     allocation : torch.Tensor
         The bytes: a guard, the tensor, a guard.
     """
@@ -27,7 +27,7 @@ class Guarded:
 
     @property
     def first_written(self) -> int | None:
-        """The place of the first guard byte that has changed, counted from the tensor's first; None if none has."""
+        """The offset of the first changed guard byte from the tensor's first byte, or None if none has changed."""
         size = self.allocation.numel() - 2 * GUARD_BYTES
         for start, stop in ((0, GUARD_BYTES), (GUARD_BYTES + size, None)):
             changed = (self.allocation[start:stop] != _FILL).nonzero()
@@ -37,7 +37,7 @@ class Guarded:
 
 
 def guarded(tensor: torch.Tensor, device: torch.device | str) -> Guarded:
-    """A copy of a CPU tensor on a device, between guards; what lies between its rows is copied too."""
+    """Copy a CPU tensor, including gaps between its rows, to a device between guards."""
     span = tensor.numel() and 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
     flat = tensor.detach().as_strided((span,), (1,))
     size = span * tensor.element_size()

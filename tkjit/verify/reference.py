@@ -1,4 +1,4 @@
-"""A spec's reference in float64, where it can be computed so."""
+"""Computes a spec's reference, in float64 if possible."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Spec
 from tkjit.verify.bounds import Bound, difference
 
-RESULT = "the result"  # the number that a host function returns
-Results = dict[str, list[torch.Tensor]]  # by name; of a kernel over several devices one for each
+RESULT = "the result"  # the name of the number that a host function returns
+Results = dict[str, list[torch.Tensor]]  # by name; a kernel over several devices has one tensor per device
 
 
 class _InFloat64(TorchFunctionMode):
-    """Where a reference converts to another floating-point type, it gets float64."""
+    """Replaces conversions to other floating-point types by conversions to float64."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {name: _widened(value) for name, value in (kwargs or {}).items()}
@@ -35,15 +35,15 @@ def _widened(value: Any) -> Any:
 
 
 def expected_results(spec: Spec, arguments: Mapping[str, Any], bound: Bound) -> tuple[Results, bool]:
-    """What the reference gives for a call, and whether in float64.
+    """Return the reference's results for a call, and whether they are in float64.
 
-    It is computed as it is written, and again with float64 for all floating-point inputs and conversions. The second is
-    taken if it is near the first: a reference that looks at bits means something else then.
+    The reference runs as it is written, and again with float64 for all floating-point inputs and conversions. The
+    second result counts if it is near the first, which it is not if the reference works on bits, for example.
 
     Raises
     ------
     SpecError
-        If there is no reference, or it fails.
+        If there is no reference, or if it fails.
     """
     if spec.reference is None:
         raise SpecError(f"{spec.name} has no reference: the body of its function is empty")
@@ -51,8 +51,8 @@ def expected_results(spec: Spec, arguments: Mapping[str, Any], bound: Bound) -> 
         plain, exact = in_both_ways(partial(_run, spec), arguments)
     except TkjitError:
         raise
-    except Exception as error:  # the author's own, of any kind
-        raise SpecError(f"{spec.name}: its reference fails: {type(error).__name__}: {error}") from error
+    except Exception as error:  # a reference may raise anything
+        raise SpecError(f"{spec.name}: the reference fails: {type(error).__name__}: {error}") from error
     near = exact is not None and all(
         len(exact[name]) == len(plain[name])
         and all(not difference(one, other, bound) for one, other in zip(exact[name], plain[name], strict=True))
@@ -64,13 +64,13 @@ def expected_results(spec: Spec, arguments: Mapping[str, Any], bound: Bound) -> 
 def in_both_ways(
     run: Callable[[Mapping[str, Any]], Results], arguments: Mapping[str, Any]
 ) -> tuple[Results, Results | None]:
-    """What a function gives as it is written, and in float64; None where it cannot be computed so."""
+    """Run a function as it is written, and in float64; the second result is None if that fails."""
     plain = run(arguments)
     try:
         wide = {name: each_tensor(value, _as_float64) for name, value in arguments.items()}
         with _InFloat64():
             exact = run(wide)
-    except Exception:  # of any kind: torch has not all functions for float64, nor a view of it for all bits
+    except Exception:  # torch lacks float64 versions of some functions, and views as other dtypes fail
         return plain, None
     return plain, exact if exact.keys() == plain.keys() else None
 
@@ -83,20 +83,20 @@ def _as_float64(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def reference_arguments(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies of a call's arguments, as its reference takes them."""
+    """Copy a call's arguments for its reference, without scratch and with None for outputs."""
     own = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
     own.update(dict.fromkeys((f.name for f in spec.outputs), None))
     return {name: value for name, value in own.items() if name not in {f.name for f in spec.scratch}}
 
 
 def returned_by_name(spec: Spec, returned: Any) -> dict[str, Any]:
-    """What a kernel or a reference has returned, by output."""
+    """Assign the values that a kernel or a reference returned to the outputs' names."""
     several = isinstance(returned, tuple) and len(spec.returns) > 1
     return dict(zip(spec.returns, returned if several else (returned,), strict=False))
 
 
 def _run(spec: Spec, arguments: Mapping[str, Any]) -> Results:
-    """What is returned, and what is changed in place; the arguments themselves stay as they are."""
+    """Run the reference on copies of the arguments, and collect returned and in-place results."""
     own = reference_arguments(spec, arguments)
     reference = spec.reference
     assert reference is not None

@@ -1,4 +1,4 @@
-"""What the processes of ``verify`` tell each other: a task, and the events of its calls."""
+"""The messages between the processes of ``verify``: a task, and the events of its calls."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-BEGIN, END, REFUSED = "begin", "end", "refused"  # of a call, and of a kernel that cannot be called
+BEGIN, END, REFUSED = "begin", "end", "refused"  # a call begins or ends; a kernel cannot be called
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a process is asked to do.
+    """The calls that a process should make.
 
     Parameters
     ----------
@@ -21,10 +21,10 @@ class Task:
     types : sequence of str
         Only variants of these dtypes; empty for all.
     given : mapping
-        Extents of dims, values of numbers, variants.
+        Extents of dims, values of numbers, and variants.
     seed : int
     skipped : int
-        How many of the first calls are not made again.
+        The number of calls to skip, because another process has made them.
     """
 
     kernel: str

@@ -1,4 +1,4 @@
-"""``verify``: a process for each kernel, which is watched, and what came of its calls."""
+"""``verify``: runs each kernel in a process with a time limit, and collects the outcomes of its calls."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tkjit.verify.task import BEGIN, END, Task
 DEVICES = ("cpu", "cuda")
 _MOST_PROCESSES = 8
 LATE = "late"
-SECONDS_BETWEEN = 120.0  # to start Python, and to make up a call
-SECONDS_TO_END = 5.0  # of a process that has said all
+SECONDS_BETWEEN = 120.0  # between calls, to start Python and to generate the arguments
+SECONDS_TO_END = 5.0  # for a process to exit after its last message
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to verify.
+    """The options of ``verify``.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ class Options:
     given : mapping
         Extents of dims, values of numbers, and variants that the caller has chosen.
     seed : int
-        Of the inputs' values.
+        For the inputs' values.
     timeout_s : float
-        For each call, what it compiles included.
+        For each call, including its compilation.
     """
 
     device: str = "cpu"
@@ -58,18 +58,18 @@ class Options:
         if self.device not in DEVICES:
             raise SpecError(f"device={self.device!r} is not known; expected {' or '.join(DEVICES)}")
         if not 0 < self.timeout_s < float("inf"):
-            raise SpecError(f"a timeout of {self.timeout_s} s; expected a number above 0")
+            raise SpecError(f"timeout is {self.timeout_s} s; expected a finite number above 0")
 
 
 def verify(kernels: Sequence[str], options: Options) -> Iterator[Outcome]:
-    """What came of the calls of kernels, each kernel in a process of its own; in the order in which calls end.
+    """Verify kernels, each in a separate process, and yield the outcomes of their calls as they end.
 
-    On the CPU as many kernels at once as there are cores, on a GPU one.
+    On the CPU, as many kernels run at once as there are cores; on a GPU, one.
 
     Raises
     ------
     SpecError
-        If the device is a GPU, and there is none.
+        If the device is a GPU, but there is none.
     """
     if options.device == "cuda":
         import torch
@@ -86,18 +86,18 @@ def verify(kernels: Sequence[str], options: Options) -> Iterator[Outcome]:
                 yield processes.outcomes.get()
             for each in done:
                 each.result()
-    finally:  # all is done, or Ctrl-C, or nobody reads on
+    finally:  # also on Ctrl-C, and if the caller stops iterating
         processes.stop()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _how_many_at_once() -> int:
-    """As many as there are cores, and 2 GiB of memory for each: a process has torch, and a kernel its tensors."""
+    """Return the number of processes: one per core and per 2 GiB of memory, for torch and the kernel's tensors."""
     return max(1, min(usable_cores(), available_memory_bytes() // (2 << 30), _MOST_PROCESSES))
 
 
 class _Processes:
-    """The processes of kernels, which end together."""
+    """The processes of all kernels, which can be stopped together."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -107,38 +107,43 @@ class _Processes:
         self._is_stopped = False
 
     def verify(self, kernel: str) -> None:
-        """One kernel's calls; those behind one that ends its process in another."""
+        """Make one kernel's calls; if a call ends its process, another process makes the rest."""
         options = self._options
         task = Task(kernel, options.device, list(options.types), dict(options.given), options.seed)
         while (made := self._run(task)) is not None:
             task = replace(task, skipped=task.skipped + made)
 
     def stop(self) -> None:
-        """End all, with the compilers that they have started."""
+        """Kill all processes, and the compilers that they have started."""
         with self._lock:
             self._is_stopped = True
             for child in self._children:
                 if child.poll() is None:
                     _kill(child)
 
-    def _start(self, descriptor: int, said: IO[bytes]) -> subprocess.Popen[bytes] | None:
+    def _start(self, descriptor: int, output: IO[bytes]) -> subprocess.Popen[bytes] | None:
         command = [sys.executable, "-m", "tkjit.verify.child", str(descriptor)]
         with self._lock:
             if self._is_stopped:
                 return None
-            # a group of its own, which can be ended as one
+            # in its own process group, so that it can be killed together with its compilers
             child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=said, stderr=said, pass_fds=[descriptor], start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                pass_fds=[descriptor],
+                start_new_session=True,
             )
             self._children.add(child)
             return child
 
     def _run(self, task: Task) -> int | None:
-        """Run a process to its end; None, or how many calls it has made where the last one ended it."""
+        """Run a process until it ends; return its number of calls if the last one ended it, and otherwise None."""
         reader, writer = os.pipe()
         last, begun, ended, in_time = Outcome(task.kernel), 0, 0, True
-        with tempfile.TemporaryFile() as said, os.fdopen(reader, "rb", buffering=0) as events:
-            child = self._start(writer, said)
+        with tempfile.TemporaryFile() as output, os.fdopen(reader, "rb", buffering=0) as events:
+            child = self._start(writer, output)
             os.close(writer)
             if child is None:
                 return None
@@ -164,20 +169,20 @@ class _Processes:
             if self._is_stopped or (in_time and not status):
                 return None
             where = last if in_a_call else Outcome(task.kernel)
-            said.seek(0)
-            problem = ending_of("its process", status, self._options.timeout_s, said.read()[-MOST_SAID:])
+            output.seek(0)
+            problem = ending_of("its process", status, self._options.timeout_s, output.read()[-MOST_SAID:])
             self.outcomes.put(replace(where, problems=(problem,)))
             return begun if in_a_call else None
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End a process, and those that it has started."""
+    """Kill a process and its process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
 
 
 def _ends_soon(child: subprocess.Popen[bytes]) -> int | None:
-    """The status of a process that has said all; None where it does not end, which is no fault of the kernel's."""
+    """Return the status of a process after its last message, or None if it does not exit in time."""
     try:
         return child.wait(SECONDS_TO_END)
     except subprocess.TimeoutExpired:
@@ -185,7 +190,7 @@ def _ends_soon(child: subprocess.Popen[bytes]) -> int | None:
 
 
 def _events(pipe: IO[bytes], timeout_s: float) -> Iterator[tuple[str, Outcome]]:
-    """The lines of a process until it ends; ``LATE`` where nothing comes for too long."""
+    """Yield the events of a process until it ends, or ``LATE`` if none comes for too long."""
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)

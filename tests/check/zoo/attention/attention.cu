@@ -1,5 +1,5 @@
-// Attention of one head, softmax(q k^T / sqrt(D)) v, with a running softmax. A warp a query; four queries a block,
-// which share tiles of 32 keys and values. A lane computes the score of one key, and two elements of the result.
+// Attention of one head, softmax(q k^T / sqrt(D)) v, with a running softmax. Each warp computes one query, and the four
+// queries of a block share tiles of 32 keys and values. A lane computes one key's score and two elements of the result.
 #include <tkjit/gl.h>
 
 constexpr unsigned kAllLanes = 0xffffffff;
@@ -37,7 +37,7 @@ __global__ void attention(const __grid_constant__ Globals g) {
         largest = new_largest;
 
         weights[warp][lane] = weight;
-        __syncwarp();  // the lanes' weights are there
+        __syncwarp();  // all lanes have written their weights
         for (int e = 0; e < kElements; e++) {
             result[e] *= correction;
             for (int key = 0; key < kKeys; key++) result[e] += weights[warp][key] * values[key][lane + e * kWarpSize];

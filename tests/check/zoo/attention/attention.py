@@ -1,4 +1,4 @@
-"""Attention with a running softmax: tiles of keys and values for a block, weights for a warp."""
+"""Attention with a running softmax: blocks share tiles of keys and values, warps share weights."""
 
 import torch
 
@@ -13,7 +13,7 @@ def attention(
     v: In[Tensor, "float32", "K", "64"],
     o: Out[Tensor, "float32", "Q", "64"],
 ) -> Tensor:
-    """o <- softmax(q k^T / 8) v.
+    """Computes softmax(q k^T / 8) v.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-// A vertical blur, in place. A thread owns a column, keeps the element above as it was before, and goes down.
+// A vertical blur in place. Each thread walks down one column and keeps the old value of the element above.
 #include <tkjit/gl.h>
 
 __global__ void blur_in_place(const __grid_constant__ Globals g) {

@@ -1,4 +1,4 @@
-"""A vertical blur in place: each thread walks down a column of its own."""
+"""A vertical blur in place: each thread walks down its own column."""
 
 import torch
 
@@ -8,7 +8,7 @@ from tkjit import InOut, Tensor
 
 @tkjit.kernel("blur_in_place.cu", entry="blur_in_place", grid="cdiv(N, 32)", block=32)
 def blur_in_place(x: InOut[Tensor, "float32", "M", "N"]) -> Tensor:
-    """x[m, n] <- x[m - 1, n] / 4 + x[m, n] / 2 + x[m + 1, n] / 4, zero outside.
+    """Sets x[m, n] to x[m - 1, n] / 4 + x[m, n] / 2 + x[m + 1, n] / 4, with zeros outside.
 
     Parameters
     ----------

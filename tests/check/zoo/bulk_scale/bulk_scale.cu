@@ -1,5 +1,5 @@
-// y = alpha * x by bulk copies in both directions, through two tiles of shared memory in turn. A block walks over the
-// tiles with a stride of the grid.
+// Computes y = alpha * x with bulk copies in both directions, alternating between two tiles of shared memory. Each
+// block loops over the tiles with the grid's stride.
 #include <tkjit/bulk_copy.cuh>
 #include <tkjit/gl.h>
 #include <tkjit/mbarrier.cuh>
@@ -22,7 +22,7 @@ __global__ void bulk_scale(const __grid_constant__ Globals g) {
         if (threadIdx.x == 0) {
             tkjit::mbarrier_arrive_expect_bytes(&loaded, sizeof(input));
             tkjit::bulk_copy_to_shared(input, &g.x[tile * kTile], sizeof(input), &loaded);
-            tkjit::bulk_store_wait_read<1>();  // the store of the turn before the last has read its tile
+            tkjit::bulk_store_wait_read<1>();  // the store of two iterations ago has read its tile
         }
         __syncthreads();
         tkjit::mbarrier_wait(&loaded, turn % 2);

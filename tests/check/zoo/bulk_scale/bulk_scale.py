@@ -1,4 +1,4 @@
-"""A scaled vector: bulk copies into shared memory and out of it."""
+"""Scales a vector with bulk copies to and from shared memory."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -11,7 +11,7 @@ def bulk_scale(
     *,
     y: Out[Tensor, "float32", "N", Align(16)],
 ) -> Tensor:
-    """y <- alpha * x.
+    """Computes alpha * x.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-// Prefix sums of block sums: each block waits until the one before it has published its sum, adds its own, and raises a
-// flag. Blocks are numbered by tickets, so that a block waits only for blocks that have begun.
+// Prefix sums of block sums: each block waits until the previous one has published its sum, adds its own sum, and sets
+// a flag. Tickets number the blocks, so that a block waits only for blocks that have started.
 #include <tkjit/gl.h>
 
 constexpr int kThreads = 64;
@@ -25,7 +25,7 @@ __global__ void chained_sum(const __grid_constant__ Globals g) {
             before = g.sums[number - 1];
         }
         g.sums[number] = before + values[0];
-        __threadfence();  // the sum before the flag
+        __threadfence();  // orders the sum before the flag
         atomicExch(&g.flags[number], 1);
     }
 }

@@ -1,4 +1,4 @@
-"""Prefix sums of a vector's blocks, handed on from block to block."""
+"""Prefix sums of a vector's blocks, passed on from block to block."""
 
 import torch
 
@@ -13,13 +13,13 @@ def chained_sum(
     flags: InOut[Tensor, "int32", "cdiv(N, 64)"],
     sums: Out[Tensor, "float32", "cdiv(N, 64)"],
 ) -> Tensor:
-    """sums[b] <- the sum of x up to the end of block b, 64 elements a block.
+    """Computes the sum of x up to the end of each block of 64 elements.
 
     Parameters
     ----------
     x : (N,) float32
-    tickets : (1,) int32, zero; counts the blocks
-    flags : (cdiv(N, 64),) int32, zero; one afterwards
+    tickets : (1,) int32, zeros; counts the blocks
+    flags : (cdiv(N, 64),) int32, zeros; ones afterwards
 
     Returns
     -------

@@ -1,4 +1,4 @@
-// Keeps a row's elements above a threshold, in their order. One block of 128 threads a row; a warp counts by a ballot.
+// Keeps a row's elements above a threshold, in order. A block of 128 threads handles one row; warps count with ballots.
 #include <tkjit/gl.h>
 
 constexpr unsigned kAllLanes = 0xffffffff;
@@ -8,7 +8,7 @@ __global__ void compact(const __grid_constant__ Globals g) {
     __shared__ int kept_by_warp[kWarps];
     const int n = g.x.cols(), row = blockIdx.x;
     const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
-    int kept = 0;  // of the row so far
+    int kept = 0;  // in the row so far
     for (int first = 0; first < n; first += kThreads) {
         const int i = first + threadIdx.x;
         const float value = i < n ? g.x(row, i) : 0.f;
@@ -22,7 +22,7 @@ __global__ void compact(const __grid_constant__ Globals g) {
             kept += kept_by_warp[other];
         }
         if (keep) g.y(row, position) = value;
-        __syncthreads();  // the counts have been read
+        __syncthreads();  // all warps have read the counts
     }
     for (int i = kept + threadIdx.x; i < n; i += kThreads) g.y(row, i) = 0.f;
     if (threadIdx.x == 0) g.count[row] = kept;

@@ -1,4 +1,4 @@
-"""Stream compaction by rows: ballots, and counts in shared memory."""
+"""Stream compaction of rows: ballots, and counts in shared memory."""
 
 import torch
 
@@ -14,17 +14,17 @@ def compact(
     y: Out[Tensor, "float32", "M", "N"],
     count: Out[Tensor, "int32", "M"],
 ) -> tuple[Tensor, Tensor]:
-    """The elements of each row that are above a threshold, moved to its front, and zeros behind them.
+    """Moves each row's elements above a threshold to its front, and fills the rest with zeros.
 
     Parameters
     ----------
     x : (M, N) float32, row-major
-    threshold : what elements have to exceed
+    threshold : only larger elements are kept
 
     Returns
     -------
     y : (M, N) float32
-    count : (M,) int32, the elements that were kept
+    count : (M,) int32, the number of elements that were kept
     """
     keep = x > threshold
     order = keep.logical_not().to(torch.int8).argsort(dim=-1, stable=True)

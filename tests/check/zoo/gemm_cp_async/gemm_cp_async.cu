@@ -1,11 +1,11 @@
-// C = A * B in float32. While a block computes on one stage of shared memory, cp.async fills the other one. A block of
-// 16 x 16 threads computes 32 x 32 elements, 2 x 2 a thread.
+// C = A * B in float32. While a block computes from one stage of shared memory, cp.async fills the other one. A block
+// of 16 x 16 threads computes 32 x 32 elements, 2 x 2 per thread.
 #include <tkjit/cp_async.cuh>
 #include <tkjit/gl.h>
 
 constexpr int kThreads = 256, kTile = 32, kStep = 16, kVector = 4, kStages = 2;
 
-// Starts the copies of a Rows x Cols tile; what lies outside the matrix becomes zero.
+// Starts the copies of a Rows x Cols tile; elements outside the matrix become zero.
 template <int Rows, int Cols, typename Matrix>
 __device__ void fetch(float (&tile)[Rows][Cols], const Matrix& matrix, int first_row, int first_col) {
     const int rows = matrix.rows(), cols = matrix.cols();
@@ -30,7 +30,7 @@ __global__ void gemm_cp_async(const __grid_constant__ Globals g) {
             fetch(a[step % kStages], g.a, first_row, step * kStep);
             fetch(b[step % kStages], g.b, step * kStep, first_col);
         }
-        tkjit::cp_async_commit();  // an empty group too, so that a wait counts the same at the end
+        tkjit::cp_async_commit();  // even if the group is empty, so that the wait below counts correctly at the end
     };
     fetch_step(0);
     for (int step = 0; step < steps; step++) {
@@ -43,7 +43,7 @@ __global__ void gemm_cp_async(const __grid_constant__ Globals g) {
                 for (int j = 0; j < 2; j++) sum[i][j] += a[stage][row + i][k] * b[stage][k][col + j];
             }
         }
-        __syncthreads();  // the stage may be filled again
+        __syncthreads();  // the stage may be refilled
     }
     for (int i = 0; i < 2; i++) {
         for (int j = 0; j < 2; j++) {

@@ -9,14 +9,14 @@ from tkjit import Align, In, Out, Tensor
     entry="gemm_cp_async",
     grid="cdiv(N, 32), cdiv(M, 32)",
     block=256,
-    constraints=["K % 4 == 0", "N % 4 == 0"],  # rows begin where a copy of 16 bytes may
+    constraints=["K % 4 == 0", "N % 4 == 0"],  # rows start at multiples of 16 bytes, for the copies
 )
 def gemm_cp_async(
     a: In[Tensor, "float32", "M", "K", Align(16)],
     b: In[Tensor, "float32", "K", "N", Align(16)],
     c: Out[Tensor, "float32", "M", "N"],
 ) -> Tensor:
-    """c <- a @ b.
+    """Computes a @ b.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-// C = A * B in bfloat16 on tensor cores. Four warps, 2 x 2, compute 32 x 32 elements, each 16 x 16 of them.
+// C = A * B in bfloat16 on tensor cores. A block's 2 x 2 warps compute 32 x 32 elements, 16 x 16 per warp.
 #include <tkjit/gl.h>
 #include <tkjit/ldmatrix.cuh>
 #include <tkjit/mma.cuh>
 
 constexpr int kThreads = 128, kTile = 32, kStep = 32;
-constexpr int kStride = kStep + 8;  // staggers the rows over the banks, and keeps them aligned to 16 bytes
+constexpr int kStride = kStep + 8;  // spreads the rows over the banks, and keeps them aligned to 16 bytes
 
 using bf16 = __nv_bfloat16;
 
@@ -39,9 +39,9 @@ __global__ void gemm_tensor_cores(const __grid_constant__ Globals g) {
                 tkjit::mma_m16n8k16<bf16>(sum[half], a_fragment, b_half, sum[half]);
             }
         }
-        __syncthreads();  // the tiles may be loaded again
+        __syncthreads();  // the tiles may be overwritten
     }
-    // a lane holds two neighbours in a row, and two more eight rows below
+    // a lane holds two adjacent elements of a row, and two more eight rows below
     for (int half = 0; half < 2; half++) {
         for (int i = 0; i < 4; i++) {
             const int row = first_row + warp_row + lane / 4 + i / 2 * 8;

@@ -10,7 +10,7 @@ def gemm_tensor_cores(
     b: In[Tensor, "bfloat16", "K", "N"],
     c: Out[Tensor, "bfloat16", "M", "N"],
 ) -> Tensor:
-    """c <- a @ b, summed in float32.
+    """Computes a @ b, with sums in float32.
 
     Parameters
     ----------

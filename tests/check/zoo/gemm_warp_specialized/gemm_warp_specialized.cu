@@ -1,5 +1,5 @@
-// C = A * B in float32 by specialised warps. One thread of the producer warp has rows of both tiles copied in bulk into
-// a ring of stages; four consumer warps compute on them. Each stage has two mbarriers: full, and empty again.
+// C = A * B in float32 with specialised warps. One thread of the producer warp starts bulk copies of both tiles' rows
+// to a ring of stages, and four consumer warps compute from them. Each stage has two mbarriers: full and empty.
 #include <tkjit/bulk_copy.cuh>
 #include <tkjit/gl.h>
 #include <tkjit/mbarrier.cuh>
@@ -31,7 +31,7 @@ __global__ void gemm_warp_specialized(const __grid_constant__ Globals g) {
         for (int step = 0; step < steps; step++) {
             const int i = step % kStages, round = step / kStages;
             Stage& stage = stages[i];
-            tkjit::mbarrier_wait(&empty[i], (round + 1) % 2);  // in the first round there is nothing to wait for
+            tkjit::mbarrier_wait(&empty[i], (round + 1) % 2);  // the first round does not wait
             tkjit::mbarrier_arrive_expect_bytes(&full[i], sizeof(Stage));
             for (int row = 0; row < kTile; row++) {
                 const float* source = &g.a(first_row + row, step * kStep);

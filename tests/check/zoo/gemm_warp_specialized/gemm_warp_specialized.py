@@ -1,4 +1,4 @@
-"""Matrix product in float32: a producer warp, a ring of stages with mbarriers, bulk copies, consumer warps."""
+"""Matrix product in float32: a producer warp, bulk copies, a ring of stages with mbarriers, and consumer warps."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -16,11 +16,11 @@ def gemm_warp_specialized(
     b: In[Tensor, "float32", "K", "N", Align(16)],
     c: Out[Tensor, "float32", "M", "N"],
 ) -> Tensor:
-    """c <- a @ b.
+    """Computes a @ b.
 
     Parameters
     ----------
-    a : (M, K) float32, row-major, M a multiple of 32, K of 16
+    a : (M, K) float32, row-major, M a multiple of 32 and K of 16
     b : (K, N) float32, row-major, N a multiple of 32
 
     Returns

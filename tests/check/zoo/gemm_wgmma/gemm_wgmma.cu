@@ -1,5 +1,5 @@
-// C = A * B^T in bfloat16 with float32 sums. One thread fetches tiles into two stages with tensor maps, and a warpgroup
-// multiplies them with wgmma: 64 x 64 of C a block, 64 columns of A and B a step. Compile for sm_90a.
+// C = A * B^T in bfloat16 with float32 sums. One thread loads tiles into two stages with tensor maps, and a warpgroup
+// multiplies them with wgmma: 64 x 64 of C per block, 64 columns of A and B per step. Compile for sm_90a.
 #include <tkjit/gl.h>
 #include <tkjit/tensor_map.cuh>
 #include <tkjit/wgmma.cuh>

@@ -1,4 +1,4 @@
-"""Matrix product on Hopper: tiles come by tensor maps, and wgmma multiplies them."""
+"""Matrix product on Hopper: tensor maps load tiles, and wgmma multiplies them."""
 
 import torch
 
@@ -19,7 +19,7 @@ def gemm_wgmma(
     b: In[Tensor, "bfloat16", "N", "K", Align(16)],
     c: Out[Tensor, "bfloat16", "M", "N"],
 ) -> Tensor:
-    """c <- a @ b.T.
+    """Computes a @ b.T.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-// Rows reversed through two buffers: while a block turns one row, memcpy_async brings the next one.
+// Reverses rows through two buffers: while a block reverses one row, memcpy_async loads the next one.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <tkjit/gl.h>
@@ -24,6 +24,6 @@ __global__ void group_copy(const __grid_constant__ Globals g) {
             cg::wait(block);
         }
         for (int i = block.thread_rank(); i < n; i += block.size()) g.y(row, i) = buffers[turn % 2][n - 1 - i];
-        block.sync();  // the buffer may be filled again
+        block.sync();  // the buffer may be refilled
     }
 }

@@ -1,4 +1,4 @@
-"""Rows reversed: asynchronous copies of cooperative groups, one row ahead."""
+"""Reverses rows with asynchronous copies of cooperative groups, one row ahead."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -12,7 +12,7 @@ from tkjit import Align, In, Out, Tensor
     constraints=["N <= 256", "N % 4 == 0"],
 )
 def group_copy(x: In[Tensor, "float32", "M", "N", Align(16)], y: Out[Tensor, "float32", "M", "N"]) -> Tensor:
-    """y <- x with its columns in the other order.
+    """Reverses the columns of x.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-// Dot products of rows of halves, in pairs; whether all are finite is asked with the block's barrier.
+// Dot products of float16 rows, in pairs; __syncthreads_and tells whether all sums are finite.
 #include <cuda_fp16.h>
 #include <tkjit/gl.h>
 

@@ -1,4 +1,4 @@
-"""Dot products of rows of halves: vector types, a barrier that votes, a tree in shared memory."""
+"""Dot products of float16 rows: vector types, a barrier with a vote, and a tree in shared memory."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -10,7 +10,7 @@ def half_dot(
     y: In[Tensor, "float16", "M", "N", Align(4)],
     z: Out[Tensor, "float32", "M"],
 ) -> Tensor:
-    """z[m] <- the sum of x[m, n] * y[m, n], and 0 where that is not finite.
+    """Computes the sum of x[m, n] * y[m, n] for each row m, or 0 if it is not finite.
 
     Parameters
     ----------

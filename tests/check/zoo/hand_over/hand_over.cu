@@ -1,12 +1,12 @@
-// Squares summed in chunks. A producer warp loads a chunk and hands it over to the consumer warp through one of two
-// buffers, by named barriers: "full" and "empty" for each buffer, at which one side arrives and the other one waits.
+// Sums squares in chunks. A producer warp loads chunks and passes them to a consumer warp through two buffers. Each
+// buffer has two named barriers, "full" and "empty": at each, one warp arrives and the other one waits.
 #include <tkjit/gl.h>
 #include <tkjit/named_barrier.cuh>
 
 constexpr unsigned kAllLanes = 0xffffffff;
 constexpr int kWarpSize = 32, kBuffers = 2, kChunk = 64;
-constexpr int kFull = 1, kEmpty = kFull + kBuffers;  // the first of each kind; 0 is __syncthreads
-constexpr int kBoth = 2 * kWarpSize;                 // threads that a barrier counts
+constexpr int kFull = 1, kEmpty = kFull + kBuffers;  // the first ID of each kind; 0 is __syncthreads
+constexpr int kBoth = 2 * kWarpSize;                 // the number of threads that a barrier counts
 
 __global__ void hand_over(const __grid_constant__ Globals g) {
     __shared__ float buffers[kBuffers][kChunk];
@@ -31,7 +31,7 @@ __global__ void hand_over(const __grid_constant__ Globals g) {
         const int buffer = chunk % kBuffers;
         tkjit::named_barrier_sync(kFull + buffer, kBoth);
         for (int i = lane; i < kChunk; i += kWarpSize) sum += buffers[buffer][i] * buffers[buffer][i];
-        // the last chunks' buffers are not filled again, and nobody waits for them
+        // the last chunks' buffers are not refilled, so nobody waits for them
         if (chunk + kBuffers < chunks) tkjit::named_barrier_arrive(kEmpty + buffer, kBoth);
     }
     for (int offset = kWarpSize / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kAllLanes, sum, offset);

@@ -1,4 +1,4 @@
-"""Sums of squares: a producer and a consumer warp, which meet at named barriers."""
+"""Sums of squares: a producer and a consumer warp, with named barriers between them."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -6,7 +6,7 @@ from tkjit import In, Out, Tensor
 
 @tkjit.kernel("hand_over.cu", entry="hand_over", grid="M", block=64)
 def hand_over(x: In[Tensor, "float32", "M", "N"], y: Out[Tensor, "float32", "M"]) -> Tensor:
-    """y[m] <- the sum of x[m, n]^2.
+    """Computes the sum of squares of each row.
 
     Parameters
     ----------

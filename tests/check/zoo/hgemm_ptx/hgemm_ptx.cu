@@ -1,5 +1,5 @@
-// C = A * B^T in half, as such kernels are written by hand: macros of inline PTX for cp.async, ldmatrix and mma.sync.
-// Four warps compute a tile of 32 x 32, 16 x 16 a warp, from two stages of 16 columns.
+// C = A * B^T in float16, in the style of hand-written kernels, with macros of inline PTX for cp.async, ldmatrix and
+// mma.sync. Four warps compute a tile of 32 x 32 elements, 16 x 16 per warp, from two stages of 16 columns.
 #include <cuda_fp16.h>
 
 #define COPY(to, from, bytes) \
@@ -18,7 +18,7 @@
 
 constexpr int kTile = 32, kStep = 16, kStages = 2;
 
-// The first 64 threads copy A's tile, the others B's: eight halves each.
+// The first 64 threads copy A's tile and the others B's, eight halves each.
 __device__ void fetch(half (&tile)[kTile][kStep], const half* matrix, int rows, int cols, int first_row, int first_col) {
     const int row = threadIdx.x % 64 / 2, col = threadIdx.x % 2 * 8;
     const bool inside = first_row + row < rows && first_col + col < cols;
@@ -58,7 +58,7 @@ __global__ void hgemm_ptx(const half* a, const half* b, half* c, int M, int N, i
         LOAD_MATRICES(right[0], right[1], right[2], right[3], from_b);
         MULTIPLY(sum[0], left, right[0], right[2]);
         MULTIPLY(sum[1], left, right[1], right[3]);
-        __syncthreads();  // the stage may be filled again
+        __syncthreads();  // the stage may be refilled
     }
     for (int i = 0; i < 8; ++i) {
         const int m = first_row + row + lane / 4 + i % 4 / 2 * 8;

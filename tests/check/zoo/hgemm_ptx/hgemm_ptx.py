@@ -1,4 +1,4 @@
-"""Matrix product in half: inline PTX for cp.async, ldmatrix and mma.sync."""
+"""Matrix product in float16: inline PTX for cp.async, ldmatrix and mma.sync."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -11,14 +11,14 @@ from tkjit import Align, In, Out, Tensor
     computed={"M": "M", "N": "N", "K": "K"},
     grid="cdiv(N, 32), cdiv(M, 32)",
     block=128,
-    constraints=["K % 8 == 0"],  # rows begin where a copy of 16 bytes may
+    constraints=["K % 8 == 0"],  # rows start at multiples of 16 bytes, for the copies
 )
 def hgemm_ptx(
     a: In[Tensor, "float16", "M", "K", Align(16)],
     b: In[Tensor, "float16", "N", "K", Align(16)],
     c: Out[Tensor, "float16", "M", "N"],
 ) -> Tensor:
-    """c <- a @ b.T.
+    """Computes a @ b.T.
 
     Parameters
     ----------

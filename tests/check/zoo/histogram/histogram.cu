@@ -1,4 +1,4 @@
-// Each block counts into shared memory, and adds what it has counted to the result.
+// Each block counts in shared memory, and then adds its counts to the result.
 #include <tkjit/gl.h>
 
 constexpr int kBins = 64;

@@ -1,11 +1,11 @@
-// One block of 128 threads a row. Mean and variance by shuffles within warps, and through shared memory between them.
+// A block of 128 threads handles one row. Mean and variance are reduced with shuffles in warps, then in shared memory.
 #include <tkjit/gl.h>
 
 constexpr unsigned kAllLanes = 0xffffffff;
 constexpr int kWarpSize = 32, kWarps = 4;
 constexpr float kEpsilon = 1e-5f;
 
-// Every thread gets the whole block's sum.
+// Returns the block's sum to every thread.
 template <typename T>
 __device__ T block_sum(T value) {
     __shared__ T of_warp[kWarps];
@@ -15,7 +15,7 @@ __device__ T block_sum(T value) {
     __syncthreads();
     value = 0;
     for (int i = 0; i < kWarps; i++) value += of_warp[i];
-    __syncthreads();  // of_warp is free for the next sum
+    __syncthreads();  // of_warp may be reused by the next sum
     return value;
 }
 

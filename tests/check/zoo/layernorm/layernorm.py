@@ -1,4 +1,4 @@
-"""Layer normalisation: block reductions by shuffles and static shared memory."""
+"""Layer normalisation: block reductions with shuffles and static shared memory."""
 
 import torch
 
@@ -13,7 +13,7 @@ def layernorm(
     bias: In[Tensor, "float32", "N"],
     y: Out[Tensor, "float32", "M", "N"],
 ) -> Tensor:
-    """y <- (x - mean(x)) / sqrt(variance(x) + 1e-5) * weight + bias, for each row.
+    """Computes (x - mean(x)) / sqrt(variance(x) + 1e-5) * weight + bias for each row.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A matrix times a vector, a warp a row."""
+"""Matrix-vector product with one warp per row."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -12,12 +12,12 @@ from tkjit import In, Out, Tensor
     variants={"T": ("float32", "bfloat16")},
 )
 def matrix_vector(a: In[Tensor, "T", "M", "K"], x: In[Tensor, "T", "K"], y: Out[Tensor, "float32", "M"]) -> Tensor:
-    """y <- a @ x, summed in float32.
+    """Computes a @ x, with sums in float32.
 
     Parameters
     ----------
     a : (M, K) float32 or bfloat16, row-major
-    x : (K,) of a's dtype
+    x : (K,), with a's dtype
 
     Returns
     -------

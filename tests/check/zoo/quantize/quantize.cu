@@ -1,5 +1,5 @@
-// Rows to int8 with a scale each. Dynamic shared memory holds the row's bytes, and behind them the largest magnitude,
-// as the bits of a float, which order as integers do.
+// Quantises rows to int8 with a scale for each. Dynamic shared memory holds the row's bytes, followed by the bits of
+// the largest magnitude, because the bits of non-negative floats have the same order as integers.
 #include <tkjit/gl.h>
 #include <tkjit/shared_memory.cuh>
 
@@ -18,7 +18,7 @@ __global__ void quantize(const __grid_constant__ Globals g) {
         bytes[i] = scale > 0.f ? static_cast<signed char>(rintf(g.x(row, i) / scale)) : 0;
     }
     __syncthreads();
-    // four bytes at once
+    // four bytes at a time
     char4* const y = reinterpret_cast<char4*>(&g.y(row, 0));
     for (int i = threadIdx.x; i < n / 4; i += blockDim.x) y[i] = reinterpret_cast<const char4*>(bytes)[i];
     if (threadIdx.x == 0) g.scale[row] = scale;

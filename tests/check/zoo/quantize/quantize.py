@@ -1,4 +1,4 @@
-"""Rows quantised to int8: bytes and a float's bits in one piece of dynamic shared memory."""
+"""Quantises rows to int8, with bytes and a float's bits in one allocation of dynamic shared memory."""
 
 import torch
 
@@ -12,7 +12,7 @@ def quantize(
     y: Out[Tensor, "int8", "M", "N", Align(4)],
     scale: Out[Tensor, "float32", "M"],
 ) -> tuple[Tensor, Tensor]:
-    """y[m, n] <- round(x[m, n] / scale[m]), where scale[m] maps the row's largest magnitude to 127.
+    """Computes round(x[m, n] / scale[m]), where scale[m] maps the row's largest magnitude to 127.
 
     Parameters
     ----------

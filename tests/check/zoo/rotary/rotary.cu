@@ -1,4 +1,4 @@
-// Rotates each pair (i, i + D / 2) of a row by its position times the pair's frequency, in place. A thread a pair.
+// Rotates each pair (i, i + D / 2) of a row by its position times the pair's frequency, in place. One thread per pair.
 #include <tkjit/gl.h>
 
 __global__ void rotary(const __grid_constant__ Globals g) {

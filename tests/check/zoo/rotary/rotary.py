@@ -12,12 +12,12 @@ def rotary(
     cosine: In[Tensor, "float32", "S", "F"],
     sine: In[Tensor, "float32", "S", "F"],
 ) -> Tensor:
-    """Rotate the pairs (x[s, h, f], x[s, h, f + F]) by the angles of row s.
+    """Rotates the pairs (x[s, h, f], x[s, h, f + F]) by the angles of row s.
 
     Parameters
     ----------
     x : (S, H, 2 F) float32: positions, heads; overwritten and returned
-    cosine, sine : (S, F) float32, of the angles
+    cosine, sine : (S, F) float32, for each position and frequency
     """
     first, second = x.chunk(2, -1)
     c, s = cosine[:, None], sine[:, None]

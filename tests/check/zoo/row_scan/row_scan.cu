@@ -1,16 +1,16 @@
-// One block of 128 threads a row: a scan in each warp's part of shared memory, then of the warps' sums.
+// A block of 128 threads scans one row: first each warp's part of shared memory, then the warps' sums.
 #include <tkjit/gl.h>
 
 constexpr int kThreads = 128, kWarpSize = 32, kWarps = kThreads / kWarpSize;
 
-// The sum of the values of this thread and of those before it in the block.
+// Returns the sum of the values of this thread and of all earlier threads in the block.
 __device__ float block_scan(float value, float* of_thread, float* of_warp) {
     const int thread = threadIdx.x, lane = thread % kWarpSize, warp = thread / kWarpSize;
     of_thread[thread] = value;
     __syncwarp();
     for (int distance = 1; distance < kWarpSize; distance *= 2) {
         const float other = lane >= distance ? of_thread[thread - distance] : 0.f;
-        __syncwarp();  // all have read what is now overwritten
+        __syncwarp();  // all lanes have read before any lane overwrites
         of_thread[thread] += other;
         __syncwarp();
     }
@@ -29,7 +29,7 @@ __global__ void row_scan(const __grid_constant__ Globals g) {
         const int i = first + threadIdx.x;
         const float sum = block_scan(i < n ? g.x(row, i) : 0.f, of_thread, of_warp);
         if (i < n) g.y(row, i) = carry + sum;
-        __syncthreads();  // the carry has been read; before it is read again there is the next scan's barrier
+        __syncthreads();  // all threads have read the carry; the next scan's barrier comes before the next read
         if (threadIdx.x == kThreads - 1) carry += sum;
     }
 }

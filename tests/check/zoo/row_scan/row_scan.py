@@ -1,4 +1,4 @@
-"""Prefix sums of rows: scans in warps, through shared memory, and a carry from one part of a row to the next."""
+"""Prefix sums of rows: scans in warps through shared memory, and a carry between the parts of a row."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -6,7 +6,7 @@ from tkjit import In, Out, Tensor
 
 @tkjit.kernel("row_scan.cu", entry="row_scan", grid="M", block=128)
 def row_scan(x: In[Tensor, "float32", "M", "N"], y: Out[Tensor, "float32", "M", "N"]) -> Tensor:
-    """y[m, n] <- x[m, 0] + ... + x[m, n].
+    """Computes x[m, 0] + ... + x[m, n].
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-// Row sums. A warp copies a row's chunks by cp.async into a ring; each of its lanes has its copies arrive at the
-// stage's mbarrier. Another warp adds up what has come.
+// Row sums. One warp copies a row's chunks to a ring with cp.async, and the copies of each lane arrive at the stage's
+// mbarrier. Another warp adds up the chunks that have arrived.
 #include <tkjit/cp_async.cuh>
 #include <tkjit/gl.h>
 #include <tkjit/mbarrier.cuh>
@@ -34,9 +34,9 @@ __global__ void row_sums_async(const __grid_constant__ Globals g) {
     for (int chunk = 0; chunk < chunks; chunk++) {
         const int stage = chunk % kStages, round = chunk / kStages;
         tkjit::mbarrier_wait(&full[stage], round % 2);
-        // across the lanes' own copies, so that neighbours read neighbours
+        // not in the order of the copies, so that lanes read elements that other lanes have copied
         for (int i = lane; i < kChunk; i += kWarpSize) sum += stages[stage][i];
-        __syncwarp();  // all lanes have read
+        __syncwarp();  // all lanes have read the stage
         if (lane == 0) tkjit::mbarrier_arrive(&empty[stage]);
     }
     for (int offset = kWarpSize / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kAllLanes, sum, offset);

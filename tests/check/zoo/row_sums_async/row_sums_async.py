@@ -1,4 +1,4 @@
-"""Row sums: cp.async copies that arrive at mbarriers, between two warps."""
+"""Row sums: two warps, with cp.async copies that arrive at mbarriers."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -6,7 +6,7 @@ from tkjit import Align, In, Out, Tensor
 
 @tkjit.kernel("row_sums_async.cu", entry="row_sums_async", grid="M", block=64, constraints=["N % 4 == 0"])
 def row_sums_async(x: In[Tensor, "float32", "M", "N", Align(16)], y: Out[Tensor, "float32", "M"]) -> Tensor:
-    """y[m] <- the sum of row m.
+    """Computes the sum of each row.
 
     Parameters
     ----------

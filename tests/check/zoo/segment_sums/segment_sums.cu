@@ -1,4 +1,4 @@
-// Sums of rows of up to 16 elements by tiles of 16 threads, two rows a warp; then the block's largest sum.
+// Sums rows of up to 16 elements with tiles of 16 threads, two rows per warp; then finds the block's largest sum.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <tkjit/gl.h>

@@ -1,4 +1,4 @@
-"""Sums of short rows by tiles of cooperative groups."""
+"""Sums short rows with tiles of cooperative groups."""
 
 import torch
 
@@ -12,7 +12,7 @@ def segment_sums(
     sums: Out[Tensor, "float32", "M"],
     largest: Out[Tensor, "float32", "B"],
 ) -> tuple[Tensor, Tensor]:
-    """sums[m] <- the sum of row m; largest[b] <- the largest sum of four rows.
+    """Computes the sum of each row, and the largest sum of every four rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-// The largest element and where it is, kept together by a lock: a pair is too wide for one atomic operation here.
+// Finds the largest element and its index. A lock protects them, because no atomic operation here updates both at once.
 #include <cuda/atomic>
 #include <tkjit/gl.h>
 
@@ -20,7 +20,7 @@ __device__ bool is_better(float value, int index, float best, int where) {
     return value > best || (value == best && index < where);
 }
 
-// A warp a block.
+// One warp per block.
 __global__ void spin_lock(const __grid_constant__ Globals g) {
     float best = -INFINITY;
     int where = g.x.cols();

@@ -1,4 +1,4 @@
-"""The largest element and its index, in global memory behind a lock."""
+"""The largest element and its index, in global memory protected by a lock."""
 
 import tkjit
 from tkjit import In, InOut, Tensor
@@ -11,14 +11,14 @@ def spin_lock(
     largest: InOut[Tensor, "float32", "1"],
     index: InOut[Tensor, "int32", "1"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(largest, index) <- the larger of themselves and of x's elements, with the lower index of two that are equal.
+    """Updates largest and index with the elements of x; equal elements get the lower index.
 
     Parameters
     ----------
     x : (N,) float32
-    lock : (1,) int32, zero; zero again afterwards
-    largest : (1,) float32, in place
-    index : (1,) int32, in place
+    lock : (1,) int32, zero before and after the call
+    largest : (1,) float32, updated in place
+    index : (1,) int32, updated in place
     """
     found = x.argmax()
     if x[found] > largest[0]:

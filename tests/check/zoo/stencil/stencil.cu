@@ -1,4 +1,4 @@
-// A mean over neighbours. Each block loads its part of the row and a halo on both sides into dynamic shared memory.
+// A moving average. Each block loads its part of the row, with a halo on both sides, into dynamic shared memory.
 #include <tkjit/gl.h>
 #include <tkjit/shared_memory.cuh>
 

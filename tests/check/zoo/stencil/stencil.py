@@ -1,4 +1,4 @@
-"""A moving average: a halo in dynamic shared memory."""
+"""A moving average, with a halo in dynamic shared memory."""
 
 import torch
 
@@ -15,7 +15,7 @@ from tkjit import In, Out, Tensor
     constraints=["radius <= 64"],
 )
 def stencil(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"], radius: int = 3) -> Tensor:
-    """y[i] <- the mean of x[i - radius] to x[i + radius], zero outside.
+    """Computes the mean of x[i - radius] to x[i + radius], with zeros outside.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-// Each block sums a part and takes a ticket; the block with the last ticket sums the parts.
+// Each block sums its part and takes a ticket. The block with the last ticket sums the parts.
 #include <tkjit/gl.h>
 
 constexpr unsigned kAllLanes = 0xffffffff;
 constexpr int kThreads = 64, kWarpSize = 32;
 
-// The sum of the block's values, in thread 0.
+// Returns the sum of the block's values in thread 0.
 __device__ float block_sum(float value) {
     __shared__ float of_warp[kThreads / kWarpSize];
     for (int offset = kWarpSize / 2; offset > 0; offset /= 2) value += __shfl_down_sync(kAllLanes, value, offset);
@@ -23,7 +23,7 @@ __global__ void sum_last_block(const __grid_constant__ Globals g) {
     sum = block_sum(sum);
     if (threadIdx.x == 0) {
         g.parts[blockIdx.x] = sum;
-        __threadfence();  // the part before the ticket
+        __threadfence();  // orders the part before the ticket
         is_last = atomicAdd(&g.tickets[0], 1) == int(gridDim.x) - 1;
     }
     __syncthreads();
@@ -34,6 +34,6 @@ __global__ void sum_last_block(const __grid_constant__ Globals g) {
     sum = block_sum(sum);
     if (threadIdx.x == 0) {
         g.total[0] = sum;
-        g.tickets[0] = 0;  // as the next launch expects it
+        g.tickets[0] = 0;  // for the next launch
     }
 }

@@ -1,4 +1,4 @@
-"""A sum in a single pass: the block that comes last adds up what the others have left."""
+"""A sum in a single pass: the last block adds up the partial sums."""
 
 import torch
 
@@ -13,12 +13,12 @@ def sum_last_block(
     parts: Out[Tensor, "float32", "B"],
     total: Out[Tensor, "float32", "1"],
 ) -> tuple[Tensor, Tensor]:
-    """total <- sum(x).
+    """Computes sum(x).
 
     Parameters
     ----------
     x : (N,) float32
-    tickets : (1,) int32, zero; zero again afterwards
+    tickets : (1,) int32, zero before and after the call
 
     Returns
     -------

@@ -1,5 +1,5 @@
-// y = x^T by tensor maps in both directions, in inline PTX. A block walks over tiles of 32 x 32 with a stride of the grid,
-// and fetches the next one while it transposes.
+// Computes y = x^T with tensor maps in both directions, in inline PTX. Each block loops over tiles of 32 x 32 with the
+// grid's stride, and loads the next tile while it transposes one.
 #include <tkjit/tensor_map.cuh>
 
 constexpr int kThreads = 64, kTile = 32;

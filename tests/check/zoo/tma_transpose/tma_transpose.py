@@ -1,4 +1,4 @@
-"""A transposed matrix: tensor maps in both directions, in inline PTX."""
+"""Transposes a matrix with tensor maps in both directions, in inline PTX."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -16,7 +16,7 @@ def tma_transpose(
     x: In[Tensor, "float32", "M", "N", Align(16)],
     y: Out[Tensor, "float32", "N", "M", Align(16)],
 ) -> Tensor:
-    """y <- x.T.
+    """Computes x.T.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-// The four largest of a row. A thread a row: a sorted list in registers, into which larger elements are inserted.
+// Finds the four largest elements of each row. Each thread inserts a row's elements into a sorted list in registers.
 #include <tkjit/gl.h>
 
 constexpr int kBest = 4;

@@ -1,4 +1,4 @@
-"""The largest elements of rows: sorted lists in local arrays."""
+"""The largest elements of each row, with sorted lists in local arrays."""
 
 import torch
 
@@ -12,7 +12,7 @@ def top_k(
     values: Out[Tensor, "float32", "M", "4"],
     indices: Out[Tensor, "int32", "M", "4"],
 ) -> tuple[Tensor, Tensor]:
-    """The four largest elements of each row, the largest first, and their columns.
+    """Returns the four largest elements of each row, the largest first, and their columns.
 
     Parameters
     ----------

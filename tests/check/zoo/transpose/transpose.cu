@@ -1,4 +1,4 @@
-// Tiles of 32 x 32 through shared memory, so that both reads and writes run along rows; 32 x 8 threads a tile.
+// Transposes tiles of 32 x 32 in shared memory, so that both reads and writes run along rows; 32 x 8 threads per tile.
 #include <tkjit/gl.h>
 
 constexpr int kTile = 32, kRows = 8;

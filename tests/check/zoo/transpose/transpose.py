@@ -1,4 +1,4 @@
-"""A matrix transposed through padded tiles in static shared memory."""
+"""Transposes a matrix through padded tiles in static shared memory."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -6,7 +6,7 @@ from tkjit import In, Out, Tensor
 
 @tkjit.kernel("transpose.cu", entry="transpose", grid="cdiv(N, 32), cdiv(M, 32)", block=(32, 8))
 def transpose(x: In[Tensor, "float32", "M", "N"], y: Out[Tensor, "float32", "N", "M"]) -> Tensor:
-    """y <- x.T.
+    """Computes x.T.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-// Four elements a thread, as one vector where there are four left.
+// Four elements per thread, as one vector if at least four are left.
 #include <tkjit/gl.h>
 
 __global__ void vector_add(const __grid_constant__ Globals g) {

@@ -1,4 +1,4 @@
-"""A vector sum by vector loads, with a ragged end."""
+"""Adds vectors with vector loads and a ragged end."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -10,7 +10,7 @@ def vector_add(
     b: In[Tensor, "float32", "N", Align(16)],
     c: Out[Tensor, "float32", "N", Align(16)],
 ) -> Tensor:
-    """c <- a + b.
+    """Computes a + b.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The most frequent label: elections among lanes, a counter of blocks in a global variable."""
+"""The most frequent label: elections among lanes, and a counter of blocks in a global variable."""
 
 import torch
 
@@ -12,17 +12,17 @@ def votes(
     counts: InOut[Tensor, "int32", "32"],
     winner: Out[Tensor, "int32", "1"],
 ) -> tuple[Tensor, Tensor]:
-    """counts[b] <- counts[b] + how many labels are b modulo 32; winner <- the label with the largest count.
+    """Adds to counts[b] the number of labels that are b modulo 32, and finds the label with the largest count.
 
     Parameters
     ----------
     labels : (N,) int32, not negative
-    counts : (32,) int32; added to in place, and returned
+    counts : (32,) int32; updated in place, and returned
 
     Returns
     -------
     counts : (32,) int32
-    winner : (1,) int32, the lowest of several
+    winner : (1,) int32, the lowest of labels with equal counts
     """
     counts.add_(torch.bincount(labels % 32, minlength=32).to(torch.int32))
     return counts, counts.argmax().to(torch.int32).view(1)

@@ -1,4 +1,4 @@
-// Persistent blocks take rows from a queue, a counter in global memory, until there are none.
+// Persistent blocks take rows from a queue, which is a counter in global memory, until it is empty.
 #include <tkjit/gl.h>
 
 constexpr int kThreads = 64;

@@ -1,4 +1,4 @@
-"""The largest magnitude of rows, by persistent blocks with a queue."""
+"""The largest magnitude of each row, with persistent blocks and a queue."""
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
@@ -10,12 +10,12 @@ def work_queue(
     next: InOut[Tensor, "int32", "1"],
     y: Out[Tensor, "float32", "M"],
 ) -> Tensor:
-    """y[m] <- the largest of |x[m, n]|.
+    """Computes the largest |x[m, n]| of each row.
 
     Parameters
     ----------
     x : (M, N) float32, row-major
-    next : (1,) int32, zero; M and the number of blocks afterwards
+    next : (1,) int32, zero; M plus the number of blocks afterwards
 
     Returns
     -------

@@ -18,7 +18,7 @@ __global__ void bitonic_sort(const __grid_constant__ Globals g) {
                     keys[partner] = low;
                 }
             }
-            // Partners that are less than a warp apart are in one warp.
+            // Partners less than a warp apart are in the same warp.
             const int next_distance = distance > 1 ? distance / 2 : size;
             if (distance >= kWarpSize || next_distance >= kWarpSize)
                 __syncthreads();

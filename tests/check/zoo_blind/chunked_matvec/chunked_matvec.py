@@ -1,4 +1,4 @@
-"""Matrix times vector; a thread sums four rows in registers, and the vector passes through shared memory."""
+"""Matrix-vector product: each thread sums four rows in registers, and chunks of the vector are in shared memory."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -8,5 +8,5 @@ from tkjit import In, Out, Tensor
 def chunked_matvec(
     a: In[Tensor, "float32", "M", "K"], x: In[Tensor, "float32", "K"], y: Out[Tensor, "float32", "M"]
 ) -> Tensor:
-    """y <- a @ x"""
+    """Computes a @ x."""
     return a @ x

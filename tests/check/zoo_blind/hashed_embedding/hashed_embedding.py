@@ -1,4 +1,4 @@
-"""Rows of a table, found by a hash of 32 bits of what they are asked for by."""
+"""Looks up rows of a table by a 32-bit hash of their IDs."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -8,5 +8,5 @@ from tkjit import In, Out, Tensor
 def hashed_embedding(
     ids: In[Tensor, "int32", "N"], table: In[Tensor, "float32", "B", "D"], y: Out[Tensor, "float32", "N", "D"]
 ) -> Tensor:
-    """y[i] <- table[hash(ids[i]) % B]"""
+    """Returns table[hash(ids[i]) % B] for each i."""
     return table[((ids.long() * 2654435761) & 0xFFFFFFFF) % len(table)]

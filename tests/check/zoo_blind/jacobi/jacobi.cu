@@ -2,7 +2,7 @@
 
 #include <tkjit/gl.h>
 
-constexpr unsigned kBlocks = 4;  // few enough to run at once on any device
+constexpr unsigned kBlocks = 4;  // few enough to run concurrently on any device
 
 __device__ unsigned arrived = 0;  // a multiple of kBlocks between launches
 

@@ -1,4 +1,4 @@
-"""Two sweeps of a smoother in one launch; a barrier of the whole grid lies between them."""
+"""Two sweeps of a smoother in one launch, with a barrier of the grid between them."""
 
 import torch
 
@@ -10,7 +10,7 @@ from tkjit import In, Out, Tensor
 def jacobi(
     x: In[Tensor, "float32", "N"], once: Out[Tensor, "float32", "N"], twice: Out[Tensor, "float32", "N"]
 ) -> tuple[Tensor, Tensor]:
-    """once <- the mean of each element of x and its two neighbours, twice <- the same of once; zeros lie outside."""
+    """Averages each element of x with its two neighbours, once and twice, with zeros outside."""
 
     def smooth(v):
         padded = torch.nn.functional.pad(v, (1, 1))

@@ -1,4 +1,4 @@
-"""Turns rows round and clears what is masked; bytes and floats share the dynamic shared memory."""
+"""Reverses rows and clears masked elements; bytes and floats share the dynamic shared memory."""
 
 import torch
 
@@ -11,11 +11,11 @@ from tkjit import In, Out, Tensor
     entry="masked_mirror",
     grid="R",
     block=128,
-    shared_memory="cdiv(N, 4) * 4 + 4 * N",  # the mask, and the row behind it
+    shared_memory="cdiv(N, 4) * 4 + 4 * N",  # the mask, followed by the row
     constraints="N <= 8192",
 )
 def masked_mirror(
     x: In[Tensor, "float32", "R", "N"], keep: In[Tensor, "uint8", "R", "N"], y: Out[Tensor, "float32", "R", "N"]
 ) -> Tensor:
-    """y[:, i] <- x[:, N - 1 - i] where keep[:, N - 1 - i], and 0"""
+    """Sets y[:, i] to x[:, N - 1 - i] if keep[:, N - 1 - i], and to 0 otherwise."""
     return torch.where(keep.flip(-1) != 0, x.flip(-1), 0.0)

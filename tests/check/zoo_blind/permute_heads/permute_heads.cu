@@ -1,6 +1,6 @@
 #include <tkjit/gl.h>
 
-// A block copies a row of y.
+// Each block copies one row of y.
 template <typename T>
 __global__ void permute_heads(const __grid_constant__ Globals g) {
     const int heads = g.y.depth(), steps = g.y.rows(), width = g.y.cols();

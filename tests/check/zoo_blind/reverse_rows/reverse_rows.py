@@ -1,4 +1,4 @@
-"""Turns rows of 256 round in shared memory, and stores them by bulk copies."""
+"""Reverses rows of 256 in shared memory, and stores them with bulk copies."""
 
 import tkjit
 from tkjit import Align, In, Out, Tensor
@@ -6,5 +6,5 @@ from tkjit import Align, In, Out, Tensor
 
 @tkjit.kernel("reverse_rows.cu", entry="reverse_rows", grid="R", block=256)
 def reverse_rows(x: In[Tensor, "float32", "R", 256], y: Out[Tensor, "float32", "R", 256, Align(16)]) -> Tensor:
-    """y[:, i] <- x[:, 255 - i]"""
+    """Reverses each row of x."""
     return x.flip(-1)

@@ -24,9 +24,9 @@ __global__ void segment_energy(const __grid_constant__ Globals g) {
     float sum = 0.f;
     for (int step = 0; step < steps; ++step) {
         tkjit::cp_async_wait<kStages - 2>();
-        __syncthreads();  // the tile is there, and the one before it is read no more
+        __syncthreads();  // the tile has arrived, and the previous one is no longer read
         if (step + kStages - 1 < steps) fetch(step + kStages - 1);
-        tkjit::cp_async_commit();  // maybe of nothing, so that the wait counts right at the end
+        tkjit::cp_async_commit();  // even if the group is empty, so that the wait counts correctly at the end
         for (int i = thread; i < kTile; i += kThreads) sum += ring[step % kStages][i] * ring[step % kStages][i];
     }
     of_thread[thread] = sum;

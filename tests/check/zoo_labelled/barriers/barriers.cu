@@ -1,4 +1,4 @@
-// Barriers to which not all threads come alike, each line that the checker warns of labelled; and their clean twins.
+// Divergent barriers, with a label on each line that the checker warns of, and their clean counterparts.
 #include <tkjit/mbarrier.cuh>
 #include <tkjit/named_barrier.cuh>
 
@@ -10,7 +10,7 @@ __device__ void two_places(int i) {
     }
 }
 
-__device__ void branch_that_all_take(const float* x) {
+__device__ void branch_taken_by_all(const float* x) {
     if (gridDim.x == 2) __syncthreads();
     if (__syncthreads_or(x[threadIdx.x] < 0)) __syncthreads();
 }
@@ -25,7 +25,7 @@ __device__ void named_by_whole_warps(int i) {
     else tkjit::named_barrier_sync(3, 128);
 }
 
-__device__ void mbarrier_of_all_in_a_branch(int i) {
+__device__ void mbarrier_in_a_branch(int i) {
     __shared__ uint64_t all, some, again;
     if (i == 0) {
         tkjit::mbarrier_init(&all, 128);
@@ -46,10 +46,10 @@ __device__ void mbarrier_of_all_in_a_branch(int i) {
 __global__ void barriers(Globals g) {
     const int i = threadIdx.x;
     two_places(i);
-    branch_that_all_take(g.x.raw_ptr);
+    branch_taken_by_all(g.x.raw_ptr);
     named_by_half_a_warp(i);
     named_by_whole_warps(i);
-    mbarrier_of_all_in_a_branch(i);
+    mbarrier_in_a_branch(i);
     if (blockIdx.x == 1) return;
     g.y[i] = g.x[i];
     if (i >= 96) return;

@@ -1,5 +1,5 @@
-// More patterns, which were labelled before the checker saw them. `// race` and `// copy` are found; `// missed` is a
-// side of a race that is known to be missed.
+// More patterns, which were labelled before the checker first ran on them. `// race` and `// copy` are found, and
+// `// missed` is one side of a race that the checker is known to miss.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -11,10 +11,10 @@
 
 __device__ unsigned tickets;
 __device__ int locks[2];
-__device__ int told;
+__device__ int published;
 __device__ int early;
 
-// ---- loops that depend on themselves
+// ---- loops with dependences between iterations
 
 __device__ void antidependence(float* y) {
     if (ALL < 63) y[ALL] = y[ALL + 1];  // race
@@ -24,11 +24,11 @@ __device__ void indirect_store(float* y, const float* x, const int* index) {
     y[index[TID]] = x[TID];  // race
 }
 
-__device__ void indirect_store_without_doubles(float* y, const float* x) {
+__device__ void indirect_store_without_duplicates(float* y, const float* x) {
     if (blockIdx.x == 0) y[(TID * 37) % 64] = x[TID];
 }
 
-__device__ void shared_where_it_should_be_private(const float* x, float* y) {
+__device__ void shared_variable_that_should_be_private(const float* x, float* y) {
     __shared__ float swap;
     swap = x[TID];                    // race
     if (blockIdx.x == 0) y[TID] = swap;  // race
@@ -44,13 +44,13 @@ __device__ void ranges_that_overlap(float* y) {
         for (int i = begin; i < end; ++i) y[i] = 1;  // race
 }
 
-__device__ void ranges_side_by_side(float* y) {
+__device__ void adjacent_ranges(float* y) {
     const int begin = TID * 3, end = begin + 3;
     if (blockIdx.x == 0 && TID < 20)
         for (int i = begin; i < end; ++i) y[i] = 1;
 }
 
-// ---- what is no barrier
+// ---- missing barriers
 
 __device__ void syncwarp_between_warps(const float* x, float* y) {
     __shared__ float tile[64];
@@ -66,7 +66,7 @@ __device__ void syncwarp_within_a_warp(const float* x, float* y) {
     if (blockIdx.x == 0) y[TID] = tile[TID ^ 31];
 }
 
-__device__ void shuffle_for_a_barrier(const float* x, float* y) {
+__device__ void shuffle_as_a_barrier(const float* x, float* y) {
     __shared__ float tile[64];
     tile[TID] = x[TID];                              // race
     const float other = __shfl_sync(~0u, x[TID], 0);
@@ -80,7 +80,7 @@ __device__ void barrier_before_the_write(const float* x, float* y) {
     if (blockIdx.x == 0) y[TID] = tile[63 - TID];    // race
 }
 
-__device__ void barrier_of_every_other_turn(const float* x) {
+__device__ void barrier_in_every_other_iteration(const float* x) {
     __shared__ float tile[65];
     for (int turn = 0; turn < 4; ++turn) {
         if (turn % 2) __syncthreads();
@@ -90,7 +90,7 @@ __device__ void barrier_of_every_other_turn(const float* x) {
 
 // ---- atomics, fences, locks
 
-__device__ void two_locks_for_one_number(int* number) {
+__device__ void two_locks_for_one_counter(int* number) {
     if (TID != 0) return;
     int& lock = locks[blockIdx.x];
     while (atomicCAS(&lock, 0, 1) != 0) {}
@@ -100,7 +100,7 @@ __device__ void two_locks_for_one_number(int* number) {
     atomicExch(&lock, 0);
 }
 
-__device__ void fence_before_what_it_should_tell(float* y) {
+__device__ void fence_before_the_write(float* y) {
     if (TID != 0) return;
     if (blockIdx.x == 0) {
         __threadfence();
@@ -125,24 +125,24 @@ __device__ void compare_and_swap_from_a_plain_read(int* number) {
     while ((seen = atomicCAS(number, old, old + 1)) != old) old = seen;  // race
 }
 
-__device__ void atomic_of_a_blocks_scope(int* number) {
+__device__ void atomic_with_block_scope(int* number) {
     atomicAdd_block(number, 1);  // missed
 }
 
-__device__ void no_fence_behind_the_read(float* y) {
+__device__ void no_fence_after_the_read(float* y) {
     if (TID != 0) return;
     if (blockIdx.x == 0) {
         y[0] = 1;                       // missed
         __threadfence();
-        atomicExch(&told, 1);
-    } else if (atomicAdd(&told, 0)) {
+        atomicExch(&published, 1);
+    } else if (atomicAdd(&published, 0)) {
         y[1] = y[0];                    // missed
     }
 }
 
-// ---- parts and copies
+// ---- parts of words, and copies
 
-__device__ void half_of_a_pair() {
+__device__ void pair_and_its_half() {
     __shared__ __half2 pairs[32];
     if (TID < 32) pairs[TID] = __half2half2(__float2half(1.f));        // race
     else reinterpret_cast<__half*>(pairs)[2 * (TID - 32)] = __float2half(2.f);  // race
@@ -184,23 +184,23 @@ __global__ void more(Globals g) {
     int row = 0, line = 0;
     antidependence(&g.y(row++, 0));
     indirect_store(&g.y(row++, 0), x, g.index.raw_ptr);
-    indirect_store_without_doubles(&g.y(row++, 0), x);
-    shared_where_it_should_be_private(x, &g.y(row++, 0));
+    indirect_store_without_duplicates(&g.y(row++, 0), x);
+    shared_variable_that_should_be_private(x, &g.y(row++, 0));
     plain_sum(&g.y(row++, 0), x);
     ranges_that_overlap(&g.y(row++, 0));
-    ranges_side_by_side(&g.y(row++, 0));
+    adjacent_ranges(&g.y(row++, 0));
     syncwarp_between_warps(x, &g.y(row++, 0));
     syncwarp_within_a_warp(x, &g.y(row++, 0));
-    shuffle_for_a_barrier(x, &g.y(row++, 0));
+    shuffle_as_a_barrier(x, &g.y(row++, 0));
     barrier_before_the_write(x, &g.y(row++, 0));
-    barrier_of_every_other_turn(x);
-    two_locks_for_one_number(&g.n(line++, 0));
-    fence_before_what_it_should_tell(&g.y(row++, 0));
+    barrier_in_every_other_iteration(x);
+    two_locks_for_one_counter(&g.n(line++, 0));
+    fence_before_the_write(&g.y(row++, 0));
     last_block_without_a_barrier(&g.y(row++, 0));
     compare_and_swap_from_a_plain_read(&g.n(line++, 0));
-    atomic_of_a_blocks_scope(&g.n(line++, 0));
-    no_fence_behind_the_read(&g.y(row++, 0));
-    half_of_a_pair();
+    atomic_with_block_scope(&g.n(line++, 0));
+    no_fence_after_the_read(&g.y(row++, 0));
+    pair_and_its_half();
     halves_of_pairs();
     arrays_that_overlap_in_dynamic_memory();
     copy_without_a_wait(x);

@@ -1,8 +1,8 @@
-// Small kernels of the kinds that suites of labelled races hold: updates of a graph's vertices, reductions, work
-// lists, stencils, flags. Two blocks of two warps run all of them, each pattern in memory of its own.
+// Small kernels of the kinds in suites of labelled races: updates of a graph's vertices, reductions, work lists,
+// stencils, flags. Two blocks of two warps run all patterns, each in its own memory.
 //
-// A line that ends with `// race` is a side of a race, `// volatile` of one among volatile accesses alone, `// constant`
-// writes constant memory. No other line may be named.
+// A line that ends with `// race` is one side of a race. `// volatile` is a side of a race with a volatile access, and
+// `// constant` is a write to constant memory. No other line may have a finding.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -18,17 +18,17 @@ __constant__ float weights[4] = {1, 2, 3, 4};
 __constant__ int limit = 3;
 __device__ int done_plain;
 __device__ unsigned done_fenced;
-__device__ alignas(8) int done_both[2];  // of which one is told behind a fence
+__device__ alignas(8) int done_pair[2];  // one of them is set after a fence
 
 // ---- graphs
 
-__device__ void largest_value_with_a_look_before(int* best, const int* index) {
+__device__ void maximum_with_a_plain_check_before(int* best, const int* index) {
     if (best[0] < index[TID]) {      // race
         atomicMax(&best[0], index[TID]);  // race
     }
 }
 
-__device__ void count_by_plain_increment(int* count) {
+__device__ void count_with_a_plain_increment(int* count) {
     count[1]++;  // race
 }
 
@@ -109,7 +109,7 @@ __device__ void sum(const float* x, float* y) {
     if (TID == 0) y[blockIdx.x] = sums[0];
 }
 
-__device__ void sum_of_a_warp_in_step(const float* x, float* y) {
+__device__ void sum_of_a_warp_without_syncwarp(const float* x, float* y) {
     __shared__ float sums[64];
     sums[TID] = x[TID];
     __syncthreads();
@@ -118,7 +118,7 @@ __device__ void sum_of_a_warp_in_step(const float* x, float* y) {
     if (TID == 0) y[blockIdx.x] = sums[0];
 }
 
-__device__ void scratch_used_again_at_once(const float* x, float* y) {
+__device__ void scratch_reused_without_a_barrier(const float* x, float* y) {
     __shared__ float scratch[64];
     for (int turn = 0; turn < 2; ++turn) {
         scratch[TID] = x[TID];   // race
@@ -127,7 +127,7 @@ __device__ void scratch_used_again_at_once(const float* x, float* y) {
     }
 }
 
-__device__ void scratch_of_two_halves(const float* x) {
+__device__ void scratch_with_two_halves(const float* x) {
     __shared__ float scratch[2][64];
     __shared__ float seen[64];
     for (int turn = 0; turn < 4; ++turn) {
@@ -137,7 +137,7 @@ __device__ void scratch_of_two_halves(const float* x) {
     }
 }
 
-__device__ void read_for_nothing() {
+__device__ void unused_read() {
     __shared__ int tile[64];
     tile[TID] = TID;             // race
     const int seen = tile[OTHER];  // race
@@ -156,12 +156,12 @@ __device__ void odd_fills_that_overlap() {
     memset(tile + TID, 0, 5);  // race
 }
 
-__device__ void odd_copies_side_by_side(const float* x) {
+__device__ void odd_copies_next_to_each_other(const float* x) {
     __shared__ float tile[64 * 3];
     memcpy(&tile[3 * TID], x, 12);
 }
 
-__device__ void copies_of_a_library_that_overlap(const float* x) {
+__device__ void library_copies_that_overlap(const float* x) {
     __shared__ float tile[80], more[80];
     __builtin_memcpy(&tile[TID], x, 20);    // race
     std::copy(x, x + 5, &more[TID]);        // race
@@ -183,12 +183,12 @@ __device__ void halves_of_a_vector() {
     else tile[TID / 2].z = 1;
 }
 
-__device__ void bytes_side_by_side() {
+__device__ void bytes_next_to_each_other() {
     __shared__ unsigned char tile[64];
     tile[TID] = 1;
 }
 
-__device__ void bits_side_by_side() {
+__device__ void bits_next_to_each_other() {
     __shared__ Flags flags;
     if (TID == 0) flags.low = 1;   // race
     if (TID == 40) flags.high = 1; // race
@@ -215,7 +215,7 @@ __device__ void flag_without_a_fence(float* y) {
     }
 }
 
-__device__ void flag_behind_a_fence(float* y) {
+__device__ void flag_after_a_fence(float* y) {
     if (blockIdx.x == 0 && TID == 0) {
         y[0] = 1;
         __threadfence();
@@ -225,12 +225,12 @@ __device__ void flag_behind_a_fence(float* y) {
     }
 }
 
-__device__ void flag_beside_another_ones(float* y) {
+__device__ void flag_next_to_another_flag(float* y) {
     if (blockIdx.x == 0 && TID == 0) {
         y[0] = 1;                        // race
         __threadfence();
-        atomicExch(&done_both[1], 1);
-    } else if (TID == 0 && atomicAdd(&done_both[0], 0) == 0) {
+        atomicExch(&done_pair[1], 1);
+    } else if (TID == 0 && atomicAdd(&done_pair[0], 0) == 0) {
         y[1] = y[0];                     // race
     }
 }
@@ -240,7 +240,7 @@ __device__ void blocks_that_share_an_edge(float* y) {
     if (TID < 32) y[first + TID] = 1;  // race
 }
 
-__device__ void plain_beside_atomic(int* count) {
+__device__ void plain_and_atomic(int* count) {
     atomicAdd(&count[0], 1);   // race
     if (ALL == 5) count[0] = 0;  // race
 }
@@ -252,7 +252,7 @@ __device__ void volatile_in_place(volatile float* value) {
     value[TID] = neighbour + 1;            // volatile
 }
 
-__device__ void volatile_sum_in_step(const float* x) {
+__device__ void volatile_sum_without_syncwarp(const float* x) {
     __shared__ volatile float sums[64];
     sums[TID] = x[TID];
     __syncthreads();
@@ -260,9 +260,9 @@ __device__ void volatile_sum_in_step(const float* x) {
     if (TID < 8) sums[TID] = sums[TID] + sums[TID + 8];    // volatile
 }
 
-__device__ void volatile_read_of_what_is_written_plainly(int* told) {
-    if (TID == 0) told[blockIdx.x] = 1;  // volatile
-    if (TID == 40 && *static_cast<volatile int*>(&told[blockIdx.x])) atomicExch(&told[10], 0);  // volatile
+__device__ void volatile_read_of_a_plain_write(int* written) {
+    if (TID == 0) written[blockIdx.x] = 1;  // volatile
+    if (TID == 40 && *static_cast<volatile int*>(&written[blockIdx.x])) atomicExch(&written[10], 0);  // volatile
 }
 
 // ---- constants
@@ -275,8 +275,8 @@ __device__ void constant_memory(float* y) {
 
 __global__ void patterns(Globals g) {
     int row = 0, line = 0;
-    largest_value_with_a_look_before(&g.n(line++, 0), g.index.raw_ptr);
-    count_by_plain_increment(&g.n(line++, 0));
+    maximum_with_a_plain_check_before(&g.n(line++, 0), g.index.raw_ptr);
+    count_with_a_plain_increment(&g.n(line++, 0));
     pull_in_place(&g.y(row++, 0), g.index.raw_ptr);
     push_plain_maximum(&g.y(row++, 0), g.x.raw_ptr, g.index.raw_ptr);
     push_atomically(&g.n(line++, 0), g.index.raw_ptr);
@@ -289,28 +289,28 @@ __global__ void patterns(Globals g) {
     overwritten_by_its_own_thread();
     sum_without_a_barrier_in_its_loop(g.x.raw_ptr, &g.y(row++, 0));
     sum(g.x.raw_ptr, &g.y(row++, 0));
-    sum_of_a_warp_in_step(g.x.raw_ptr, &g.y(row++, 0));
-    scratch_used_again_at_once(g.x.raw_ptr, &g.y(row++, 0));
-    scratch_of_two_halves(g.x.raw_ptr);
-    read_for_nothing();
+    sum_of_a_warp_without_syncwarp(g.x.raw_ptr, &g.y(row++, 0));
+    scratch_reused_without_a_barrier(g.x.raw_ptr, &g.y(row++, 0));
+    scratch_with_two_halves(g.x.raw_ptr);
+    unused_read();
     odd_copies_that_overlap(g.x.raw_ptr);
     odd_fills_that_overlap();
-    odd_copies_side_by_side(g.x.raw_ptr);
-    copies_of_a_library_that_overlap(g.x.raw_ptr);
+    odd_copies_next_to_each_other(g.x.raw_ptr);
+    library_copies_that_overlap(g.x.raw_ptr);
     structs_that_overlap(g.x.raw_ptr);
     vectors_that_overlap();
     halves_of_a_vector();
-    bytes_side_by_side();
-    bits_side_by_side();
+    bytes_next_to_each_other();
+    bits_next_to_each_other();
     rows_too_long();
     store_that_is_overwritten(&g.y(row++, 0));
     flag_without_a_fence(&g.y(row++, 0));
-    flag_behind_a_fence(&g.y(row++, 0));
-    flag_beside_another_ones(&g.y(row++, 0));
+    flag_after_a_fence(&g.y(row++, 0));
+    flag_next_to_another_flag(&g.y(row++, 0));
     blocks_that_share_an_edge(&g.y(row, 0)), row += 2;
-    plain_beside_atomic(&g.n(line++, 0));
+    plain_and_atomic(&g.n(line++, 0));
     volatile_in_place(&g.y(row++, 0));
-    volatile_sum_in_step(g.x.raw_ptr);
-    volatile_read_of_what_is_written_plainly(&g.n(line++, 0));
+    volatile_sum_without_syncwarp(g.x.raw_ptr);
+    volatile_read_of_a_plain_write(&g.n(line++, 0));
     constant_memory(&g.y(row++, 0));
 }

@@ -2,7 +2,7 @@ import tkjit
 from tkjit import In, InOut, Tensor
 
 
-# every pattern has an array of its own, so that a mistake of one hides none of another
+# every pattern has its own array, so that one pattern's errors do not hide another's
 @tkjit.kernel("patterns.cu", entry="patterns", grid=2, block=64)
 def patterns(
     x: In[Tensor, "float32", 64],

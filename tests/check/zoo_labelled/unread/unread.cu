@@ -1,4 +1,4 @@
-// Stores of which nothing is read again: a compiler may remove them, and what they miss would go with them.
+// Stores whose values are never read. A compiler may remove them, and then the checker would miss their errors.
 #include <cuda_runtime.h>
 
 __global__ void unread(Globals g) {
@@ -12,6 +12,6 @@ __global__ void unread(Globals g) {
     g.y[i] = 0;
     if (i == 3) g.y[i + 64] = 1;         // memory
     g.y[i] = g.x[i];
-    const float behind = g.x[i + 1];     // memory
-    (void)behind;
+    const float after = g.x[i + 1];      // memory
+    (void)after;
 }
