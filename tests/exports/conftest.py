@@ -1,4 +1,4 @@
-"""The exports that several files test: each is made once."""
+"""Exports that several test files share; each is made once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from support.exported import Library
 
 import tkjit
 
-# what a program in C is compiled with
+# the flags for programs in C
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 
 
 @pytest.fixture(scope="session")
 def zoo_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Kernels with parameters of every kind, for the CPU, in all languages."""
+    """An export of kernels with parameters of every kind, for the CPU, in all languages."""
     output = tmp_path_factory.mktemp("exports") / "zoo"
     kernels = (*ALL, "axpy", "softmax", "gemm")
     return tkjit.export(*kernels, name="zoo", output=output, languages=("cpp", "go", "rust"))
@@ -32,7 +32,7 @@ def zoo(zoo_directory: Path) -> Library:
 
 @pytest.fixture
 def program(zoo_directory: Path, tmp_path: Path) -> Callable[..., str]:
-    """Compiles a program against the zoo's library and runs it; what it prints."""
+    """Compiles a program against the zoo's library, runs it, and returns its output."""
 
     def run(text: str, *flags: str, directory: Path = zoo_directory, cxx: bool = False, **environment: str) -> str:
         source, built = tmp_path / ("main.cpp" if cxx else "main.c"), tmp_path / "main"

@@ -1,4 +1,4 @@
-"""``tkjit.export`` and ``python -m tkjit export``: what is written, replaced, refused and unpacked."""
+"""``tkjit.export`` and ``python -m tkjit export``: what they write, replace, reject and unpack."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tkjit.spec.c_signature import c_signature
 pytestmark = pytest.mark.compiles
 
 
-def test_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("TKJIT_JIT", "0")  # a program may not compile; who asks for a library means it
+def test_command_writes_and_replaces_an_export(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TKJIT_JIT", "0")  # programs may not compile, but an export is an explicit request
     output = tmp_path / "made"
     command = ["export", "axpy", "--name", "lib1", "--types", "float32", "--lang", "cpp,go", "--lang", "rust"]
     assert main([*command, "-o", str(output)]) == 0
@@ -35,48 +35,48 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert y.tolist() == [3, 3, 3]
     with pytest.raises(Failed, match="axpy: this library has no code for T=float16 on cpu; it has code for T=float32"):
         library("axpy", y.half(), y.half(), 2.0)
-    assert main([*command[:6], "-o", str(output)]) == 0  # an export that is there is replaced
+    assert main([*command[:6], "-o", str(output)]) == 0  # an existing export is replaced
     assert not (output / "go.mod").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--name", "lib"], "export: name kernels"),
+        (["--name", "lib"], "export: name at least one kernel"),
         (["axpy", "--name", "Lib"], "'Lib' cannot be the name of an export"),
         (["axpy", "--name", "tkjit_lib"], "'tkjit_lib' cannot be the name of an export"),
-        (["axpy", "--name", "string"], "'string' cannot be the name of an export: it has a meaning already"),
-        (["axpy", "--name", "int"], "'int' cannot be the name of an export: it has a meaning already"),
+        (["axpy", "--name", "string"], "'string' cannot be the name of an export: it already has a meaning"),
+        (["axpy", "--name", "int"], "'int' cannot be the name of an export: it already has a meaning"),
         (["axpy", "--name", "lib", "--lang", "go", "--package", "fmt"], "'fmt' cannot be the package of an export"),
         (["axpy", "--name", "lib", "--lang", "rust", "--package", "self"], "'self' cannot be the package of an export"),
         (["axpy", "--name", "lib", "--version", "one"], "'one' cannot be the version of an export"),
-        (["axpy", "--name", "lib", "--lang", "java"], "unknown language java; known are c, cpp, go, rust, torch"),
+        (["axpy", "--name", "lib", "--lang", "java"], "unknown language java; expected one of c, cpp, go, rust, torch"),
         (["axpy", "--name", "lib", "--arch", "cpu,hopper"], "'hopper' is not a GPU architecture"),
-        (["axpy", "--name", "lib", "--arch", ","], "the export lib has no targets; name one at least"),
+        (["axpy", "--name", "lib", "--arch", ","], "the export lib has no targets; name at least one"),
         (["axpy", "--name", "lib", "--types", "float31"], "unknown dtype float31"),
         (["axpy", "--name", "lib", "--types", "int8"], "no variant of axpy has only the dtypes int8"),
         (["axpyy", "--name", "lib"], "no kernel is named 'axpyy'; did you mean axpy?"),
         (["axpy", "axpy", "--name", "lib"], "the export lib names a kernel twice"),
         (["all_reduce", "--name", "lib"], "all_reduce cannot be exported: it runs on several devices at once"),
-        (["axpy", "--from-bundle", "nowhere"], "--from-bundle unpacks the export that the bundle has"),
-        (["--from-bundle", "nowhere"], "nowhere is no bundle"),
+        (["axpy", "--from-bundle", "nowhere"], "--from-bundle unpacks an export of the bundle and takes no kernels"),
+        (["--from-bundle", "nowhere"], "nowhere is not a bundle"),
     ],
 )
-def test_bad_commands(arguments, text, tmp_path, capsys):
+def test_bad_commands_are_rejected(arguments, text, tmp_path, capsys):
     output = tmp_path / "made"
     assert main(["export", *arguments, "-o", str(output)]) == 1
     assert text in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_else_is_replaced(tmp_path):
+def test_other_directories_are_not_replaced(tmp_path):
     (tmp_path / "mine").write_text("precious")
-    with pytest.raises(CacheError, match="is there and is no export; name a new directory"):
+    with pytest.raises(CacheError, match="exists and is not an export; name a new directory"):
         tkjit.export("axpy", name="lib", output=tmp_path)
     assert (tmp_path / "mine").read_text() == "precious"
 
 
-def test_a_kernel_that_does_not_compile_leaves_nothing(tmp_path):
+def test_kernel_that_does_not_compile_leaves_no_files(tmp_path):
     @tkjit.kernel("__global__ void f(Globals g) { nonsense; }", entry="f", grid=1, block=1)
     def broken(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
 
@@ -85,9 +85,9 @@ def test_a_kernel_that_does_not_compile_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_directory_that_cannot_be_written(tmp_path):
+def test_unwritable_directory_is_reported(tmp_path):
     if os.geteuid() == 0:
-        target = "/proc/made"  # where root cannot write either
+        target = "/proc/made"  # where not even root can write
     else:
         tmp_path.chmod(0o500)
         target = tmp_path / "made"
@@ -95,12 +95,12 @@ def test_a_directory_that_cannot_be_written(tmp_path):
         tkjit.export("axpy", name="lib", output=target, types=["float32"])
 
 
-def test_a_target_without_a_source(tmp_path):
+def test_target_without_a_source_is_rejected(tmp_path):
     with pytest.raises(ToolchainError, match=r"the simulator does not model|are not found"):
         tkjit.export("tk_gemm_b200", name="lib", output=tmp_path / "made", archs=["cpu"])
 
 
-def test_a_function_on_tensors_of_torch(tmp_path):
+def test_host_function_on_torch_tensors_is_rejected(tmp_path):
     source = "#include <torch/extension.h>\nvoid fill(torch::Tensor x, double by) { x.fill_(by); }"
 
     @tkjit.kernel(source, entry="fill", host=True)
@@ -110,15 +110,15 @@ def test_a_function_on_tensors_of_torch(tmp_path):
         tkjit.export(fill, name="lib", output=tmp_path / "made")
 
 
-def test_what_c_has_no_type_for():
+def test_parameter_without_a_c_type_is_rejected():
     @tkjit.kernel("void f(Globals g) {}", entry="f", host=True)
     def named(x: In[Tensor, "float32", "N"], weights: dict[str, float]) -> None: ...
 
-    with pytest.raises(SpecError, match=r"C has no type for dict\[str, float\], which weights is"):
+    with pytest.raises(SpecError, match=r"C has no type for weights: dict\[str, float\]"):
         c_signature(named.specs[0])
 
 
-def test_a_bundle_has_an_export(tmp_path, capsys):
+def test_bundled_export_is_checked_and_unpacked(tmp_path, capsys):
     bundle, output = tmp_path / "bundle", tmp_path / "unpacked"
     command = ["bundle", "axpy", "--device", "cpu", "--types", "float32", "--export", "cpp", "--name", "lib2"]
     assert main([*command, "-o", str(bundle)]) == 0
@@ -140,9 +140,9 @@ def test_a_bundle_has_an_export(tmp_path, capsys):
     assert not (tmp_path / "no").exists()
 
 
-def test_a_bundle_needs_a_name_for_its_export(tmp_path, capsys):
+def test_bundle_with_an_export_needs_a_name(tmp_path, capsys):
     assert main(["bundle", "axpy", "--device", "cpu", "--export", "c", "-o", str(tmp_path / "bundle")]) == 1
-    assert "name them, and the library with --name" in capsys.readouterr().err
+    assert "--export needs the names of kernels, and --name for the library" in capsys.readouterr().err
 
 
 def interface(directory: Path) -> str:
@@ -151,8 +151,8 @@ def interface(directory: Path) -> str:
 
 
 @pytest.mark.slow  # compiles two exports
-def test_two_versions_in_one_process(tmp_path):
-    """Programs of either go on with their own; a library with more functions serves those of one with fewer."""
+def test_two_versions_work_in_one_process(tmp_path):
+    """Each program uses its own version, but a library with more functions also serves programs for one with fewer."""
     made = {
         version: tkjit.export(*kernels, name="lib", output=tmp_path / version, types=["float32"], version=version)
         for version, kernels in {"1.0": ["axpy"], "1.1": ["axpy", "softmax"], "2.0": ["axpy"]}.items()
@@ -170,7 +170,7 @@ def test_two_versions_in_one_process(tmp_path):
     assert {path.name for path in (made["2.0"] / "lib").iterdir() if path.is_file()} == {"liblib.so", "liblib.so.2"}
 
 
-def test_functions_of_one_name_are_refused(tmp_path):
+def test_functions_with_the_same_name_are_rejected(tmp_path):
     source = "__global__ void f(Globals g) {}"
 
     @tkjit.kernel(source, entry="f", grid=1, block=1)
@@ -183,15 +183,15 @@ def test_functions_of_one_name_are_refused(tmp_path):
     def wkv_shape(x: In[Tensor, "float32", "N"]) -> None: ...
 
     for other, languages, text in (
-        (wkv_on, ["go"], "wkv_on cannot be exported: its WkvOn would be that of wkv too, in go"),
-        (wkv_shape, [], "wkv_shape cannot be exported: its wkv_shape would be that of wkv too, in c"),
+        (wkv_on, ["go"], "wkv_on cannot be exported: wkv already uses the name WkvOn in go"),
+        (wkv_shape, [], "wkv_shape cannot be exported: wkv already uses the name wkv_shape in c"),
     ):
         with pytest.raises(SpecError, match=text):
             tkjit.export(wkv, other, name="lib", output=tmp_path / "made", languages=languages)
     assert not (tmp_path / "made").exists()
 
 
-def test_overloads_are_functions_of_their_own(tmp_path):
+def test_each_overload_is_a_separate_function(tmp_path):
     source = "__global__ void f(Globals g) { g.y[threadIdx.x] = g.x[threadIdx.x] + 1; }"
 
     @tkjit.kernel(source, entry="f", grid=1, block="N")

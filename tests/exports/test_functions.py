@@ -37,11 +37,11 @@ def test_given_and_allocated_outputs(zoo, dtype):
     zoo.common("tensor_free", made)
 
 
-def test_the_shape_is_told_first(zoo):
+def test_shape_function_describes_the_output(zoo):
     x, y = torch.randn(2, 3, 5), CTensor()
     zoo("softmax_shape", x, y)
     assert y.ndim == 3 and y.sizes[:3] == [2, 3, 5] and not y.data and not y.memory
-    zoo("softmax", x, y)  # what it told is what is allocated
+    zoo("softmax", x, y)  # allocates an output of that shape
     assert torch.allclose(values(y), x.softmax(-1))
     zoo.common("tensor_free", y)
     given = torch.zeros(7)
@@ -69,7 +69,7 @@ def test_plain_pointers(zoo):
 
 def test_plain_pointers_with_strides(zoo):
     x, y = torch.arange(12.0), torch.empty(3, 4)
-    strides = (ctypes.c_int64 * 2)(1, 4)  # x lies column by column
+    strides = (ctypes.c_int64 * 2)(1, 4)  # x is column-major
     zoo("turn_pointers", ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), strides, None, 4, 3, CPU)
     assert torch.equal(y, x.view(3, 4))
 
@@ -114,7 +114,7 @@ def test_random_numbers_are_those_of_the_seed(zoo):
         zoo("noise", x, seed, ctypes.c_uint64(3), second)
 
 
-# ---- who owns what
+# ---- ownership
 
 
 def new(zoo, *sizes: int) -> CTensor:
@@ -128,34 +128,34 @@ def copied(tensor: CTensor) -> CTensor:
     return CTensor.from_buffer_copy(tensor)
 
 
-def test_what_was_freed_is_found(zoo):
+def test_use_of_freed_memory_is_detected(zoo):
     x = new(zoo, 2, 3)
     view = copied(x)
     zoo.common("tensor_free", x)
     assert x.abi == 0 and not x.data
-    zoo.common("tensor_free", x)  # which is none
+    zoo.common("tensor_free", x)  # a zeroed tensor is left alone
     for _ in range(2):
-        with pytest.raises(Failed, match="tensor_free: the tensor is one that was freed"):
+        with pytest.raises(Failed, match="tensor_free: the tensor is already freed"):
             zoo.common("tensor_free", view)
-    with pytest.raises(Failed, match="softmax: x is one that was freed"):
+    with pytest.raises(Failed, match="softmax: x is already freed"):
         zoo("softmax", view, CTensor())
-    with pytest.raises(Failed, match="softmax: y is one that was freed"):
+    with pytest.raises(Failed, match="softmax: y is already freed"):
         zoo("softmax", torch.ones(2, 3), copied(view))
-    again = [new(zoo, 2, 3) for _ in range(100)]  # the block is used again, by another generation
-    with pytest.raises(Failed, match="one that was freed"):
+    again = [new(zoo, 2, 3) for _ in range(100)]  # the block is used again, with another generation
+    with pytest.raises(Failed, match="is already freed"):
         zoo("softmax", view, CTensor())
     for tensor in again:
         zoo.common("tensor_free", tensor)
 
 
-def test_an_output_is_not_lost_when_a_call_fails(zoo):
+def test_failed_call_leaves_the_output_untouched(zoo):
     made = CTensor()
     with pytest.raises(Failed):
         zoo("gemm", torch.ones(2, 3), torch.ones(2, 3), made)
     assert made.abi == 0 and not made.memory
 
 
-def test_more_memory_than_there_is(zoo):
+def test_allocation_of_too_much_memory_fails(zoo):
     with pytest.raises(Failed, match="is more memory than there is"):
         new(zoo, 2**40, 2**40)
     with pytest.raises(Failed, match=rf"out of memory: {4 * 2**55} bytes on cpu") as raised:
@@ -175,7 +175,7 @@ def test_copies(zoo):
 
 
 def test_dlpack(zoo):
-    """A tensor of the library's in torch, and one of torch's in the library, without a copy."""
+    """Tensors go from torch to the library and back without a copy."""
     x = torch.arange(6.0).view(2, 3)
     capsule = x.__dlpack__(max_version=(1, 1))
     take = ctypes.pythonapi.PyCapsule_GetPointer
@@ -202,8 +202,8 @@ def test_dlpack(zoo):
         zoo.common("tensor_from_dlpack", tensor, None)
 
 
-def test_threads_have_errors_and_tensors_of_their_own(zoo):
-    """8 threads that allocate, fail and free at once; a wrong text, or a tensor of another's, is found."""
+def test_threads_do_not_share_errors_or_tensors(zoo):
+    """8 threads allocate, fail and free at once; none gets a wrong text, or the tensor of another thread."""
     wrong: list[str] = []
 
     def work(number: int) -> None:
@@ -216,11 +216,11 @@ def test_threads_have_errors_and_tensors_of_their_own(zoo):
                     zoo("gemm", x, torch.ones(number + 2, 4), made)
                 zoo("softmax", x, made)
                 if made.sizes[0] != number + 1 or not torch.allclose(values(made), x.softmax(-1)):
-                    wrong.append("a tensor of another thread's")
+                    wrong.append("a tensor of another thread")
                 zoo.common("tensor_free", made)
             except Failed as error:
-                said = f"gemm: b is ({number + 2}, 4) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is"
-                if not str(error).startswith(said):
+                text = f"gemm: b is ({number + 2}, 4) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is"
+                if not str(error).startswith(text):
                     wrong.append(str(error))
 
     threads = [threading.Thread(target=work, args=(number + 2,)) for number in range(8)]
@@ -240,14 +240,14 @@ def test_threads_have_errors_and_tensors_of_their_own(zoo):
         (None, "the interface is null"),
     ],
 )
-def test_a_library_of_another_version_is_told(zoo, interface, text):
+def test_interface_mismatch_is_reported(zoo, interface, text):
     with pytest.raises(Failed, match=f"zoo: {text}"):
         zoo._call("zoo_check_interface", [interface])
     zoo._call("zoo_check_interface", ["tensors=1 version=1"])
 
 
-def test_more_memory_than_an_address_has(zoo):
-    """Products of extents that wrap around do not look like little memory."""
+def test_sizes_that_overflow_are_rejected(zoo):
+    """A product of extents that wraps around is not mistaken for a small size."""
     tensor = c_tensor(torch.ones(1, 1, 1, 1))
     for i in range(4):
         tensor.sizes[i], tensor.strides[i] = 65536, 65536 ** (3 - i) % 2**63
@@ -260,7 +260,7 @@ def test_more_memory_than_an_address_has(zoo):
         zoo("turn", wide, CTensor())
 
 
-def test_a_shape_has_no_memory_to_copy(zoo):
+def test_tensor_without_memory_cannot_be_copied(zoo):
     y = CTensor()
     zoo("softmax_shape", torch.ones(2, 3), y)
     for to, of in ((y, torch.ones(2, 3)), (torch.ones(2, 3), y)):
@@ -271,7 +271,7 @@ def test_a_shape_has_no_memory_to_copy(zoo):
         zoo.common("tensor_to_dlpack", y, ctypes.byref(managed))
 
 
-def test_a_shape_query_loses_no_memory(zoo):
+def test_shape_query_rejects_a_tensor_that_owns_memory(zoo):
     y = new(zoo, 4)
     with pytest.raises(Failed, match="softmax: y owns memory, which would be lost"):
         zoo("softmax_shape", torch.ones(2, 3), y)

@@ -1,4 +1,4 @@
-"""The texts of an export, held as files: they read as if written by hand."""
+"""The texts of an export, which read as if written by hand, compared with files."""
 
 from __future__ import annotations
 

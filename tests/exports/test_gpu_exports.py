@@ -1,4 +1,4 @@
-"""Exports on a GPU: the code of its architecture, streams, memory of the library's, and what is refused."""
+"""Exports on a GPU: code for its architecture, streams, memory of the library, and rejected calls."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_both_devices_in_one_library(library, gpu):
         library("axpy", on_gpu(torch.ones(4, device=gpu)), y, 2.0)
 
 
-def test_a_device_that_is_not_there(library):
+def test_missing_device_is_reported(library):
     made = CTensor()
     sizes = (ctypes.c_int64 * 1)(3)
     with pytest.raises(Failed, match="cuda:99"):
         library.common("tensor_new", made, ctypes.c_int32(NUMBERS["float32"]), Device(1, 99), ctypes.c_int32(1), sizes)
 
 
-def test_an_architecture_that_the_device_is_not(gpu, tmp_path):
+def test_missing_code_for_the_device_is_reported(gpu, tmp_path):
     major, _ = torch.cuda.get_device_capability(gpu)
     other = "80" if major != 8 else "90a"
     library = Library(

@@ -1,4 +1,4 @@
-"""Exported torch packages on a GPU, with either binding: their own tests run there too."""
+"""Exported torch packages on a GPU, with both bindings: their own tests also pass there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("binding", ["stable", "pybind11"])
-def test_its_own_tests_pass(gpu, tmp_path, binding):
+def test_tests_of_the_package_pass(gpu, tmp_path, binding):
     major, minor = torch.cuda.get_device_capability(gpu)
     given = {"archs": ["cpu", f"{major}{minor}{'a' if major >= 9 else ''}"], "languages": ["torch"], "binding": binding}
     kernels = ("gemm", "softmax", "axpy", mix, noise, scale)

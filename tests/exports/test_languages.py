@@ -1,4 +1,4 @@
-"""Exports in Go and Rust: their own tests, by their own tools (``make test-export`` installs those that Debian has)."""
+"""Exports in Go and Rust, tested by the tools of both languages (``make test-export`` installs Debian's)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_go(go, zoo_directory, tmp_path):
     run([go, "test", "-race", "-count=3", "."], module, **UNDER_STRESS)
 
 
-def test_the_example_in_go(go, tmp_path):
-    """A package on top of an export, as a user writes one."""
+def test_example_in_go(go, tmp_path):
+    """A package on top of an export, as a user would write one."""
     shutil.copytree(EXAMPLES / "go", tmp_path / "go")
     kernels = ["gemm", "softmax", "relu"]
     path = os.pathsep.join([str(EXAMPLES / "go/kernels"), os.environ.get("TKJIT_KERNEL_PATH", "")]).rstrip(os.pathsep)
@@ -59,7 +59,7 @@ def test_the_example_in_go(go, tmp_path):
 
 
 @pytest.mark.slow
-def test_tensors_of_libtorch_in_go(go, zoo_directory, tmp_path):
+def test_libtorch_tensors_in_go(go, zoo_directory, tmp_path):
     module = Path(shutil.copytree(zoo_directory, tmp_path / "zoo", symlinks=True))
     for name in ("libtorch_test.go", "libtorch_helper.go", "libtorch_helper.cc"):
         shutil.copy(HERE / "languages" / name, module)
@@ -74,8 +74,8 @@ def test_tensors_of_libtorch_in_go(go, zoo_directory, tmp_path):
     run([go, "test", "-tags", "libtorch", "-run", "Torch", "."], module, **environment)
 
 
-def test_names_that_mean_something(go, cargo, tmp_path):
-    """Whatever a kernel, its parameters and its docstring are called, each language compiles it."""
+def test_reserved_names_compile_in_every_language(go, cargo, tmp_path):
+    """Each language compiles a kernel whatever its name, its parameters and its docstring are."""
     from support.hostile import ALL
 
     output = tkjit.export(*ALL, name="hostile", output=tmp_path / "hostile", languages=["cpp", "go", "rust"])

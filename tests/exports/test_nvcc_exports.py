@@ -14,8 +14,8 @@ pytestmark = pytest.mark.nvcc
 PROGRAM = Path(__file__).parent / "programs/both.c"
 
 
-def test_a_gpu_build_runs_on_the_cpu_too(tmp_path, loader):
-    """Compiled for a GPU, it links its own part of CUDA's runtime, and says that there is no driver."""
+def test_library_for_gpus_also_runs_on_the_cpu(tmp_path, loader):
+    """A library for GPUs links CUDA's runtime statically, and reports that there is no driver."""
     output = tkjit.export("axpy", name="both", output=tmp_path / "both", archs=["cpu", "90a", "80"], types=["float32"])
     library = output / "lib/libboth.so.1"
     needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
@@ -29,8 +29,8 @@ def test_a_gpu_build_runs_on_the_cpu_too(tmp_path, loader):
     assert on_cpu == "3 5" and on_gpu.startswith("axpy: cuda:0: ")
 
 
-def test_a_library_for_the_cpu_hands_gpu_calls_on(tmp_path, loader):
-    """Of two exports the first one's functions are called: one without CUDA asks the other."""
+def test_library_for_the_cpu_passes_gpu_calls_on(tmp_path, loader):
+    """Programs call the shared functions of the first of two exports; if that has no CUDA, it asks the other."""
     made = {
         name: tkjit.export("axpy", name=name, output=tmp_path / name, archs=archs, types=["float32"])
         for name, archs in {"plain": ["cpu"], "both": ["cpu", "90a"]}.items()

@@ -14,7 +14,7 @@ import tkjit
 
 pytestmark = pytest.mark.compiles
 PAGE = (Path(__file__).parents[2] / "docs/export.md").read_text()
-REFUSED = "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, and K=3 by a\n"
+REFUSED = "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, but K=3 from a\n"
 
 
 def program(language: str) -> str:

@@ -1,4 +1,4 @@
-"""Programs in C and C++ that are compiled against an export: strict, and under sanitizers."""
+"""Programs in C and C++ that are compiled against an export, with strict flags and under sanitizers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.compiles
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 PROGRAMS = Path(__file__).parent / "programs"
 MATRIX = """(2, 2): 4 5 10 11
-gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, and K=3 by a
+gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, but K=3 from a
 """
 
 
-def test_a_program_in_c_leaks_nothing(program):
+def test_c_program_leaks_nothing(program):
     flags = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
     text = (PROGRAMS / "matrix.c").read_text()
     assert program(text, *flags, ASAN_OPTIONS="detect_leaks=1") == MATRIX
@@ -29,8 +29,8 @@ def test_a_program_in_c_leaks_nothing(program):
 
 
 @pytest.mark.slow  # compiles an export once more
-def test_the_library_itself_under_sanitizers(tmp_path, monkeypatch):
-    """Its own source instrumented: with extents that wrap, memory that was freed, and what is too large."""
+def test_library_passes_under_sanitizers(tmp_path, monkeypatch):
+    """The library's own source is instrumented, and gets extents that wrap, freed memory and excessive sizes."""
     sanitize = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
     compiled, linked = build._compile_flags, build._link_command
     monkeypatch.setattr(build, "_compile_flags", lambda *given: [*compiled(*given), *sanitize])
@@ -47,8 +47,8 @@ def test_the_library_itself_under_sanitizers(tmp_path, monkeypatch):
     assert done.stdout.splitlines()[-1] == "12 refused"
 
 
-def test_a_leak_would_be_seen(program):
-    """The test above can fail: an error that nobody frees is a leak."""
+def test_leak_would_be_detected(program):
+    """``test_c_program_leaks_nothing`` can fail: an error that is not freed is a leak."""
     text = """
     #include <zoo.h>
     int main(void) {
@@ -59,15 +59,15 @@ def test_a_leak_would_be_seen(program):
         program(text, "-fsanitize=address", ASAN_OPTIONS="detect_leaks=1")
 
 
-def test_a_program_in_cpp(program):
+def test_cpp_program(program):
     flags = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
     text = (PROGRAMS / "matrix.cpp").read_text()
-    wanted = MATRIX + "softmax: x is no tensor: it was never made, or was freed\n7 9\n2 4\n4011\n"
+    wanted = MATRIX + "softmax: x is not a tensor: it was never made, or was freed\n7 9\n2 4\n4011\n"
     assert program(text, *flags, cxx=True) == wanted
     assert program(text, "-std=c++20", cxx=True) == wanted
 
 
-def test_the_library_has_all_that_its_headers_declare(program, zoo_directory):
+def test_library_defines_all_functions_of_its_headers(program, zoo_directory):
     headers = "".join((zoo_directory / "include" / name).read_text() for name in ("zoo.h", "zoo/tensors.h"))
     names = re.findall(r"^TKJIT_API .*?(\w+)\(", headers, re.MULTILINE)
     assert len(names) == 45
@@ -78,10 +78,10 @@ def test_the_library_has_all_that_its_headers_declare(program, zoo_directory):
     )
 
 
-def test_threads_of_the_simulator_take_no_signals(program):
-    """A handler of the program's, or of Go's runtime, never runs on a stack of the simulator's threads."""
+def test_simulator_threads_block_signals(program):
+    """A signal handler of the program or of Go's runtime never runs on a stack of the simulator's threads."""
     if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("one CPU, so that no kernel has helpers; run on a machine with two")
+        pytest.skip("kernels have no helper threads on one CPU; run this on a machine with two")
     text = (PROGRAMS / "signals.c").read_text()
     assert program(text, "-D_GNU_SOURCE", "-pthread") == "seen, blocked\n"
 
@@ -103,8 +103,8 @@ def test_two_exports_in_one_process(zoo_directory, tmp_path):
     )
 
 
-def test_what_a_library_shows(zoo_directory):
-    """Its functions, each with a version; and it needs neither Python nor torch, nor C++'s library."""
+def test_visible_symbols_and_needed_libraries(zoo_directory):
+    """Only the library's functions are visible, each with a version. It needs neither Python, torch nor libstdc++."""
     library = zoo_directory / "lib/libzoo.so.1"
     listed = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
     names = [line.split()[-1] for line in listed.splitlines()]
@@ -117,7 +117,7 @@ def test_what_a_library_shows(zoo_directory):
     assert needed <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "libdl.so.2", "libpthread.so.0", "librt.so.1"}
 
 
-def test_pkg_config_finds_it(zoo_directory, tmp_path):
+def test_pkg_config_finds_the_library(zoo_directory, tmp_path):
     if not shutil.which("pkg-config"):
         pytest.skip("no pkg-config; install it: apt-get install pkg-config")
     found = {**os.environ, "PKG_CONFIG_PATH": f"{zoo_directory}/lib/pkgconfig"}
@@ -128,7 +128,7 @@ def test_pkg_config_finds_it(zoo_directory, tmp_path):
     assert done.stdout == MATRIX
 
 
-def test_cmake_finds_it(zoo_directory, tmp_path):
+def test_cmake_finds_the_library(zoo_directory, tmp_path):
     if not shutil.which("cmake"):
         pytest.skip("no cmake; install it: apt-get install cmake")
     (tmp_path / "CMakeLists.txt").write_text(
@@ -146,7 +146,7 @@ def test_cmake_finds_it(zoo_directory, tmp_path):
     assert subprocess.run(configure, capture_output=True).returncode != 0
 
 
-def test_it_needs_no_cache_and_can_be_moved(zoo_directory, tmp_path, program):
+def test_export_needs_no_cache_and_can_be_moved(zoo_directory, tmp_path, program):
     moved = tmp_path / "zoo"
     shutil.copytree(zoo_directory, moved, symlinks=True)
     text = (PROGRAMS / "matrix.c").read_text()

@@ -1,4 +1,4 @@
-"""A library refuses what Python refuses, in the same words."""
+"""A library rejects the same calls as Python, with the same texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def new() -> CTensor:
 
 
 def refusal_in_python(kernel: Any, arguments: list[Any], keywords: dict[str, Any]) -> tuple[str, str]:
-    """Without what a call in Python could pass instead."""
+    """The kind and the text of the error, without the advice on what to pass in Python instead."""
     with pytest.raises(TkjitError) as raised:
         kernel(*arguments, **keywords)
     return type(raised.value).__name__, re.sub(r"; (?:pass [\w\[\]]+\.to\(|leave \w+ out ).*", "", str(raised.value))
@@ -36,7 +36,7 @@ def refusal_in_c(library: Any, function: str, *arguments: Any) -> tuple[str, str
 
 
 def same(kernel: Any, library: Any, arguments: list[Any], *, out: torch.Tensor | None = None, **keywords: Any) -> None:
-    """Both refuse a call with the same words; Python gets arrays, which have no methods of torch's to advise."""
+    """Check that both reject a call with the same text. Python gets arrays, for which no method of torch is advised."""
     name = kernel.name
     in_python = refusal_in_python(kernel, [as_array(one) for one in arguments], {"out": out, **keywords})
     in_c = refusal_in_c(library, name, *arguments, *keywords.values(), new() if out is None else out)
@@ -54,7 +54,7 @@ def x(*sizes: int, dtype: torch.dtype = F32) -> torch.Tensor:
 GEMM = {
     "extents": ([x(2, 3), x(4, 5)], None),
     "a dtype": ([x(2, 3), x(3, 5, dtype=torch.float16)], None),
-    "no dtype of the first": ([x(2, 3, dtype=torch.int8), x(3, 5, dtype=torch.int8)], None),
+    "an unsupported dtype": ([x(2, 3, dtype=torch.int8), x(3, 5, dtype=torch.int8)], None),
     "dimensions": ([x(2, 3, 1), x(3, 5)], None),
     "too many dimensions": ([x(1, 1, 1, 2, 3), x(3, 5)], None),
     "not contiguous": ([x(3, 2).t(), x(3, 5)], None),
@@ -64,12 +64,12 @@ GEMM = {
 
 
 @pytest.mark.parametrize("case", GEMM)
-def test_a_matrix_product(zoo, case):
+def test_bad_matrix_products(zoo, case):
     arguments, out = GEMM[case]
     same(tkjit.load("gemm"), zoo, arguments, out=out)
 
 
-def test_memory_that_is_shared(zoo):
+def test_overlapping_memory(zoo):
     shared = torch.ones(4, 4)
     same(tkjit.load("gemm"), zoo, [shared, x(4, 4)], out=shared)
     axpy = tkjit.load("axpy")
@@ -126,7 +126,7 @@ def test_strides(zoo):
     assert refusal_in_c(zoo, "turn", x(4, 3), expanded) == in_python
 
 
-def test_what_is_read_only(zoo):
+def test_read_only_tensors(zoo):
     array = np.ones(4, "f")
     array.flags.writeable = False
     in_python = refusal_in_python(tkjit.load("axpy"), [x(4), array], {})
@@ -146,7 +146,7 @@ def test_lists(zoo):
     assert refusal_in_c(zoo, "pick", ten, [1], [0.5], x(5)) == in_python
 
 
-def test_a_list_of_tensors(zoo):
+def test_lists_of_tensors(zoo):
     from support.exportable import add
 
     for tensors in ([x(2), x(3)], [x(2), x(2, dtype=torch.float64)], [None, None]):
@@ -157,7 +157,7 @@ def test_a_list_of_tensors(zoo):
             assert in_c == in_python
 
 
-def test_an_argument_that_decides(zoo):
+def test_arguments_that_choose_the_dtype_and_the_device(zoo):
     cpu = Device(0, 0)
     kernel = tkjit.load(ones)
     in_python = refusal_in_python(kernel, [3, torch.float32, "cpu"], {"out": x(4)})
@@ -168,20 +168,20 @@ def test_an_argument_that_decides(zoo):
     assert refusal_in_c(zoo, "ones", -3, NUMBERS["float32"], cpu, new()) == same_text
 
 
-def test_a_launch_that_fails(zoo):
-    """The shape of a launch: what the launcher itself refuses."""
+def test_launch_that_fails(zoo):
+    """The launcher itself rejects the shape of this launch."""
     big = x(2, 2000)
     in_python = refusal_in_python(tkjit.load(mix), [big, x(2)], {})
     numbers = [None, 1.0, 1, None, False, 1, 1]
     assert refusal_in_c(zoo, "mix", big, x(2), *numbers, new()) == in_python
 
 
-# ---- what Python cannot say
+# ---- calls that are impossible in Python
 
 BROKEN = {
     "null": (None, "gemm: the argument a is missing"),
-    "zero": (CTensor(), "gemm: a is no tensor: it was never made, or was freed"),
-    "something else": (CTensor(77), "gemm: a is no tensor: what its memory holds is something else"),
+    "zero": (CTensor(), "gemm: a is not a tensor: it was never made, or was freed"),
+    "something else": (CTensor(77), "gemm: a is not a tensor: its memory holds something else"),
     "another version": (
         CTensor(ABI + 1),
         "gemm: a is a tensor of version 2 of tkjit's C interface; expected version 1",
@@ -218,15 +218,15 @@ def test_negative_extents(zoo):
     )
 
 
-def test_an_architecture_that_is_not_there(zoo):
+def test_missing_architecture(zoo):
     on_gpu = [c_tensor(x(2, 3), device=Device(1, 0)), c_tensor(x(3, 5), device=Device(1, 0))]
     kind, text = refusal_in_c(zoo, "gemm", *on_gpu, new())
     level = tkjit.loader.loader_for(tkjit.config.Settings.from_environment()).target("cpu").name
     assert (kind, text) == ("LaunchError", f"gemm: this library has no code for cuda:0; it has code for {level}")
 
 
-def test_texts_are_never_cut(zoo):
-    """A text of any length: the names of all the dims of a tensor with 8 of them."""
+def test_long_texts_are_not_truncated(zoo):
+    """A text may have any length: here, it has all extents of a tensor of 8 dimensions."""
     tensor = c_tensor(torch.ones(1, 1, 1, 1, 1, 1, 1, 1))
     for i in range(8):
         tensor.sizes[i] = 2**62 + i
@@ -234,5 +234,5 @@ def test_texts_are_never_cut(zoo):
     assert str(2**62 + 7) in text and text.endswith("of 8 dimensions; expected at most 4")
 
 
-def test_an_output_without_a_place(zoo):
+def test_missing_output(zoo):
     assert refusal_in_c(zoo, "gemm", x(2, 3), x(3, 5), None)[1] == "gemm: the argument c is missing"

@@ -1,4 +1,4 @@
-"""Kernels as the sources of a torch extension, which builds and runs without tkjit, with either binding."""
+"""Kernels exported as the sources of a torch extension, which builds and runs without tkjit, with both bindings."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def built(package) -> Path:
     return build(package)
 
 
-def test_its_own_tests_pass(package, built):
+def test_tests_of_the_package_pass(package, built):
     shown = run(built, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests"))
     passed = int(re.search(r"(\d+) passed", shown)[1])
     assert passed >= 15 and "failed" not in shown
 
 
-def test_it_does_not_need_tkjit(package, built):
+def test_package_does_not_need_tkjit(package, built):
     imports = re.findall(r"^(?:import|from) tkjit", "".join(p.read_text() for p in package.rglob("*.py")), re.MULTILINE)
     assert imports == []
     code = (
@@ -56,13 +56,13 @@ def test_it_does_not_need_tkjit(package, built):
     assert "0.25" in run(built, "-c", code)
 
 
-def test_the_stable_binding_needs_stable_symbols_alone(package, built):
+def test_stable_binding_needs_only_stable_symbols(package, built):
     (library,) = built.glob(f"{PACKAGE}/_C*.so")
     is_stable = library.name == "_C.abi3.so"
     assert list(unstable_symbols(library)) == [] if is_stable else "_C.cpython" in library.name
 
 
-# a call, whose arguments are text that both sides evaluate
+# calls as text, which both sides evaluate
 REFUSALS = (
     "gemm(x(2, 3), x(4, 5))",
     "gemm(x(2, 3), x(3, 5, dtype=torch.float16))",
@@ -99,7 +99,7 @@ shared = torch.ones(9)
 """
 
 
-def test_refusals_have_the_texts_of_tkjit(built):
+def test_errors_have_the_same_texts_as_in_tkjit(built):
     program = f"""{PRELUDE}
 import json, layers
 def refusal(call):
@@ -122,11 +122,11 @@ print(json.dumps([refusal(call) for call in {REFUSALS!r}]))
 
 
 def _counting_items(text: str) -> str:
-    """C counts the items of a list, which Python shows."""
+    """Python shows the items of a list, and C counts them."""
     return text.replace("[0, 1, 2, 3, 4] (list)", "5 items")
 
 
-def test_gradients_are_recorded_or_refused(built):
+def test_gradients_are_recorded_or_rejected(built):
     program = f"""{PRELUDE}
 import layers
 a, b = torch.randn(3, 4, requires_grad=True), torch.randn(4, 5, requires_grad=True)
@@ -146,7 +146,7 @@ for call in (lambda: layers.axpy(a[0], x(4)), lambda: layers.gemm(a, b, c=x(3, 5
     assert shown[1].startswith("gemm: a is (3, 4) float32 on cpu and requires a gradient, which out= does not record")
 
 
-def test_compiled_code_with_dynamic_shapes(built):
+def test_torch_compile_with_dynamic_shapes(built):
     program = """
 import torch, layers
 function = torch.compile(lambda a, b: layers.gemm(a, b).relu(), fullgraph=True, dynamic=True, backend="aot_eager")
@@ -159,7 +159,7 @@ assert torch.equal(compiled([None, torch.ones(4)]), torch.ones(4))
     run(built, "-W", "ignore", "-c", program)
 
 
-def test_a_torch_that_is_too_old_is_named(package, built):
+def test_old_torch_is_rejected(package, built):
     program = """
 import torch
 torch.__version__ = "2.10.1+cpu"
@@ -169,12 +169,12 @@ except ImportError as error:
     print(error)
 """
     shown = run(built, "-c", program).strip()
-    is_stable = (package / "build.toml").exists()  # a pybind11 module fits one version, which pip knows
+    is_stable = (package / "build.toml").exists()  # a pybind11 module fits one version, which pip checks
     assert shown == ("layers needs PyTorch 2.11 or later; this is 2.10.1+cpu" if is_stable else "")
 
 
-def test_two_packages_with_one_operator(built):
-    """The second of two that define one operator is refused, by the operator's name."""
+def test_second_package_with_the_same_operator_is_rejected(built):
+    """Of two packages that define the same operator, the second is rejected, and the error names the operator."""
     program = """
 import torch
 torch.library.define("layers::axpy", "(Tensor x) -> ()")
@@ -186,7 +186,7 @@ except (ImportError, RuntimeError) as error:
     assert "layers::axpy" in run(built, "-c", program)
 
 
-def test_random_numbers_follow_torchs_generator(built):
+def test_random_numbers_come_from_the_torch_generator(built):
     program = """
 import torch, layers
 torch.manual_seed(3)
@@ -205,7 +205,7 @@ def test_load_inline_builds_the_same_module(tmp_path):
     assert run(directory, "-c", program).split()[-1] == "0.25"
 
 
-def test_the_layout_of_kernel_builder(tmp_path):
+def test_package_has_the_layout_of_kernel_builder(tmp_path):
     directory = export(tmp_path / PACKAGE, "gemm", archs=("cpu", "80", "90a"))
     read = tomllib.loads((directory / "build.toml").read_text())
     assert read["general"] == {"name": PACKAGE, "version": 1, "backends": ["cpu", "cuda"]}
@@ -223,17 +223,17 @@ def test_the_layout_of_kernel_builder(tmp_path):
         assert (directory / name).is_file()
 
 
-def test_an_export_takes_the_place_of_an_export_alone(tmp_path):
+def test_only_an_export_is_replaced(tmp_path):
     directory = export(tmp_path / PACKAGE, "axpy")
     export(directory, "softmax")
     assert not list(directory.glob("*_cpu/axpy*"))
     (tmp_path / "own").mkdir()
     (tmp_path / "own/file").touch()
-    with pytest.raises(tkjit.CacheError, match="no export"):
+    with pytest.raises(tkjit.CacheError, match="is not an export"):
         export(tmp_path / "own", "axpy")
 
 
-# ---- what cannot be exported, or not so
+# ---- kernels and options that cannot be exported
 
 SOURCE = "__global__ void twice(Globals g) { g.y[threadIdx.x] = 2 * g.x[threadIdx.x]; }"
 LAUNCH = {"entry": "twice", "grid": 1, "block": "N"}
@@ -307,7 +307,7 @@ def with_ptx(x: InOut[Tensor, F32, "N"]) -> Tensor:
     """Inline PTX."""
 
 
-def test_a_gradient_that_calls_a_kernel_brings_it(tmp_path):
+def test_kernel_that_a_gradient_calls_is_exported(tmp_path):
     made = export(tmp_path / PACKAGE, "gemm")
     text = (made / f"torch-ext/{PACKAGE}/__init__.py").read_text()
     assert 'grad_a = gemm(grad_c, b.T.contiguous()) if "a" in needed else None' in text
@@ -319,13 +319,13 @@ def test_a_gradient_that_calls_a_kernel_brings_it(tmp_path):
         (with_a_table, "its backward uses FACTORS, a dict that the package would lack"),
         (with_tkjit, "its backward uses tkjit, a module that the package would lack"),
         (with_gradient(gradient_with_a_decorated_helper), "its backward is not a plain function"),
-        (with_gradient(gradient_with_helpers_in_a_circle), "which calls itself through others"),
-        (with_gradient(gradient_with_another_name), "another_name, which is the function even by another name"),
+        (with_gradient(gradient_with_helpers_in_a_circle), "which calls itself through other functions"),
+        (with_gradient(gradient_with_another_name), "another_name, which is another name of the function even"),
         (with_a_lambda, "its backward is not a plain function; define it with def"),
-        (with_ptx, "hold inline PTX, which tkjit adapts while it builds; name GPUs alone: --arch 90a"),
+        (with_ptx, "contain inline PTX, which tkjit adapts only while it builds; export for GPUs only: --arch 90a"),
     ],
 )
-def test_what_would_not_work_without_tkjit_is_refused(tmp_path, kernel, text):
+def test_kernels_that_need_tkjit_are_rejected(tmp_path, kernel, text):
     with pytest.raises(SpecError, match=re.escape(text)):
         export(tmp_path / PACKAGE, kernel)
     assert list(tmp_path.iterdir()) == []
@@ -335,23 +335,23 @@ def test_what_would_not_work_without_tkjit_is_refused(tmp_path, kernel, text):
     ("given", "text"),
     [
         ({"languages": ["torch", "go"]}, "torch cannot be combined with go; make two exports"),
-        ({"languages": ["torch"], "binding": "nanobind"}, "unknown binding 'nanobind'; known are stable and pybind11"),
+        ({"languages": ["torch"], "binding": "nanobind"}, "unknown binding 'nanobind'; expected stable or pybind11"),
         ({"languages": ["torch"], "name": "torch"}, "Python or torch has that name; choose another"),
         ({"languages": ["torch"], "name": "json"}, "Python or torch has that name; choose another"),
         (
             {"languages": ["torch"], "package": "other"},
-            "is for Go and Rust; a torch extension is named as",
+            "is only for Go and Rust; leave it out, because a torch extension is named",
         ),
-        ({"languages": ["go"], "binding": "pybind11"}, "the binding 'pybind11' is for torch extensions alone"),
+        ({"languages": ["go"], "binding": "pybind11"}, "the binding 'pybind11' is only for torch extensions"),
     ],
 )
-def test_bad_options(tmp_path, given, text):
+def test_bad_options_are_rejected(tmp_path, given, text):
     with pytest.raises(SpecError, match=re.escape(text)):
         tkjit.export("axpy", **{"name": "own", "output": tmp_path / "own", **given})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_kernel_without_an_operator(tmp_path):
+def test_kernel_without_an_operator_is_rejected(tmp_path):
     @tkjit.kernel("int count(tkjit::gl<float> x) { return x.cols(); }", entry="count", host=True, args=True)
     def count(x: In[Tensor, F32, "N"]) -> int:
         """A number."""
@@ -360,11 +360,11 @@ def test_a_kernel_without_an_operator(tmp_path):
         export(tmp_path / PACKAGE, count)
 
 
-# ---- odd kernels: the written Python compiles, and keeps the meaning of each parameter
+# ---- unusual kernels: the rendered Python compiles, and keeps the meaning of each parameter
 
 
 def written(directory: Path) -> str:
-    """The package's functions; all of its Python is compiled."""
+    """Compile all Python of the package, and return the module with its functions."""
     for path in directory.rglob("*.py"):
         compile(path.read_text(), str(path), "exec")
     return (directory / f"torch-ext/{PACKAGE}/__init__.py").read_text()
@@ -386,7 +386,7 @@ def odd(
 
 
 @pytest.mark.parametrize("binding", ["stable", "pybind11"])
-def test_odd_parameters(tmp_path, binding):
+def test_unusual_parameters(tmp_path, binding):
     text = written(export(tmp_path / PACKAGE, odd, combine, binding=binding))
     assert 'weights: list[float] = (1.0, float("inf"))' in text and 'limit: float = float("-inf")' in text
     assert 'seed_of_first, offset_of_first = _draw("odd", first, x.device, 4)' in text
@@ -396,7 +396,7 @@ def test_odd_parameters(tmp_path, binding):
     assert "mode: str = 'ops::Mode::add'" in text
 
 
-def test_headers_of_one_name_stay_apart(tmp_path):
+def test_headers_with_the_same_name_stay_apart(tmp_path):
     kernels = []
     for name in ("one", "two"):
         directory = tmp_path / name / "src"
@@ -435,7 +435,7 @@ def gradient_with_a_default(grad_y):
     return helper_with_a_default(grad_y)
 
 
-def test_a_helper_brings_the_constants_of_its_defaults(tmp_path):
+def test_constants_of_a_helpers_defaults_are_copied(tmp_path):
     text = written(export(tmp_path / PACKAGE, with_gradient(gradient_with_a_default)))
     assert text.index("SCALE_BY = 3.0") < text.index("def helper_with_a_default(grad_y, by=SCALE_BY):")
 
@@ -451,12 +451,12 @@ def kernel_named_sum() -> tkjit.Kernel:
     return sum
 
 
-def test_a_kernel_named_as_a_function_of_pythons(tmp_path):
+def test_kernel_named_like_a_builtin_function(tmp_path):
     written(export(tmp_path / "plain", kernel_named_sum()))
-    with pytest.raises(SpecError, match="its backward calls Python's sum, and a kernel has that name"):
+    with pytest.raises(SpecError, match="its backward calls Python's sum, but a kernel has that name"):
         export(tmp_path / PACKAGE, kernel_named_sum(), with_gradient(gradient_with_a_sum))
 
 
-def test_two_operators_of_one_name(tmp_path):
-    with pytest.raises(SpecError, match="softmax_out cannot be exported: softmax has a function softmax_out too"):
+def test_operators_with_the_same_name_are_rejected(tmp_path):
+    with pytest.raises(SpecError, match="softmax_out cannot be exported: softmax also has a function softmax_out"):
         export(tmp_path / PACKAGE, "softmax", softmax_out)

@@ -33,9 +33,9 @@ from tkjit.spec.expr import Expr
         ("N - (3 - 5)", "N - -2"),
     ],
 )
-def test_only_the_parentheses_that_cpp_needs(text, cpp):
+def test_expressions_have_only_necessary_parentheses(text, cpp):
     assert render_expression(Expr.parse(text), str) == cpp
 
 
-def test_names_are_spelled_as_the_caller_says():
+def test_caller_decides_how_names_are_spelled():
     assert render_expression(Expr.parse("cdiv(x.rows, N)"), lambda name: f"<{name}>") == "cdiv(<x.rows>, <N>)"

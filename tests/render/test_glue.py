@@ -1,4 +1,4 @@
-"""The generated glue: unique names, and checks in the order of available values."""
+"""The generated glue: unique names, and checks in the order in which values become known."""
 
 import re
 import sys
@@ -22,13 +22,13 @@ def glue(function, **options) -> str:
     return tkjit.kernel(SOURCE, **{**OPTIONS, **options})(function).render().glue
 
 
-def test_the_helper_sees_a_second_declaration():
+def test_declared_twice_finds_a_second_declaration():
     assert declared_twice("int f() {\n    int64_t a = 1, b = 2;\n    double b = 0;\n}\n") == ["b"]
     assert declared_twice("int f() {\n    int64_t a = 1;\n}\nint g() {\n    int64_t a = 1;\n}\n") == []
 
 
 @pytest.mark.parametrize("name", ["call", "given", "i", "list_value", "shape", "Int", "v_x", "launcher"])
-def test_a_name_that_the_glue_has_too_is_an_argument_like_any_other(name):
+def test_argument_may_have_a_name_that_the_glue_uses(name):
     space = {"In": In[Tensor, F32, "N"], "__name__": __name__}
     exec(compile(f"def f(x: In, {name}: float): ...", __file__, "exec", dont_inherit=True), space)
     text = glue(space["f"])
@@ -41,14 +41,14 @@ PACKAGE = Path(tkjit.__file__).parent
 
 
 def with_includes(header: Path) -> set[Path]:
-    """A header of tkjit's, and those that it includes."""
+    """A header of tkjit, and the headers that it includes."""
     names = re.findall(r'#include ["<]([\w./]+)[">]', header.read_text())
     included = {path for name in names for path in (header.parent / name, PACKAGE / "include" / name) if path.exists()}
     return {header}.union(*map(with_includes, included))
 
 
-def test_no_name_of_the_glues_own_is_one_that_is_made_for_a_user():
-    """Neither a variable, nor a function or a macro of a header that the glue or a launcher includes."""
+def test_headers_use_no_name_that_is_made_for_a_user():
+    """No variable, function or macro of a header that the glue or a launcher includes has such a name."""
     headers = with_includes(PACKAGE / "runtime" / "glue_parallel.h") | {*PACKAGE.glob("include/tkjit/*.h")}
     assert PACKAGE / "runtime" / "table.h" in headers
     text = "\n".join(path.read_text() for path in headers)
@@ -76,7 +76,7 @@ def test_derived_dims_come_after_those_they_are_computed_from():
     assert "unused" not in text
 
 
-def test_an_output_dim_without_names_is_its_value():
+def test_constant_output_dim_is_evaluated():
     def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "64 // 2"]): ...
 
     assert 'shape_of_y.compute(call, "output y", Leading{}, {32})' in glue(f)
@@ -91,7 +91,7 @@ def test_required_tensors_are_read_before_optional_ones():
     assert "same_device(call, v_bias, v_x)" in text
 
 
-def test_a_repeated_dim_of_one_tensor_is_compared():
+def test_repeated_dim_of_a_tensor_is_checked():
     def f(x: In[Tensor, F32, "N", "N"]): ...
 
     assert "v_N = v_x.sizes[0];" in glue(f) and "v_x.sizes[1] != v_N" in glue(f)
@@ -106,7 +106,7 @@ def test_alignment_constraints_and_bounds_are_checked():
     assert 'satisfied(call, Int(v_N) % 8 == 0, "N % 8 == 0", {{"N", v_N}})' in text
 
 
-def test_the_variants_index_is_their_position():
+def test_variants_are_numbered_by_position():
     def f(x: In[Tensor, "T", "N"], w: In[Tensor, "W", "D"]): ...
 
     text = glue(f, variants={"T": (F32, "int8"), "W": ("int8", F32, "bool"), "D": (64, 128)})
@@ -116,7 +116,7 @@ def test_the_variants_index_is_their_position():
     assert 'constexpr Contents contents{"f", overloads, signatures, kinds, numbers, 1, 12};' in text
 
 
-def test_a_second_overloads_variants_follow_the_firsts():
+def test_variants_of_the_second_overload_follow_those_of_the_first():
     @tkjit.kernel(SOURCE, variants={"T": (F32, "int8")}, **OPTIONS)
     def f(x: In[Tensor, "T", "N"]): ...
 
@@ -130,7 +130,7 @@ def test_a_second_overloads_variants_follow_the_firsts():
     assert 'constexpr Contents contents{"f", overloads, signatures, kinds, numbers, 2, 3};' in text
 
 
-def test_texts_of_a_user_become_valid_literals():
+def test_user_texts_become_valid_literals():
     def f(x: In[Tensor, F32, "N"]): ...
 
     text = glue(f, constraints=["N %  8==0"])
@@ -138,7 +138,7 @@ def test_texts_of_a_user_become_valid_literals():
 
 
 @pytest.mark.parametrize("name", ["axpy", "softmax", "gemm"])
-def test_no_path_and_no_version_in_any_text(name):
+def test_rendered_texts_contain_no_paths_or_versions(name):
     import torch
 
     kernel = tkjit.find(name)
@@ -165,7 +165,7 @@ def test_rendering_is_the_same_in_every_process(python):
     assert python(code) == here
 
 
-def test_a_field_reads_as_its_author_wrote_it():
+def test_field_text_is_what_the_author_wrote():
     def f(
         x: In[Tensor, "T", "... N", Align(16)],
         y: InOut[Tensor, F32, "2 * N", 64] | None = None,

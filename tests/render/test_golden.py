@@ -1,4 +1,4 @@
-"""The rendered texts of three kernels, held as files."""
+"""The rendered texts of three kernels, compared with files."""
 
 from __future__ import annotations
 

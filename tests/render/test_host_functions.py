@@ -58,7 +58,7 @@ def test_host_code_that_throws_raises():
         kernel(torch.ones(1))
 
 
-def test_host_code_of_a_struct_launches():
+def test_host_function_with_a_struct_launches_a_kernel():
     source = "__global__ void f(float* x) { x[threadIdx.x] += 2; }\n"
     source += "void on_host(const Globals& g) {\n    f<<<1, g.x.cols()>>>(g.x.raw_ptr);\n}\n"
     kernel = define(source, '(x: InOut[Tensor, "float32", "N"])', entry="on_host", host=True)
@@ -67,10 +67,10 @@ def test_host_code_of_a_struct_launches():
     assert x.tolist() == [3, 3, 3]
 
 
-# ---- what a host function returns
+# ---- the result of a host function
 
 
-def test_an_error_that_a_host_function_returns():
+def test_error_that_a_host_function_returns_raises():
     kernel = define(
         "inline cudaError_t f(float* x, int fail) { return fail ? cudaErrorInvalidValue : cudaSuccess; }",
         '(x: InOut[Tensor, "float32", "N"], fail: int) -> Tensor',

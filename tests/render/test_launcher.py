@@ -21,35 +21,35 @@ def plain(x: In[Tensor, F32, "N"]): ...
 @pytest.mark.parametrize(
     "source", [SOURCE, SOURCE.rstrip("\n"), SOURCE + "\n\n", "// {\n", "int a;\n\n\fint b;\n", "\n"]
 )
-def test_line_directives_are_right(source):
+def test_line_directives_are_correct(source):
     text = launcher(plain, source, variants={})
-    (at_source, said_source, name), (after, said_after, own) = line_directives(text)
+    (at_source, source_line, name), (after, line_after, own) = line_directives(text)
     lines = text.split("\n")
-    assert (said_source, name) == (1, "inline.cu")
+    assert (source_line, name) == (1, "inline.cu")
     assert lines[at_source - 1] == source.split("\n")[0]
-    assert own == "launcher.cu" and said_after == after
+    assert own == "launcher.cu" and line_after == after
     assert lines[after - 1] == "#undef main"
 
 
 @pytest.mark.parametrize("name", ["axpy", "softmax", "gemm"])
-def test_the_source_is_there_line_by_line(name):
+def test_launcher_contains_the_source_line_by_line(name):
     kernel = tkjit.find(name)
     source = kernel.specs[0].sources[0][1].read().rstrip("\n").split("\n")
     for variant in kernel.variants:
         text = kernel.render(**dict(variant.values)).launcher
-        (start, one, file), (after, said, own) = line_directives(text)
-        assert (one, file, said, own) == (1, f"{name}.cu", after, "launcher.cu")
+        (start, one, file), (after, line, own) = line_directives(text)
+        assert (one, file, line, own) == (1, f"{name}.cu", after, "launcher.cu")
         assert text.split("\n")[start - 1 : after - 2] == source
 
 
-def test_a_file_name_with_quotes_is_escaped(tmp_path):
+def test_file_name_with_quotes_is_escaped(tmp_path):
     path = tmp_path / 'a"b\\c.cu'
     path.write_text(SOURCE)
     text = tkjit.kernel(path, **OPTIONS)(plain).render().launcher
     assert '#line 1 "a\\"b\\\\c.cu"' in text and str(tmp_path) not in text
 
 
-def test_a_main_of_the_sources_own_is_renamed_while_it_is_read():
+def test_main_of_the_source_is_renamed():
     text = launcher(plain, "int main() {}\n")
     define, main, undef = (
         text.index(part) for part in ("#include <tkjit/source_main.h>", "int main() {}", "#undef main")
@@ -85,7 +85,7 @@ def test_static_extents():
     assert "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n" in text
 
 
-def test_headers_only_of_the_types_that_are_used():
+def test_only_headers_of_used_types_are_included():
     def f(x: In[Tensor, "T", "N"]): ...
 
     types = (F32, "bfloat16", "float16", "float8_e4m3fn")
@@ -95,7 +95,7 @@ def test_headers_only_of_the_types_that_are_used():
         assert [h for h in headers[1:] if f"<{h}>" in text] == [header] * bool(header)
 
 
-def test_the_structs_order_is_the_arguments_order():
+def test_arguments_have_the_order_of_the_struct():
     def f(x: In[Tensor, F32, "N"], alpha: float, y: Out[Tensor, F32, "N"]): ...
 
     text = launcher(f, fields="y x alpha", grid="N")
@@ -107,7 +107,7 @@ def test_the_structs_order_is_the_arguments_order():
     assert "set(args[0], v_y);" in glue and "set(args[1], v_x);" in glue and "set(args[2], v_alpha);" in glue
 
 
-def test_derived_dims_come_in_order_and_only_where_used():
+def test_derived_dims_come_in_order_and_only_if_used():
     text = launcher(plain, dims={"A": "B + C", "B": "C * 2", "C": "cdiv(N, 4)", "unused": "N"}, grid="A, B")
     positions = [text.index(f"const tkjit::Int v_{name} = ") for name in "NCBA"]
     assert positions == sorted(positions)
@@ -116,7 +116,7 @@ def test_derived_dims_come_in_order_and_only_where_used():
 
 
 @pytest.mark.parametrize("name", ["shape", "globals", "args", "device", "stream_", "launch", "tkjit"])
-def test_a_name_that_the_launcher_has_too_is_a_dim_like_any_other(name):
+def test_dim_may_have_a_name_that_the_launcher_uses(name):
     space = {"In": In[Tensor, F32, name]}
     exec(compile("def f(x: In): ...", __file__, "exec", dont_inherit=True), space)
     text = launcher(space["f"], grid=f"cdiv({name}, 32)")
@@ -124,13 +124,13 @@ def test_a_name_that_the_launcher_has_too_is_a_dim_like_any_other(name):
     assert f"shape.set_grid(cdiv(v_{name}, 32));" in text
 
 
-def test_extents_of_a_tensor_and_a_field_of_that_spelling():
+def test_extent_and_field_with_similar_names_do_not_collide():
     def f(x: In[Tensor, F32, "M", "N"], rows_of_x: int): ...
 
     assert declared_twice(launcher(f, grid="x.rows, rows_of_x")) == []
 
 
-def test_a_dim_with_the_name_of_the_entry():
+def test_dim_may_have_the_name_of_the_entry():
     def f(x: In[Tensor, F32, "scale"]): ...
 
     text = launcher(f, grid="cdiv(scale, 32)")
@@ -138,13 +138,13 @@ def test_a_dim_with_the_name_of_the_entry():
 
 
 @pytest.mark.parametrize("options", [{}, {"args": True}, {"struct": "globals", "config": "config", "block": None}])
-def test_an_entry_with_the_name_of_an_arguments_variable(options):
+def test_entry_may_have_the_name_of_an_argument_variable(options):
     text = launcher(plain, entry="arg_x", grid="N", **options)
     assert text.index("const auto tkjit_entry = ") < text.index("const TkjitArg &arg_x = args[0];")
     assert "arg_x" not in text.split("tkjit::launch")[-1]
 
 
-def test_plain_arguments_are_named_where_a_dim_is_read_from_them():
+def test_plain_arguments_are_named_if_a_dim_is_read_from_them():
     def f(x: In[Tensor, F32, "N"], y: In[Tensor, F32, "M"], n: int): ...
 
     assert "const TkjitArg &arg_y = args[1];\n" in launcher(f, args=True, grid="M")
@@ -158,7 +158,7 @@ def test_extents_of_a_tensor():
     assert "const tkjit::Int numel_of_x = tkjit::numel(arg_x);" in text
 
 
-def test_a_struct_of_the_sources_own_is_checked():
+def test_struct_of_the_source_is_checked():
     def f(x: In[Tensor, F32, "N"], n: int): ...
 
     text = launcher(f, struct="layout<64>::globals", grid=None, block=None)
@@ -175,7 +175,7 @@ def test_a_struct_of_the_sources_own_is_checked():
     assert "use_own" not in overridden and "shape.set_shared_memory(1024);" in overridden
 
 
-def test_members_within_a_member_are_filled_in_its_braces_and_counted():
+def test_nested_members_are_filled_in_braces_and_counted():
     def f(
         a_real: In[Tensor, F32, "N", Member("a.real")],
         a_imag: In[Tensor, F32, "N", Member("a.imag")],
@@ -187,11 +187,11 @@ def test_members_within_a_member_are_filled_in_its_braces_and_counted():
     filled = text.split("globals{\n")[1].split("};")[0]
     assert [line.strip().split(" = ")[0] for line in filled.splitlines()] == [".a", ".real", ".imag", "},", ".b", ""]
     assert ".imag = tkjit::convert<decltype(TkjitGlobals::a.imag)>(arg_a_imag)," in text
-    with pytest.raises(SpecError, match="expected a member, or one of a member's"):
+    with pytest.raises(SpecError, match="expected a member, or a nested one"):
         Member("a.b.c")
 
 
-def test_integers_that_no_call_gives():
+def test_computed_integers():
     def f(x: In[Tensor, F32, "N"], n: int): ...
 
     text = launcher(f, struct="globals", grid=1, block=1, computed={"half": "N // 2"}, fields="half x n", behind="n")
@@ -208,7 +208,7 @@ def test_integers_that_no_call_gives():
     assert "const TkjitArg all[] = {arg_x, tkjit::integer_arg(v_N / 2), arg_n};" in text
 
 
-def test_a_launch_in_cpp():
+def test_launch_computed_in_cpp():
     def f(x: In[Tensor, F32, "M", "N"], n: int): ...
 
     text = launcher(
@@ -225,7 +225,7 @@ def test_a_launch_in_cpp():
     assert "tkjit_launch_own(args, device, stream, tkjit::struct_of(&scale))" in text
 
 
-def test_a_config_launches_a_device_function():
+def test_config_launches_a_device_function():
     def f(x: In[Tensor, F32, "N"]): ...
 
     text = launcher(f, struct="globals", config="config", grid=None, block=None)
@@ -245,7 +245,7 @@ def test_plain_arguments_and_host_functions():
     assert "return tkjit::call_host_with_arguments(scale, device, stream, args);" in text
 
 
-def test_one_c_function_and_no_python():
+def test_launcher_has_one_c_function_and_no_python():
     text = launcher(plain)
     assert text.count('extern "C"') == 1
     assert (

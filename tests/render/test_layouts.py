@@ -1,4 +1,4 @@
-"""Tensors as global layouts of tkjit's own and of other libraries, with extents that a type fixes."""
+"""Tensors as global layouts of tkjit and of other libraries, with extents that a type fixes."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_a_type_that_quacks_like_a_global_layout():
         ((3, 2, 4), "foreign_sum: x has depth=3; its type fixes 1"),
     ],
 )
-def test_extents_that_contradict_the_types_own(shape, message):
+def test_extents_that_contradict_the_type_raise(shape, message):
     y = torch.full((2,), 7.0)
     with pytest.raises(ShapeError) as raised:
         foreign_sum(torch.zeros(shape), out=y)
@@ -78,7 +78,7 @@ def test_a_foreign_layout_as_a_field_of_a_rendered_struct():
         grid=1,
         block=1,
         include_dirs=[KERNELS / "include"],
-        flags=["-include", "foreign.h"],  # it has to be declared before the rendered struct
+        flags=["-include", "foreign.h"],  # it must be declared before the rendered struct
     )
     assert kernel(torch.ones(3, 4))[0, 0].item() == 35
     with pytest.raises(ShapeError, match=r"feature_\d+: x has cols=5; its type fixes 4"):
@@ -100,7 +100,7 @@ def test_compile_time_extents_of_our_own_layout():
     assert (x == 1).all()
 
 
-def test_compile_time_extents_of_a_layout_that_is_an_argument():
+def test_compile_time_extents_of_a_layout_argument():
     kernel = define(
         "#include <tkjit/gl.h>\n"
         "__global__ void f(tkjit::gl<float, 1, 1, -1, 4> x, float* y, int n) { y[0] = x.cols() + 10 * x.rows() + n; }",

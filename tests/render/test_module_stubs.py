@@ -71,7 +71,7 @@ if __name__ == "__main__":
 '''
 
 
-def test_the_stub_of_a_module_has_all_that_it_defines():
+def test_module_stub_has_all_definitions():
     text = render_module_stub(MODULE.lstrip(), {"scale": scale.specs, "relu": scale.specs})
     kernel = text[text.index("class _scale_kernel") : text.index("\nscale: _scale_kernel")]
     assert calls(kernel) == calls(stub(scale))
@@ -136,7 +136,7 @@ def test_the_stub_of_a_module_has_all_that_it_defines():
         ("for i in range(3): scale = make(i)\nfor i in range(3): pass", ["i"]),
     ],
 )
-def test_a_kernel_is_declared_however_it_was_made(source, others):
+def test_kernel_is_declared_however_it_was_made(source, others):
     text = stub(scale, source)
     assert text.count("\nscale: _scale_kernel\n") == 1
     assert calls(text) == calls(stub(scale))
@@ -145,14 +145,14 @@ def test_a_kernel_is_declared_however_it_was_made(source, others):
 
 
 @pytest.mark.parametrize("source", ["from ops import scale", "from ops import *", "from ops import f as scale"])
-def test_a_kernel_that_is_imported_stays_so(source):
+def test_imported_kernel_stays_an_import(source):
     with pytest.raises(SpecError, match=r"^the module defines no kernel$"):
         stub(scale, source)
     text = render_module_stub(f"{source}\nown = 1", {"scale": scale.specs, "own": scale.specs})
     assert f"\n{source}\n" in text and "own: _own_kernel" in text and "scale: " not in text
 
 
-def test_what_the_module_imports_itself_is_not_imported_again():
+def test_imports_of_the_module_are_not_repeated():
     source = '"""Kernels."""\n\nimport torch\nimport tkjit\nfrom tkjit import Tensor\n\nscale = tkjit.find("scale")\n'
     assert stub(scale, source).startswith(f"{MARK}\n{source.partition('scale')[0]}class _scale_kernel(tkjit.Kernel):\n")
 
@@ -160,7 +160,7 @@ def test_what_the_module_imports_itself_is_not_imported_again():
 # ---- tkjit itself
 
 
-def test_the_stub_of_tkjit_has_all_that_it_offers():
+def test_stub_of_tkjit_has_all_public_names():
     text = render_package_stub(INIT, {name: tkjit.find(name).specs for name in ("axpy", "gemm")})
     assert calls(text) == [*calls(stub(tkjit.find("axpy"))), *calls(stub(tkjit.find("gemm")))]
     nodes = ast.parse(text).body

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.compiles
 PACKAGE = Path(tkjit.__file__).parent
 HEADERS = [*PACKAGE.glob("runtime/*.h"), *PACKAGE.glob("include/tkjit/*.h")]
 WORDS = {word for path in HEADERS for word in re.findall(r"\b[A-Za-z_]\w{0,20}\b", path.read_text())}
-OURS = sorted(word for word in WORDS if not keyword.iskeyword(word))  # which could not name a parameter
+OURS = sorted(word for word in WORDS if not keyword.iskeyword(word))  # a keyword cannot name a parameter
 CPPS = sorted({*CPP_KEYWORDS, *MACROS, "final", "override", "module", "std", "size_t", "main"} - {*keyword.kwlist})
 SOURCE = """
 __global__ void sum_into(const __grid_constant__ Globals g) {
@@ -33,7 +33,7 @@ __global__ void sum_into(const __grid_constant__ Globals g) {
 
 
 def summed(xs: str, x: str, y: str, factor: str, dim: str, *, order: str = "") -> tkjit.Kernel:
-    """The sum of the products of a list's vectors with another vector; by the names that are given."""
+    """A kernel with the given names, which sums the products of a list's vectors with another vector."""
     code = f"def sum_into({x}: X, {xs}: XS, {factor}: float, {y}: Y) -> Tensor: ..."
     if order == "list first":
         code = f"def sum_into({xs}: XS, {x}: X, {factor}: float, {y}: Y) -> Tensor: ..."
@@ -55,7 +55,7 @@ def call(kernel: tkjit.Kernel, xs: str, x: str, factor: str) -> float:
 
 
 @pytest.mark.parametrize("order", ["tensor first", "list first"])
-def test_a_dim_with_the_name_of_a_loops_variable_is_compared_all_the_same(order):
+def test_dim_with_the_name_of_a_loop_variable_is_still_checked(order):
     kernel = summed("xs", "x", "y", "factor", "i", order=order)
     assert call(kernel, "xs", "x", "factor") == 30.5
     lists = [[torch.ones(0)], [torch.ones(5), torch.ones(4)], [torch.ones(0), torch.ones(1), torch.ones(2)]]
@@ -65,7 +65,7 @@ def test_a_dim_with_the_name_of_a_loops_variable_is_compared_all_the_same(order)
 
 
 def drawn(number: int) -> list[str]:
-    """Five different names: of our own vocabulary, of C++'s, and what is made from another name."""
+    """Five different names: from our own headers, from C++, and one that is made from another name."""
     rng = random.Random(number)
     names = [*rng.sample(OURS, 3), rng.choice(CPPS if number % 2 else OURS)]
     prefix = rng.choice(["v_", "given_", "arg_", "list_of_", "item_of_", "shape_of_"])
@@ -73,7 +73,7 @@ def drawn(number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("number", sample(range(24), "0", "1", "2"))
-def test_any_name_works_or_is_refused(number):
+def test_any_name_works_or_is_rejected(number):
     xs, x, y, factor, dim = drawn(number)
     try:
         kernel = summed(xs, x, y, factor, dim)
@@ -83,7 +83,7 @@ def test_any_name_works_or_is_refused(number):
     assert call(kernel, xs, x, factor) == 30.5, (xs, x, y, factor, dim)
 
 
-def test_parameters_with_names_that_the_rendered_code_uses():
+def test_parameters_may_have_names_that_the_rendered_code_uses():
     taken = "args call given stream_ shape device globals result empty launch text entry tkjit_ kernel".split()
     taken = [name for name in taken if not name.startswith("tkjit_")]
     fields = ", ".join(f"{name}: int" for name in taken)
@@ -102,7 +102,7 @@ def test_parameters_with_names_that_the_rendered_code_uses():
     assert kernel(view=x, **dict(zip(taken, values, strict=True))).tolist() == [1000 + sum(values)]
 
 
-def test_every_name_of_the_glues_own_may_be_a_parameters():
+def test_every_name_in_the_glue_may_name_a_parameter():
     words = set(re.findall(r"[A-Za-z_]\w*", re.sub(r'//.*|"[^"]*"', "", tkjit.find("gemm").render().glue)))
     taken = {"x", "n", "out", "stream", "self", "Globals", "None", "True", "False", "min", "max", "cdiv"}
     usable = sorted(w for w in words - taken if w.isidentifier() and not keyword.iskeyword(w) and w not in CPP_KEYWORDS)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.compiles
 KERNELS = Path(__file__).parents[1] / "support" / "kernels"
 
 
-def test_rendered_struct_has_the_fields_in_the_order_that_is_asked_for():
+def test_rendered_struct_has_fields_in_the_requested_order():
     kernel = define(
         """
         #include <cstddef>
@@ -98,7 +98,7 @@ def test_described_struct_with_its_own_launch_shape():
         entry="user::through_shared",
     )
     assert shared(floats(1, 2, 3), torch.ones(3), 3).tolist() == [2, 3, 4]
-    # what the spec says comes before what the struct says
+    # the spec takes precedence over the struct
     overridden = define(OWN_STRUCT.replace("OWN", OWN_LAUNCH), OWN_SIGNATURE, block="N", grid=1, **options)
     assert overridden(floats(1, 2, 3), torch.ones(3), 3).tolist() == [5, 6, 7]
 
@@ -126,13 +126,13 @@ __global__ void add(pair p) { p.y[threadIdx.x] += p.x[threadIdx.x]; }
 PAIR = {"struct": "pair", "entry": "add", "grid": 1, "block": "N"}
 
 
-def test_described_struct_with_one_field_more_than_the_spec():
+def test_described_struct_with_one_more_field_than_the_spec():
     source = TWO_POINTERS.replace("float* y;", "float* y; int n;")
     text = refuse_to_compile(source, '(x: In[Tensor, "float32", "N"], y: InOut[Tensor, "float32", "N"])', **PAIR)
     assert "the number of fields of pair; the spec of feature_" in text and "says otherwise" in text
 
 
-def test_described_struct_with_one_field_less_than_the_spec():
+def test_described_struct_with_one_field_fewer_than_the_spec():
     signature = '(x: In[Tensor, "float32", "N"], y: InOut[Tensor, "float32", "N"], n: int = 1)'
     text = refuse_to_compile(TWO_POINTERS, signature, **PAIR)
     assert "the number of fields of pair; the spec of feature_" in text
@@ -158,7 +158,7 @@ def test_described_struct_with_a_wrong_scalar_type():
         kernel(torch.ones(2), 1.0)
 
 
-def test_described_struct_in_another_order_is_refused_and_named_with_fields():
+def test_described_struct_in_another_order_needs_fields():
     signature = '(y: InOut[Tensor, "float32", "N"], x: In[Tensor, "float32", "N"])'
     assert "order" in refuse_to_compile(TWO_POINTERS, signature, **PAIR)
     y = torch.ones(2)
@@ -195,7 +195,7 @@ def test_plain_arguments_of_a_wrong_type_fail_at_compile_time():
             kernel(*[torch.ones(2, dtype=torch.int32), 1][: len(kernel.specs[0].fields)])
 
 
-def test_an_entry_that_is_a_template_of_its_struct_of_the_name_globals():
+def test_entry_may_be_a_template_of_a_struct_named_globals():
     kernel = define(
         "struct globals { tkjit::gl<float> x; };\n"
         "template <class G> __global__ void f(const __grid_constant__ G g) { g.x[threadIdx.x] += 1; }",

@@ -22,7 +22,7 @@ INTEGERS = {**OPTIONS, "variants": {"T": ("int32",)}}
 # ---- a call
 
 
-def test_the_stub_of_a_kernel():
+def test_stub_of_a_kernel():
     @tkjit.kernel(SOURCE, **OPTIONS)
     def twice(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor:
         """y <- 2 * x
@@ -95,7 +95,7 @@ def test_parameters_are_those_of_a_call():
     ],
     ids=repr,
 )
-def test_a_default_is_shown_where_a_literal_says_it(default, text):
+def test_default_is_shown_if_it_is_a_literal(default, text):
     spec = scale.specs[0]
     fields = tuple(replace(f, default=default) if f.name == "alpha" else f for f in spec.fields)
     rendered = render_module_stub("", {"scale": [changed(spec, fields=fields)]})
@@ -103,7 +103,7 @@ def test_a_default_is_shown_where_a_literal_says_it(default, text):
     ast.parse(rendered)
 
 
-def test_a_dtype_is_a_default_too():
+def test_default_may_be_a_dtype():
     import torch
 
     spec = scale.specs[0]
@@ -111,7 +111,7 @@ def test_a_dtype_is_a_default_too():
     assert "= torch.bfloat16," in render_module_stub("", {"scale": [changed(spec, fields=fields)]})
 
 
-def test_nothing_is_returned():
+def test_kernel_without_results_returns_none():
     @tkjit.kernel(SOURCE, **OPTIONS)
     def fill(x: InOut[Tensor, "T", "N"]) -> None: ...
 
@@ -119,14 +119,14 @@ def test_nothing_is_returned():
     assert "-> None: ..." in stub(fill)
 
 
-def test_what_a_call_may_leave_out_comes_back_as_none():
+def test_optional_result_may_be_none():
     @tkjit.kernel(SOURCE, **OPTIONS)
     def fill(x: In[Tensor, "T", "N"], y: InOut[Tensor, "T", "N"] | None = None) -> Tensor: ...
 
     assert calls(stub(fill)) == ["(x: Tensor, y: Tensor | None=None) -> Tensor | None"]
 
 
-def test_several_outputs_come_back_as_a_named_tuple():
+def test_several_outputs_are_returned_as_a_named_tuple():
     @tkjit.kernel(SOURCE, **OPTIONS)
     def topk(x: In[Tensor, "T", "N"], values: Out[Tensor, "T", "N"], index: Out[Tensor, "int32", "N"]): ...
 
@@ -179,7 +179,7 @@ def overloaded(*signatures: str, options: tuple[dict, ...] = (OPTIONS, OPTIONS, 
     return text
 
 
-def test_overloads_of_other_types_are_told_apart():
+def test_overloads_with_different_types_are_kept_apart():
     text = overloaded("x: X, other: X", "x: X, other: float")
     assert calls(text) == ["(x: Tensor, other: Tensor) -> None", "(x: Tensor, other: float) -> None"]
     assert docs(text) == ["The 0th.", "The 1th."]
@@ -198,7 +198,7 @@ def test_overloads_of_other_types_are_told_apart():
         ("x: X", "x: X, n: int = 1"),
     ],
 )
-def test_overloads_that_take_other_calls_are_told_apart(first, second):
+def test_overloads_that_accept_different_calls_are_kept_apart(first, second):
     assert len(calls(overloaded(first, second))) == 2
 
 
@@ -215,18 +215,18 @@ def test_overloads_that_take_other_calls_are_told_apart(first, second):
         ("x: X, n: int", "x: X, *, n: int", "(x: Tensor, n: int)"),
     ],
 )
-def test_an_overload_that_takes_no_other_call_is_one_with_the_earlier(first, second, call):
+def test_overload_that_accepts_no_other_calls_is_merged(first, second, call):
     text = overloaded(first, second, options=(OPTIONS, INTEGERS))
     assert calls(text) == [f"{call} -> None"]
     assert docs(text) == ["The 0th.\n\nThe 1th."]
 
 
-def test_a_default_on_which_overloads_disagree_is_not_shown():
+def test_default_on_which_overloads_disagree_is_not_shown():
     assert calls(overloaded("x: X, n: int = 1", "x: X, n: int = 2")) == ["(x: Tensor, n: int=...) -> None"]
     assert calls(overloaded("x: X, n: int = 1", "x: X, n: int = 1")) == ["(x: Tensor, n: int=1) -> None"]
 
 
-def test_overloads_that_are_one_return_what_either_does():
+def test_merged_overloads_return_either_result():
     (call,) = calls(overloaded("x: X, y: Y", "x: X", "x: X, y: Y"))
     assert call.endswith("-> Tensor | None")
 
@@ -238,7 +238,7 @@ def test_each_result_has_its_named_tuple():
     assert "class _f_result2(typing.NamedTuple):\n    a: Tensor\n    c: Tensor\n" in text
 
 
-def test_values_that_are_no_numbers():
+def test_non_numeric_values():
     def many(
         x: InOut[Tensor, "float32", "N"],
         xs: In[list[Tensor], "float32", "N"],

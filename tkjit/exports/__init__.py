@@ -1,4 +1,4 @@
-"""Kernels for programs without tkjit: libraries for C, C++, Go and Rust, and extensions of PyTorch."""
+"""Exports kernels to programs without tkjit: as libraries for C, C++, Go and Rust, or as PyTorch extensions."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def export(
     *kernels : str or Kernel
         Kernels, or their names.
     name : str
-        The library's name, with which its functions begin: letters in lower case, digits and ``_``.
+        The library's name, which is the prefix of its functions: lower-case letters, digits and ``_``.
     output : path
-        The directory to write. An export that is there is replaced; anything else is an error.
+        The directory to write. It replaces an earlier export; any other content is an error.
     languages : iterable of str
-        Of ``"c"``, which is always there, ``"cpp"``, ``"go"`` and ``"rust"``; or ``"torch"`` alone.
+        Any of ``"c"``, which is always included, ``"cpp"``, ``"go"`` and ``"rust"``; or only ``"torch"``.
     archs : iterable of str
-        What it has code for: ``"cpu"``, ``"90a"``, ``"sm_100a"``.
+        The targets to compile for: ``"cpu"``, ``"90a"``, ``"sm_100a"``.
     types : iterable of str
-        Only variants of these dtypes; all if none is named.
+        Export only the variants of these dtypes; all variants if empty.
     version : str
-        The library's version: programs stay compatible while its first number is the same.
+        The library's version. Programs stay compatible as long as the first number is the same.
     package : str
-        The name of the Go package and of the Rust crate; the library's if it is not given.
+        The name of the Go package and the Rust crate; the library's name if empty.
     binding : {"stable", "pybind11"}
-        Of a torch extension: operators on PyTorch's stable ABI, or functions of a pybind11 module.
+        For a torch extension: operators on PyTorch's stable ABI, or functions of a pybind11 module.
 
     Returns
     -------
@@ -55,13 +55,13 @@ def export(
     Raises
     ------
     SpecError
-        If a kernel is unknown, C has no type for a parameter, or a name cannot be one.
+        If a kernel is unknown, C has no type for a parameter, or a name is not allowed.
     ToolchainError
         If a compiler is missing, or a kernel has no source for an architecture.
     CompileError
         If a kernel does not compile.
     CacheError
-        If the directory holds something else, or cannot be written.
+        If the directory contains something else, or cannot be written.
     """
     from dataclasses import replace
 
@@ -71,7 +71,7 @@ def export(
 
     languages = check_languages(languages)
     check_torch_options(languages, binding, package)
-    # who asks for a library means it, also where programs may not compile (TKJIT_JIT=0)
+    # an export is an explicit request to compile, so it ignores TKJIT_JIT=0
     loader = loader_for(replace(Settings.from_environment(), jit=True))
     if languages == ("torch",):
         from tkjit.exports.torch_package import with_backwards, write_torch_package

@@ -10,12 +10,12 @@ from tkjit.compile import compiler, flags
 from tkjit.exports.c_header import function_names
 from tkjit.exports.model import Export
 from tkjit.loader import Loader
-from tkjit.loader.labels import describe
 from tkjit.loader.objects import ENTRY, POOL, ObjectPlan
+from tkjit.loader.variant_names import describe
 from tkjit.render.exported import Code, ExportedFunction, pool_symbol, render_library
 from tkjit.system import files
 
-# the functions of every export: include/tkjit/export/tensors.h
+# the functions that all exports have, declared in include/tkjit/export/tensors.h
 COMMON = (
     *("tkjit_dtype_name", "tkjit_dtype_size", "tkjit_error_kind", "tkjit_error_new", "tkjit_free_error"),
     *("tkjit_tensor_new", "tkjit_tensor_view", "tkjit_tensor_free", "tkjit_tensor_copy", "tkjit_tensor_bytes"),
@@ -25,7 +25,7 @@ COMMON = (
 
 
 def object_plans(loader: Loader, export: Export) -> list[ObjectPlan]:
-    """The plans of all code that the export has, by function, variant and target.
+    """Plan the object files of an export, in the order of function, variant and target.
 
     Raises
     ------
@@ -54,19 +54,19 @@ def link_library(
     interface: str,
     staging: Path,
 ) -> Path:
-    """Compile the library's own source and link it with the objects; returns the shared object, in ``staging``.
+    """Compile the library's own source, link it with the objects, and return the shared object in ``staging``.
 
     Parameters
     ----------
     objects : Objects
-        What ``object_plans`` planned, in its order, with the objects' files.
+        The plans from ``object_plans``, in the same order, each with its object file.
     include : Path
         The directory of the export's headers.
 
     Raises
     ------
     CompileError
-        With the compiler's or the linker's first error.
+        With the first error of the compiler or the linker.
     """
     functions, symbols = _functions(export)
     text = render_library(export.name, functions, [target.name for target in export.targets], interface)
@@ -87,7 +87,7 @@ def link_library(
 
 
 def _renaming(loader: Loader, objects: Objects, symbols: Sequence[str], renamed: Sequence[Path]) -> list[list[str]]:
-    """The commands that give each launcher symbols of its own."""
+    """The commands that rename the symbols of each launcher, which are the same in every object."""
     objcopy = loader.toolchain.binutil("objcopy")
     return [
         [
@@ -130,7 +130,7 @@ def _compile_flags(loader: Loader, export: Export, include: Path) -> list[str]:
 
 
 def _link_command(loader: Loader, export: Export, script: Path) -> list[str]:
-    """The linker: no symbol but the export's is seen, and C++'s library is part of it."""
+    """The link command up to its inputs. Only the export's symbols are visible, and libstdc++ is linked statically."""
     options = [word for kind in ("defs", "relro", "now", "nodelete") for word in ("-z", kind)]
     options += ["-Bsymbolic", f"-soname={export.soname}", f"--version-script={script}"]
     cxx = str(loader.toolchain.cxx.path)
@@ -148,7 +148,7 @@ def _inputs(own: Path, renamed: Sequence[Path], objects: Objects) -> list[str]:
 
 
 def _version_script(export: Export) -> str:
-    """What programs see, each name with the version that promises it."""
+    """The linker's version script, which lists the visible functions and gives each a symbol version."""
     common = "".join(f"        {name};\n" for name in COMMON)
     own = "".join(f"        {name};\n" for name in function_names(export))
     node = f"{export.name.upper()}_{export.major}"
@@ -156,7 +156,7 @@ def _version_script(export: Export) -> str:
 
 
 def write_includes(export: Export, header: str, directory: Path, more: Mapping[str, str]) -> None:
-    """Write the headers: the export's, and in a directory of its name what it includes."""
+    """Write the header ``NAME.h``, and the headers that it includes into the directory ``NAME``."""
     (directory / export.name).mkdir(parents=True)
     (directory / f"{export.name}.h").write_text(header)
     common = flags.INCLUDE / "tkjit/export/tensors.h"

@@ -1,4 +1,4 @@
-"""Exports in bundles: linked where there are compilers, unpacked where there are none."""
+"""Puts exports into bundles, which machines without compilers can unpack."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ EXPORTS = "exports"
 
 
 def files_of(directory: Path, name: str) -> dict[str, Path]:
-    """The files of an export by their places in a bundle; links are left out, and made again when it is unpacked."""
+    """The files of an export, by their paths in a bundle. Symbolic links are left out; ``unpack`` recreates them."""
     listed = sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
     return {f"{EXPORTS}/{name}/{path.relative_to(directory)}": path for path in listed}
 
 
 def unpack(root: Path, name: str, output: Path) -> None:
-    """Write an export that a bundle has; its files are compared with the bundle's list.
+    """Unpack an export from a bundle, and compare its files with the bundle's list.
 
     Parameters
     ----------
     name : str
-        The export's; empty for the only one.
+        The export's name; may be empty if the bundle has only one.
 
     Raises
     ------
     CacheError
-        If there is no such bundle, a file of it is damaged, or the directory holds something else.
+        If there is no such bundle, one of its files is damaged, or the directory contains something else.
     SpecError
         If the bundle has no export of that name.
     """
     check_target(output)
     if not bundle.is_bundle(root):
-        raise CacheError(f"{root} is no bundle: it has no {bundle.BUNDLE}")
+        raise CacheError(f"{root} is not a bundle: it has no {bundle.BUNDLE}; name a directory that tkjit bundle wrote")
     known = sorted(path.parent.name for path in (root / EXPORTS).glob(f"*/{FACTS}"))
     if not name and len(known) == 1:
         name = known[0]
     if name not in known:
-        raise SpecError(f"{root} has no export {name or 'that is the only one'}; it has {', '.join(known) or 'none'}")
+        problem = f"has no export {name}" if name else "does not have exactly one export"
+        raise SpecError(f"{root} {problem}; it has {', '.join(known) or 'none'}")
     prefix = f"{EXPORTS}/{name}/"
     places = [place for place in bundle.bundled_files(root) if place.startswith(prefix)]
     with in_place_of(output) as scratch:

@@ -1,4 +1,4 @@
-"""The header of an export in C."""
+"""Renders the C header of an export."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tkjit.spec.c_signature import CSignature
 
 
 def render_header(export: Export) -> tuple[str, str]:
-    """The header, and what it asks of the library (``interface_of``)."""
+    """Return the header, and the interface that it expects of the library (``interface_of``)."""
     declarations = {s.name: "\n".join(_declarations(export.name, s)) for s in export.signatures}
     interface = interface_of(export, declarations)
     declared = "\n".join(
@@ -19,14 +19,15 @@ def render_header(export: Export) -> tuple[str, str]:
     )
     name, macro = export.name, export.name.upper()
     lines = [
-        f"/* {names(export.signatures)}: kernels as functions of C, exported by tkjit.",
+        f"/* {names(export.signatures)} as C functions, exported by tkjit.",
         " *",
-        " * Each function checks its arguments, launches and returns null, or an error for tkjit_free_error().",
-        " * On a GPU it does not wait: the kernel runs in `stream`, a cudaStream_t of the tensors' device; null is the",
-        " * default one. On the CPU it returns when all is done, and `stream` is null.",
+        " * Each function checks its arguments and launches a kernel. It returns null, or an error to be freed with",
+        " * tkjit_free_error(). On a GPU it does not wait: the kernel runs in `stream`, a cudaStream_t of the tensors'",
+        " * device; null is the default stream. On the CPU it returns when the kernel is done, and `stream` is null.",
         " *",
-        " * A zeroed output is allocated, and then belongs to the caller; NAME_shape() says what it would be.",
-        " * NAME_pointers() takes the memory of each tensor, row-major, with the extents, and allocates nothing.",
+        " * If an output is zeroed, the function allocates it, and it then belongs to the caller. NAME_shape()",
+        " * describes such an output without allocating it. NAME_pointers() takes pointers to row-major tensors, and",
+        " * their extents; it allocates no outputs.",
         " */",
         f"#ifndef {macro}_H",
         f"#define {macro}_H",
@@ -40,7 +41,7 @@ def render_header(export: Export) -> tuple[str, str]:
         f'#define {macro}_VERSION "{export.version}"',
         f'#define {macro}_INTERFACE "{interface}"',
         "",
-        "/* An error if the library is not the one of this header. */",
+        "/* Returns an error if the library does not match this header. */",
         f"TKJIT_API tkjit_error {name}_check_interface(const char* interface);",
         "",
         declared,
@@ -54,7 +55,7 @@ def render_header(export: Export) -> tuple[str, str]:
 
 
 def function_names(export: Export) -> list[str]:
-    """All functions that are the export's own."""
+    """The names of the export's own functions."""
     found = [f"{export.name}_check_interface"]
     for signature in export.signatures:
         found += [f"{export.name}_{signature.name}{suffix}" for suffix in _suffixes(signature)]
@@ -70,7 +71,7 @@ def _suffixes(signature: CSignature) -> list[str]:
 
 
 def _declarations(library: str, signature: CSignature) -> list[str]:
-    """The functions of an overload."""
+    """The declarations of an overload's functions."""
     name = f"{library}_{signature.name}"
     parameters = c_parameters(signature)
     lines = _declaration(name, [*parameters, "void* stream"])

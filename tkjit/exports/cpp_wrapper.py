@@ -1,4 +1,4 @@
-"""The header of an export in C++: functions on tensors that own their memory."""
+"""Renders the C++ header of an export: functions on tensors that own their memory."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from tkjit.spec.c_signature import CParameter, CSignature, Kind
 
 _NUMBERS = {Kind.INT: "std::int64_t", Kind.FLOAT: "double", Kind.BOOL: "bool"}
 _ITEMS = {Kind.INTS: "std::int64_t", Kind.FLOATS: "double", Kind.BOOLS: "bool", Kind.STRS: "const char*"}
+_STREAM = "void* stream = nullptr"
 
 
 def render_wrapper(export: Export) -> str:
-    """The header ``NAME.hpp``."""
+    """Render the header ``NAME.hpp``."""
     macro = f"{export.name.upper()}_HPP"
     lines = [
-        f"// {names(export.signatures)} in C++17, exported by tkjit: over {export.name}.h.",
+        f"// {names(export.signatures)} in C++17, exported by tkjit: a wrapper around {export.name}.h.",
         "//",
-        "// Each function throws a tkjit::Error; its try_ form returns a tkjit::Result, and its _into form writes to",
-        "// outputs that are given. A stream is a cudaStream_t of the tensors' device; null is the default one.",
+        "// A function throws a tkjit::Error if it fails; its try_ form returns a tkjit::Result instead. Its _into",
+        "// form writes to outputs that you pass. A stream is a cudaStream_t of the tensors' device; null is the",
+        "// default stream.",
         f"#ifndef {macro}",
         f"#define {macro}",
         "",
@@ -33,7 +35,7 @@ def render_wrapper(export: Export) -> str:
         "",
         "using tkjit::Tensor;",
         "",
-        "// Throws if the library is not the one of this header.",
+        "// Throws if the library does not match this header.",
         "inline void check_interface() {",
         f"    tkjit::check({export.name}_check_interface({export.name.upper()}_INTERFACE));",
         "}",
@@ -50,16 +52,12 @@ def _functions(library: str, signature: CSignature) -> list[str]:
     return [*comment, *into, *_returning(signature), *_trying(signature)]
 
 
-def _stream(defaulted: bool = True) -> str:
-    return f"void* stream{' = nullptr' if defaulted else ''}"
-
-
 def _inputs(signature: CSignature) -> list[CParameter]:
     return [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
 
 
 def _parameters(signature: CSignature) -> list[str]:
-    """The parameters but the outputs; the last of them have the defaults that they have in Python."""
+    """The parameters except outputs. Only those after the last one without a default keep their Python defaults."""
     listed: list[str] = []
     defaults = True
     for p in reversed(_inputs(signature)):
@@ -119,7 +117,7 @@ def _passed(p: CParameter) -> list[str]:
 
 
 def _into(library: str, signature: CSignature) -> list[str]:
-    """The function that writes to given outputs; of a kernel without outputs it is the only one."""
+    """The function that writes to given outputs, or the plain function if the kernel has no outputs."""
     outputs = [f"Tensor& {p.identifier}" for p in signature.outputs]
     result = _NUMBERS[_RESULTS[signature.spec.result]] if signature.spec.result else "void"
     passed = [part for p in signature.parameters for part in _passed(p)]
@@ -135,13 +133,13 @@ def _into(library: str, signature: CSignature) -> list[str]:
     body.append(f"tkjit::check({library}_{signature.name}({call}));")
     if signature.spec.result:
         body.append("return result;")
-    parameters = [*_into_parameters(signature), *outputs, _stream()]
+    parameters = [*_into_parameters(signature), *outputs, _STREAM]
     name = f"{cpp_name(signature)}_into" if outputs else cpp_name(signature)
     return [*wrap(f"inline {result} {name}(", parameters, ") {"), *indent(body), "}"]
 
 
 def _into_parameters(signature: CSignature) -> list[str]:
-    """Where outputs follow, nothing before them can have a default."""
+    """The parameters before the outputs. If outputs follow, they can have no defaults."""
     if not signature.outputs:
         return _parameters(signature)
     return [f"{_type(p)} {p.identifier}" for p in _inputs(signature)]
@@ -156,14 +154,14 @@ def _returned(signature: CSignature) -> str:
 
 
 def _returning(signature: CSignature) -> list[str]:
-    """The function that returns what it allocates."""
+    """The function that allocates the outputs and returns them."""
     if not signature.outputs:
         return []
     outputs = [p.identifier for p in signature.outputs]
     passed = ", ".join([*(p.identifier for p in _inputs(signature)), *outputs, "stream"])
     value = outputs[0] if len(outputs) == 1 else f"{{{', '.join(f'std::move({name})' for name in outputs)}}}"
     body = [f"Tensor {', '.join(outputs)};", f"{cpp_name(signature)}_into({passed});", f"return {value};"]
-    parameters = [*_parameters(signature), _stream()]
+    parameters = [*_parameters(signature), _STREAM]
     return [*wrap(f"inline {_returned(signature)} {cpp_name(signature)}(", parameters, ") {"), *indent(body), "}"]
 
 
@@ -176,7 +174,7 @@ def _trying(signature: CSignature) -> list[str]:
         kind = _NUMBERS[_RESULTS[signature.spec.result]]
     call = f"{cpp_name(signature)}({', '.join([*(p.identifier for p in _inputs(signature)), 'stream'])})"
     body = f"return {call};" if has_value else f"{call}; return tkjit::Done{{}};"
-    parameters = [*_parameters(signature), _stream()]
+    parameters = [*_parameters(signature), _STREAM]
     return [
         *wrap(f"inline tkjit::Result<{kind}> try_{cpp_name(signature)}(", parameters, ") {"),
         f"    return tkjit::result_of([&] {{ {body} }});",
@@ -186,7 +184,7 @@ def _trying(signature: CSignature) -> list[str]:
 
 
 def call_text(library: str, signature: CSignature) -> str:
-    """A call as a program has it: ``auto y = layers::softmax(x)``."""
+    """An example of a call: ``auto y = layers::softmax(x)``."""
     made = [p.identifier for p in signature.outputs]
     passed = ", ".join(f"&{p.identifier}" if p.is_optional else p.identifier for p in _inputs(signature))
     bound = made[0] if len(made) == 1 else f"[{', '.join(made)}]"

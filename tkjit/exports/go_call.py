@@ -1,4 +1,4 @@
-"""The call of C in a Go function: names and types of its parameters, and how each is passed."""
+"""Renders calls from Go to C: the names and types of parameters, and how each argument is passed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tkjit.exports.names import GO_KEYWORDS, unique
 from tkjit.spec.c_signature import CParameter, CSignature, Kind
 
-# what Go has a meaning for, and what the functions of a package use
+# names that mean something in Go, and names that the rendered functions use
 _TAKEN = GO_KEYWORDS | frozenset(
     "any append bool byte cap complex complex128 complex64 copy delete error false float32 float64 int int16 "
     "int32 int64 int8 len make new nil panic print recover string true uint uint16 uint32 uint64 uint8 "
@@ -20,7 +20,7 @@ RESULTS = {"float": Kind.FLOAT, "int": Kind.INT, "bool": Kind.BOOL}
 
 
 class _Passed(NamedTuple):
-    """An argument: the lines before the call, what is passed, and the lines behind it."""
+    """An argument: the lines before the call, the values that are passed, and the lines after the call."""
 
     before: list[str]
     values: list[str]
@@ -28,7 +28,7 @@ class _Passed(NamedTuple):
 
 
 class Names:
-    """The names in the functions of one overload: no two are the same, whatever the parameters are called."""
+    """The names in the functions of one overload, which are all different whatever the parameters are called."""
 
     def __init__(self, signature: CSignature) -> None:
         taken = set(_TAKEN)
@@ -46,11 +46,11 @@ class Names:
         return self._local[p.name]
 
     def in_c(self, p: CParameter) -> str:
-        """What is made of an argument for C."""
+        """The variable that holds an argument in its C form."""
         return self._in_c[p.name]
 
     def handle(self, p: CParameter) -> str:
-        """The handle of an output that is made."""
+        """The variable that holds the handle of a new output."""
         return self._handle[p.name]
 
 
@@ -61,7 +61,7 @@ def _add(name: str, taken: set[str]) -> str:
 
 
 def _spelled(name: str) -> str:
-    """``is_causal`` as Go spells it: ``isCausal``."""
+    """Spell a name as Go does: ``isCausal`` for ``is_causal``."""
     first, *others = name.split("_")
     spelled = first.lower() if not others and len(first) == 1 else first[:1].lower() + first[1:]
     return spelled + "".join(word[:1].upper() + word[1:] for word in others) or "x"
@@ -84,12 +84,12 @@ def type_of(p: CParameter) -> str:
 
 
 def call_of_c(symbol: str, signature: CSignature, names: Names, *, into: bool = False) -> list[str]:
-    """The lines that call a function of C and set ``err``, and ``result`` where there is one.
+    """The lines that call a C function and set ``err``, and ``result`` if there is one.
 
     Parameters
     ----------
     into : bool
-        Whether the outputs are given, as parameters; else they are handles.
+        Whether the outputs are parameters of the Go function; otherwise they are new handles.
     """
     before = ["\tcStream, err := stream.acquire()", *_RETURNS, "\tdefer stream.release()"]
     passed: list[str] = []

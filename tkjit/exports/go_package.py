@@ -1,4 +1,4 @@
-"""The Go package of an export: a type ``Tensor``, and functions and methods on it."""
+"""Renders the Go package of an export: a type ``Tensor``, with functions and methods on it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tkjit.exports.templates import filled
 from tkjit.spec.c_signature import CParameter, CSignature, Kind
 
 _FILES = Path(__file__).with_name("go")
-# what a Tensor has of its own
+# the methods that every Tensor has
 _METHODS = frozenset(["Bytes", "Close", "DType", "Device", "Sizes", "To", "ToTorch"])
 
 
 def render_go(export: Export) -> dict[str, str]:
-    """The files of the package, by their places in the export."""
+    """Render the files of the package, by their paths in the export."""
     package = export.package_name
     words = {"PACKAGE": package, "LIBRARY": export.name, "MACRO": export.name.upper()}
     return {"go.mod": f"module {package}\n\ngo 1.19\n", **filled(_FILES, words), "kernels.go": _kernels(export)}
@@ -27,11 +27,11 @@ def _kernels(export: Export) -> str:
     text = "\n".join(functions)
     imports = ["context", "runtime", *(["unsafe"] if "unsafe." in text else [])]
     lines = [
-        f"// Package {export.package_name} has {names(export.signatures)}, kernels that tkjit exported.",
+        f"// Package {export.package_name} provides {names(export.signatures)}, exported by tkjit.",
         "//",
-        "// Each function checks its arguments and returns an error; its Must form panics with it. On a GPU a function",
-        "// does not wait: its On form takes the stream in which it runs. Its Context form waits until all is done, or",
-        "// the context is. Its Into form writes to outputs that are given.",
+        "// Each function checks its arguments and may return an error; its Must form panics instead. On a GPU it does",
+        "// not wait for its kernel; its On form takes the stream to run in. Its Context form waits until the kernel",
+        "// or the context is done. Its Into form writes to outputs that you pass.",
         f"package {export.package_name}",
         "",
         f"// #include <{export.name}.h>",
@@ -101,7 +101,7 @@ class _Function:
         values = [*(self.names.local(p) for p in self.outputs), *(["result"] if self.result else [])]
         head = f"func Must{self.name}({self._parameters(self.inputs)})"
         call = f"{self.name}({self._arguments()})"
-        comment = f"// Must{self.name} is {self.name}; it panics with an error."
+        comment = f"// Must{self.name} is like {self.name}, but panics if there is an error."
         if not values:
             return [comment, f"{head} {{", f"\tmust({call})", "}", ""]
         return [
@@ -123,7 +123,7 @@ class _Function:
             return []
         receiver = f"({self.names.local(first)} Tensor)"
         return [
-            f"// {self.name} is the function {self.name}.",
+            f"// {self.name} calls the function {self.name} with this tensor as its first argument.",
             f"func {receiver} {self.name}({self._parameters(others)}) {self._results()} {{",
             f"\treturn {self.name}({self._arguments()})",
             "}",
@@ -131,10 +131,10 @@ class _Function:
         ]
 
     def _on(self) -> list[str]:
-        """The function in a stream, which makes its outputs."""
+        """The function that runs in a stream and allocates its outputs."""
         parameters = ", ".join(filter(None, ["stream *Stream", self._parameters(self.inputs)]))
         head = f"func {self.name}On({parameters}) {self._results(named=True)} {{"
-        comment = f"// {self.name}On is {self.name} in a stream; nil is the default one."
+        comment = f"// {self.name}On is like {self.name}, but runs in a stream; nil is the default stream."
         if not self.outputs:
             return [comment, head, *call_of_c(self.symbol, self.signature, self.names), "\treturn", "}", ""]
         made = []
@@ -169,7 +169,7 @@ class _Function:
         parameters = ", ".join(filter(None, ["stream *Stream", self._parameters(self.inputs), given]))
         results = f"(result {NUMBERS[RESULTS[self.result]][0]}, err error)" if self.result else "(err error)"
         return [
-            f"// {self.name}Into is {self.name} in a stream, with outputs that are given.",
+            f"// {self.name}Into is like {self.name}On, but writes to outputs that you pass.",
             f"func {self.name}Into({parameters}) {results} {{",
             *call_of_c(self.symbol, self.signature, self.names, into=True),
             "\treturn",
@@ -178,7 +178,7 @@ class _Function:
         ]
 
     def _context(self) -> list[str]:
-        """The function that waits; if the context is done first, all tensors live until the launch is."""
+        """The function that waits. If the context is done first, all tensors stay alive until the launch is done."""
         device = self._device()
         if not device:
             return []
@@ -193,8 +193,8 @@ class _Function:
         width = max(len(name) for name, _ in kinds)
         fields = [f"\t\t{name:<{width}} {kind}" for name, kind in kinds]
         return [
-            f"// {self.name}Context is {self.name} in a stream, done when it returns. Where ctx is done earlier its",
-            "// error is returned, and the tensors live until the kernel no longer needs them.",
+            f"// {self.name}Context is like {self.name}On, but waits for the kernel. If ctx is done first, it returns",
+            "// the error of ctx, and the tensors stay alive until the kernel no longer needs them.",
             f"func {self.name}Context({parameters}) {named} {{",
             "\tif err = ctx.Err(); err != nil {",
             "\t\treturn",
@@ -224,7 +224,7 @@ class _Function:
         ]
 
     def _device(self) -> str:
-        """The device on which a call runs; empty if no argument says it."""
+        """The expression for the device on which a call runs; empty if no argument determines it."""
         for kind, text in ((Kind.TENSOR, "{}.Device()"), (Kind.TENSORS, "deviceOf({})"), (Kind.DEVICE, "{}")):
             for p in self.inputs:
                 if p.kind is kind and not p.is_optional:
@@ -236,7 +236,7 @@ class _Function:
 
 
 def call_text(package: str, signature: CSignature) -> str:
-    """A call as a program has it: ``y, err := layers.Softmax(x)``."""
+    """An example of a call: ``y, err := layers.Softmax(x)``."""
     names = Names(signature)
     inputs = [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
     made = [*map(names.local, signature.outputs), *(["result"] if signature.spec.result else []), "err"]

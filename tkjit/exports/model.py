@@ -1,4 +1,4 @@
-"""What an export is made of."""
+"""Describes an export: its kernels, targets, names and version."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ class Export:
     Parameters
     ----------
     name : str
-        With which its functions, files and packages begin: a word in lower case.
+        A lower-case word, which is the prefix of its functions, files and packages.
     kernels : tuple of tuple of Spec
         The overloads of each kernel.
     targets : tuple of Target
-        What it has code for.
+        The targets to compile for.
     types : tuple of str
-        Only variants of these dtypes; all if there is none.
+        Export only the variants of these dtypes; all variants if empty.
     version : str
-        ``1.0``: programs stay compatible with a library while the first number is the same.
+        For example ``1.0``. Programs stay compatible with a library as long as the first number is the same.
     package : str
-        The name of the Go package and of the Rust crate.
+        The name of the Go package and the Rust crate; ``name`` if empty.
 
     Raises
     ------
     SpecError
-        If a name or the version cannot be one, or C has no type for a parameter.
+        If a name, the version or a dtype is not valid, there are no kernels or targets, a kernel is named twice, or C
+        has no type for a parameter.
     """
 
     name: str
@@ -55,16 +56,18 @@ class Export:
         for what, name in (("name", self.name), ("package", self.package_name)):
             if not _NAME.fullmatch(name) or name.startswith("tkjit"):
                 raise SpecError(
-                    f"{name!r} cannot be the {what} of an export: expected letters in lower case, digits and _, "
-                    "a letter first, and not tkjit, with which the functions begin that all exports have"
+                    f"{name!r} cannot be the {what} of an export: expected lower-case letters, digits and _, "
+                    "starting with a letter, and not with tkjit, the prefix of the functions that all exports share"
                 )
         if not _VERSION.fullmatch(self.version):
-            raise SpecError(f"{self.version!r} cannot be the version of an export; expected the like of 1.0 or 1.2.3")
+            raise SpecError(
+                f"{self.version!r} cannot be the version of an export; expected a version such as 1.0 or 1.2.3"
+            )
         if unknown := set(self.types) - BY_NAME.keys():
-            raise SpecError(f"unknown dtype {', '.join(sorted(unknown))}; known are {', '.join(BY_NAME)}")
+            raise SpecError(f"unknown dtype {', '.join(sorted(unknown))}; expected one of {', '.join(BY_NAME)}")
         if not self.kernels or not self.targets:
             raise SpecError(
-                f"the export {self.name} has no {'targets' if self.kernels else 'kernels'}; name one at least"
+                f"the export {self.name} has no {'targets' if self.kernels else 'kernels'}; name at least one"
             )
         names = [signature.name for signature in self.signatures]
         if len(set(names)) < len(names):
@@ -76,12 +79,12 @@ class Export:
         return tuple(c_signature(spec, index) for specs in self.kernels for index, spec in enumerate(specs))
 
     def variants(self, spec: Spec) -> tuple[tuple[Variant, bool], ...]:
-        """All variants of a spec by their numbers, and whether the export has them.
+        """All variants of a spec in order, and whether the export has them.
 
         Raises
         ------
         SpecError
-            If it has none.
+            If it has none of them.
         """
         kept = set(variants_of(spec, self.types))
         if not kept:
@@ -106,10 +109,10 @@ class Export:
 
 
 def interface_of(export: Export, declarations: Mapping[str, str]) -> str:
-    """What a program asks of a library: the version of tensors, the library's own, and each function as it knows it.
+    """The interface that a program expects of a library: tensor version, library version and a digest per function.
 
-    A library serves a program if it has all of the program's words: one with more functions does, one with another
-    function of a name does not.
+    A library fits a program if it has all words of the program's interface. It may have more functions, but not a
+    different function of the same name.
 
     Parameters
     ----------
@@ -121,7 +124,7 @@ def interface_of(export: Export, declarations: Mapping[str, str]) -> str:
 
 
 def documentation(signature: CSignature) -> list[str]:
-    """What comments say of a kernel: its docstring, or what the spec knows; and what each parameter is."""
+    """The lines of a kernel's comment: its docstring, and its parameters unless the docstring describes them."""
     spec = signature.spec
     doc = spec.doc.strip().split("\n") if spec.doc.strip() else [f"{spec.name}."]
     if not any(line.strip() == "Parameters" for line in doc):
@@ -130,32 +133,32 @@ def documentation(signature: CSignature) -> list[str]:
 
 
 def _for_comments(line: str) -> str:
-    """A line that ends no comment, begins none, and goes on to no other line."""
+    """Change a line so that it neither begins nor ends a comment, nor continues on the next line."""
     for ended, shown in (("/*", "/ *"), ("*/", "* /"), ("```", "~~~")):
         line = line.replace(ended, shown)
     return line.rstrip("\\ \t")
 
 
 def parameter_text(signature: CSignature, p: CParameter) -> str:
-    """What a parameter is: ``(M, K) float32 or bfloat16``, ``an integer``."""
+    """Describe a parameter: ``(M, K) float32 or bfloat16``, ``int``."""
     f = p.field
     if p.kind in (Kind.TENSOR, Kind.OUTPUT, Kind.TENSORS):
         many = f"1 to {f.max_length} tensors, each " if p.kind is Kind.TENSORS else ""
         written = {"inout": ", overwritten", "out": ", written"}.get(f.direction, "")
         return f"{many}{shape_text(f)} {join_options(signature.spec.dtypes_of(f))}{written}"
     if p.kind is Kind.SEED:
-        return "the seed of random numbers, and where in their sequence the call begins: a multiple of 4"
+        return "the seed of random numbers, and the offset in their sequence at which the call begins, a multiple of 4"
     text = f.value_type.text if f.value_type else "int" if f.is_integer else "bool" if f.dtype == "bool" else "float"
-    return text + (f"; {f.default!r} in Python if it is not given" if p.has_default else "")
+    return text + (f"; defaults to {f.default!r} in Python" if p.has_default else "")
 
 
 def shape_text(f: Field) -> str:
-    """``(M, K)``, ``(..., N)``."""
+    """A tensor's dims: ``(M, K)``, ``(..., N)``."""
     dims = [*(["..."] if f.leading else []), *(dim.text for dim in f.dims)]
     return f"({dims[0]},)" if len(dims) == 1 and not f.leading else f"({', '.join(dims)})"
 
 
 def names(signatures: Sequence[CSignature]) -> str:
-    """``gemm, softmax and axpy``."""
+    """The kernels' names: ``gemm, softmax and axpy``."""
     listed = list(dict.fromkeys(signature.spec.name for signature in signatures))
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"

@@ -1,4 +1,4 @@
-"""Names in the languages of an export: what each takes as one, and that no two things have the same."""
+"""Spells the names of an export in each language, and checks that they are allowed and do not clash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tkjit.errors import SpecError
 from tkjit.exports.model import Export
 from tkjit.spec.c_signature import CSignature, identifier
 
-# of C's and C++'s own headers and libraries: <NAME.h> would be another file, -lNAME another library
+# headers and libraries of C and C++: <NAME.h> would be another file, -lNAME another library
 _HEADERS = frozenset(
     "assert complex ctype dlfcn errno fcntl fenv float inttypes iso646 limits locale malloc math memory poll "
     "pthread sched semaphore setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib "
@@ -30,7 +30,7 @@ RUST_KEYWORDS = frozenset(
     "true try type typeof union unsafe unsized use virtual where while yield".split()
 )
 _RUST_CRATES = frozenset(["alloc", "core", "proc_macro", "std", "test", "tests"])
-# what the files of every export declare beside the kernels
+# names that every export declares in addition to its kernels
 _IN_GO = frozenset(
     "ArgumentError BFloat16 Bool CPU CUDA Complex128 Complex64 DType Device DeviceCount Element Empty Error "
     "ErrorKind Float16 Float32 Float4E2M1FNx2 Float64 Float8E4M3FN Float8E5M2 Float8E8M0FNU FromBytes "
@@ -42,12 +42,12 @@ _IN_RUST = frozenset(["check_interface", "device_count", "error", "ffi", "kernel
 
 
 def check_names(export: Export, languages: Sequence[str]) -> None:
-    """Refuse an export in which two functions would have one name, or a name is none in a language.
+    """Check that each name is allowed in each language, and that no two functions have the same name.
 
     Raises
     ------
     SpecError
-        With the two kernels, or with what the name stands for already.
+        If a name is not allowed, or is already used by another kernel or by every export.
     """
     _check_library(export, languages)
     emitted: dict[str, tuple[Callable[[CSignature], Iterable[str]], frozenset[str]]] = {
@@ -63,7 +63,7 @@ def check_names(export: Export, languages: Sequence[str]) -> None:
             for name in names_of(signature):
                 if name in owners:
                     raise SpecError(
-                        f"{signature.spec.name} cannot be exported: its {name} would be that of {owners[name]} too, "
+                        f"{signature.spec.name} cannot be exported: {owners[name]} already uses the name {name} "
                         f"in {language}; rename the kernel"
                     )
             owners |= dict.fromkeys(names_of(signature), signature.spec.name)
@@ -75,11 +75,11 @@ def _check_library(export: Export, languages: Sequence[str]) -> None:
     )
     for what, name, taken in (("name", export.name, _HEADERS), ("package", export.package_name, packages)):
         if name in taken or identifier(name) != name:
-            raise SpecError(f"{name!r} cannot be the {what} of an export: it has a meaning already; choose another")
+            raise SpecError(f"{name!r} cannot be the {what} of an export: it already has a meaning; choose another")
 
 
 def unique(name: str, taken: Iterable[str]) -> str:
-    """A name that none of these is: with ``_`` behind it, as often as it takes."""
+    """Append ``_`` to a name until it is not taken."""
     taken = set(taken)
     while name in taken:
         name += "_"
@@ -87,7 +87,7 @@ def unique(name: str, taken: Iterable[str]) -> str:
 
 
 def go_name(signature: CSignature) -> str:
-    """``gemm_all`` as Go spells it: ``GemmAll``."""
+    """Spell a function's name as Go does: ``GemmAll`` for ``gemm_all``."""
     return "".join(word[:1].upper() + word[1:] for word in signature.name.split("_")) or "_"
 
 

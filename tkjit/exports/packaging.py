@@ -1,4 +1,4 @@
-"""What build systems read of an export, and its page for a person."""
+"""Renders the files of an export for pkg-config and CMake, and its README."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Libs: -L${{prefix}}/lib -l{name} -Wl,-rpath,${{prefix}}/lib
 
 
 def render_packaging(export: Export) -> dict[str, str]:
-    """The files of pkg-config and CMake, by their places in the export."""
+    """Render the files for pkg-config and CMake, by their paths in the export."""
     name = export.name
     facts = {
         "name": name,
@@ -59,14 +59,14 @@ def render_packaging(export: Export) -> dict[str, str]:
 
 
 def render_readme(export: Export, languages: tuple[str, ...]) -> str:
-    """How the library is built with and called, in each language that it has."""
+    """Render the README, which shows how to build with the library and call it from each of its languages."""
     name = export.name
     targets = ", ".join(target.name for target in export.targets)
     lines = [
         f"# {name} {export.version}",
         "",
-        f"{names(export.signatures)}: kernels that tkjit exported, with code for {targets}.",
-        f"`lib/{export.soname}` needs neither Python nor PyTorch. The directory can be moved.",
+        f"{names(export.signatures)}: kernels exported by tkjit, with code for {targets}.",
+        f"`lib/{export.soname}` needs neither Python nor PyTorch. You can move the directory.",
         "",
         *_C.format(name=name, macro=name.upper(), call=_call_in_c(export)).split("\n"),
     ]
@@ -86,7 +86,7 @@ def render_readme(export: Export, languages: tuple[str, ...]) -> str:
 
 
 def _call_in_c(export: Export) -> str:
-    """The first function as a program calls it."""
+    """An example of a call: that of the first function."""
     signature = export.signatures[0]
     given = [part.split()[-1].lstrip("*") for part in c_parameters(signature)]
     tensors = {p.identifier for p in signature.parameters if p.kind in (Kind.TENSOR, Kind.OUTPUT)}
@@ -101,8 +101,8 @@ _C = """\
 cc -std=c99 program.c $(PKG_CONFIG_PATH=lib/pkgconfig pkg-config --cflags --libs {name}) -o program
 ```
 
-With CMake: `find_package({name} REQUIRED)` and `target_link_libraries(program {name}::{name})`, with this directory in
-`CMAKE_PREFIX_PATH`.
+With CMake, add this directory to `CMAKE_PREFIX_PATH`, then call `find_package({name} REQUIRED)` and
+`target_link_libraries(program {name}::{name})`.
 
 ```c
 #include <{name}.h>
@@ -115,13 +115,13 @@ if (error) {{
 error = {call};
 ```
 
-Each function returns null, or such an error. `include/{name}.h` has them all, with what they take.
+Each function returns null, or an error as above. `include/{name}.h` declares and documents all of them.
 """
 
 _CPP = """\
 ## C++
 
-`include/{name}.hpp` needs no more than the library, and C++17:
+`include/{name}.hpp` needs only the library and C++17:
 
 ```sh
 c++ -std=c++17 program.cpp $(PKG_CONFIG_PATH=lib/pkgconfig pkg-config --cflags --libs {name}) -o program
@@ -139,7 +139,7 @@ for (float element : x.span<float>()) std::printf("%g\\n", element);
 _GO = """\
 ## Go
 
-The directory is a module, for cgo. In the `go.mod` of a program:
+The directory is a module that uses cgo. Add it to the `go.mod` of your program:
 
 ```
 require {package} v0.0.0
@@ -157,13 +157,13 @@ defer x.Close()
 {call}
 ```
 
-`Close` gives memory back at once; the garbage collector does it otherwise.
+`Close` frees the memory at once; otherwise the garbage collector frees it.
 """
 
 _RUST = """\
 ## Rust
 
-The directory is a crate without dependencies. In the `Cargo.toml` of a program:
+The directory is a crate without dependencies. Add it to the `Cargo.toml` of your program:
 
 ```toml
 [dependencies]
@@ -176,6 +176,6 @@ println!("{{:?}}", x.as_slice::<f32>()?);
 {call};
 ```
 
-A program finds the library at run time by `LD_LIBRARY_PATH`, or by its own `build.rs`:
+At run time, a program finds the library through `LD_LIBRARY_PATH`, or through this line in its own `build.rs`:
 `println!("cargo:rustc-link-arg=-Wl,-rpath,{{}}", std::env::var("DEP_{macro}_LIB").unwrap());`.
 """

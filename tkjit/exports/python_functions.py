@@ -1,4 +1,4 @@
-"""Copies Python functions of a spec file, a gradient or a reference, into an exported package."""
+"""Copies the gradients and references of kernels, which are Python functions, into an exported package."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _CONSTANTS = (bool, int, float, str, type(None))
 
 
 class Copies:
-    """The functions that a package has copies of.
+    """The functions that are copied into a package.
 
     Parameters
     ----------
     kernels : mapping
-        The package's function of each kernel, by the kernel's name.
+        The name of each kernel's function in the package, by the kernel's name.
     """
 
     def __init__(self, kernels: Mapping[str, str]) -> None:
         self._kernels = kernels
-        self._texts: dict[str, str] = {}  # of each definition, by its name
-        self._copying: list[FunctionType] = []  # functions, each used by the one before it
+        self._texts: dict[str, str] = {}  # definitions, by name
+        self._copying: list[FunctionType] = []  # functions in progress, each used by the one before it
 
     def gradient(self, kernel: str, function: Callable[..., Any]) -> FunctionSource:
-        """A kernel's ``backward``, as ``_backward_of_NAME``.
+        """Copy a kernel's ``backward`` as ``_backward_of_NAME``.
 
         Raises
         ------
         SpecError
-            If its source cannot be found, or it uses something that the package would lack.
+            If its source cannot be found, or it uses something that cannot be copied.
         """
         name = f"_backward_of_{re.sub(r'[^0-9a-zA-Z_]', '_', kernel)}"
         definition = re.sub(r"^def\s+\w+", f"def {name}", _source(kernel, "backward", function), count=1)
         return self._with_what_it_uses(kernel, "backward", function, name, definition)
 
     def reference(self, kernel: str, function: Callable[..., Any]) -> FunctionSource:
-        """A kernel's reference, as ``reference_NAME``, without its decorator and annotations.
+        """Copy a kernel's reference as ``reference_NAME``, without its decorator and annotations.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Copies:
             if text and self._texts.setdefault(used, text) != text:
                 raise SpecError(
                     f"{kernel} cannot be exported: its {what} uses {used}, which another kernel's file defines "
-                    "otherwise; rename one of them"
+                    "differently; rename one of them"
                 )
             lines += [text, ""] if text else []
         return FunctionSource(name, "\n".join([*lines, definition]), tuple(imports))
@@ -85,7 +85,8 @@ class Copies:
         if function.__code__.co_freevars:
             names = ", ".join(function.__code__.co_freevars)
             raise SpecError(
-                f"{kernel} cannot be exported: its {what} uses {names} of the function around it; pass them"
+                f"{kernel} cannot be exported: its {what} uses {names} from the enclosing function; "
+                "define them in the module"
             )
         known = function.__globals__
         for name in dict.fromkeys(_names(function)):
@@ -93,24 +94,24 @@ class Copies:
                 yield name, known[name]
             elif name not in known and name in self._kernels.values():
                 raise SpecError(
-                    f"{kernel} cannot be exported: its {what} calls Python's {name}, and a kernel has that name"
+                    f"{kernel} cannot be exported: its {what} calls Python's {name}, but a kernel has that name"
                 )
 
     def _problem_of(self, used: str, function: FunctionType) -> str:
-        """Why a function that another one uses cannot be copied under its name; empty if it can."""
+        """Why a helper function cannot be copied under its name; empty if it can."""
         if used in self._kernels.values():
-            return "and a kernel of the package has that name"
+            return "but a kernel of the package has that name"
         if function.__name__ != used:
-            return f"which is the function {function.__name__} by another name"
-        return "which calls itself through others" if function in self._copying else ""
+            return f"which is another name of the function {function.__name__}"
+        return "which calls itself through other functions" if function in self._copying else ""
 
     def _definition(self, kernel: str, what: str, used: str, value: Any, imports: list[str]) -> str:
-        """The statement that defines a name in the package's module; empty where an import is enough."""
+        """The statement that defines a name in the package's module; empty if it needs none, or only an import."""
         if isinstance(value, Kernel):
             exported = self._kernels.get(value.name)
             if exported is None:
                 raise SpecError(
-                    f"{kernel} cannot be exported alone: its {what} calls the kernel {value.name}; name it too"
+                    f"{kernel} cannot be exported alone: its {what} calls the kernel {value.name}; export that as well"
                 )
             return "" if exported == used else f"{used} = {exported}"
         if isinstance(value, ModuleType) and _is_installed(value.__name__):
@@ -138,7 +139,7 @@ class Copies:
 
 
 def _is_installed(module: str) -> bool:
-    """Whether the package may import a module: one of the standard library, or of torch."""
+    """Whether the package may import a module, which must belong to the standard library or to torch."""
     top = module.partition(".")[0]
     return top in sys.stdlib_module_names or top == "torch"
 
@@ -156,7 +157,7 @@ def _source(kernel: str, what: str, function: Callable[..., Any], *, is_decorate
 
 
 def _names(function: Callable[..., Any]) -> Iterator[str]:
-    """The names that a function looks up in its module, in its body and in the defaults of its parameters."""
+    """The global names in a function's body, and in the defaults of its parameters."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(tree, ast.FunctionDef)
     for default in (*tree.args.defaults, *filter(None, tree.args.kw_defaults)):

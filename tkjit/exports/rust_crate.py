@@ -1,4 +1,4 @@
-"""The Rust crate of an export: a type ``Tensor`` with an owner, and functions that return a ``Result``."""
+"""Renders the Rust crate of an export: a type ``Tensor`` with an owner, and functions that return a ``Result``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESULTS = {"float": Kind.FLOAT, "int": Kind.INT, "bool": Kind.BOOL}
 
 
 def render_rust(export: Export, interface: str) -> dict[str, str]:
-    """The files of the crate, by their places in the export."""
+    """Render the files of the crate, by their paths in the export."""
     words = {
         "LIBRARY": export.name,
         "MACRO": export.name.upper(),
@@ -29,17 +29,17 @@ def render_rust(export: Export, interface: str) -> dict[str, str]:
     return {**filled(_FILES, words), "src/kernels.rs": _kernels(export)}
 
 
-# what the functions of the crate use
+# names that the functions of the crate use
 _TAKEN = RUST_KEYWORDS | frozenset(["check", "ffi", "pointer_of", "ready", "result", "stream"])
 
 
 def _local(name: str) -> str:
-    """A parameter's name: as in Python, whose names are all different."""
+    """A parameter's name in Rust: that in Python, with ``_`` appended if it is taken."""
     return unique(name, _TAKEN)
 
 
 def _declaration(library: str, signature: CSignature) -> str:
-    """The C function, as Rust declares it."""
+    """The declaration of a C function in Rust."""
     parameters = [part for p in signature.parameters for part in _c_parameter(p)]
     if signature.spec.result:
         parameters.append(f"result: *mut {_NUMBERS[_RESULTS[signature.spec.result]]}")
@@ -77,7 +77,7 @@ def _kernels(export: Export) -> str:
     text = "\n".join(functions)
     types = [kind for kind in ("DType", "Device", "Seed") if f": {kind}" in text]
     lines = [
-        "//! The kernels. A stream of `None` is the device's default one; on the CPU there is no other.",
+        "//! The kernels. Pass `None` as the stream for the device's default stream, the only one on the CPU.",
         "#![allow(clippy::too_many_arguments, non_snake_case)]",
         "",
         *(["use std::ffi::CString;", ""] if "CString" in text else []),
@@ -111,7 +111,7 @@ class _Function:
         return [
             *doc,
             *self._returning(),
-            f"/// `{self.name}` with outputs that are given.",
+            f"/// Like `{self.name}`, but writes to outputs that you pass.",
             *self._call(f"{self.name}_into", given),
         ]
 
@@ -183,15 +183,15 @@ def _type(p: CParameter) -> str:
 
 
 def _has_default(p: CParameter) -> bool:
-    """Whether a list that is not given stands for one that the spec has."""
+    """Whether a list may be left out, because it is optional or has a default in the spec."""
     return p.has_default or p.is_optional
 
 
-_NO_ZERO = '.map_err(|_| Error::argument("a text with a zero in it"))?'
+_NO_ZERO = '.map_err(|_| Error::argument("a text contains a NUL character, which C cannot take"))?'
 
 
 def _argument(p: CParameter, taken: set[str]) -> tuple[list[str], list[str]]:
-    """What stands before the call, and what is passed."""
+    """The lines before the call, and the values that are passed."""
     name = _local(p.name)
     in_c, pointers = (unique(f"{name}_{kind}", taken) for kind in ("in_c", "pointers"))
     match p.kind:
@@ -235,7 +235,7 @@ def _argument(p: CParameter, taken: set[str]) -> tuple[list[str], list[str]]:
 
 
 def _as_markdown(lines: list[str]) -> list[str]:
-    """A docstring of numpydoc, whose lines markdown would run together."""
+    """Put a numpydoc docstring into a code block, because Markdown would join its lines."""
     first, *others = lines
     if not any(others):
         return [first]
@@ -243,7 +243,7 @@ def _as_markdown(lines: list[str]) -> list[str]:
 
 
 def call_text(crate: str, signature: CSignature) -> str:
-    """A call as a program has it: ``let y = layers::softmax(&x, None)?``."""
+    """An example of a call: ``let y = layers::softmax(&x, None)?``."""
     function = _Function("", signature)
     lists = (Kind.TENSOR, Kind.TENSORS, Kind.STRS, *_ITEMS)
     passed = [

@@ -1,4 +1,4 @@
-"""Files that every export has, with the words that differ filled in."""
+"""Fills in the templates of files that every export has."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def filled(directory: Path, words: Mapping[str, str]) -> dict[str, str]:
-    """The texts of a directory's files by their places in it.
+    """Fill in a directory of templates, and return the texts by their paths in it.
 
     Parameters
     ----------
     words : mapping
-        What stands for each word in capitals: ``LIBRARY``.
+        The replacement of each placeholder, a word in capitals: ``LIBRARY``.
     """
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     return {str(path.relative_to(directory)): _fill(path.read_text(encoding="utf-8"), words) for path in paths}
@@ -21,6 +21,6 @@ def filled(directory: Path, words: Mapping[str, str]) -> dict[str, str]:
 
 def _fill(text: str, words: Mapping[str, str]) -> str:
     for word, value in words.items():
-        # not within another word: TKJIT_LIBRARY
+        # but not inside another word, such as TKJIT_LIBRARY
         text = re.sub(rf"(?<![A-Z_]){word}(?![A-Z])", value.replace("\\", r"\\"), text)
     return text

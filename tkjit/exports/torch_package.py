@@ -1,4 +1,4 @@
-"""Writes an export as a torch extension: sources, operators, a Python package and its build, without tkjit."""
+"""Writes an export as a torch extension that needs no tkjit: sources, operators, a Python package and its build."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tkjit.render.torch_binding import BINDINGS, operator_name, operator_schema,
 from tkjit.render.torch_python import FunctionSource, render_package
 
 _TEMPLATES = Path(__file__).with_name("torch")
-_LEAST_TORCH = "2.11"  # TORCH_TARGET_VERSION below says it too
+_LEAST_TORCH = "2.11"  # the same as TORCH_TARGET_VERSION below
 
 
 def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
@@ -38,7 +38,7 @@ def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
     """
     waiting = kernels_of(kernels)
     known = {kernel.name for kernel in waiting}
-    for kernel in waiting:  # which grows
+    for kernel in waiting:  # which grows inside the loop
         for spec in kernel.specs:
             if spec.backward is not None and spec.backward.kernel and spec.backward.kernel not in known:
                 known.add(spec.backward.kernel)
@@ -47,26 +47,26 @@ def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
 
 
 def write_torch_package(loader: Loader, export: Export, output: Path, binding: str = "stable") -> Path:
-    """Write a torch extension of kernels; nothing is compiled.
+    """Write kernels as a torch extension, without compiling them.
 
     Parameters
     ----------
     output : Path
-        The directory to write. An export that is there is replaced; anything else is an error.
+        The directory to write. It replaces an earlier export; any other content is an error.
     binding : {"stable", "pybind11"}
         Operators on torch's stable ABI, or functions of a pybind11 module.
 
     Raises
     ------
     SpecError
-        If a kernel can have no operator, or its gradient or its headers cannot be copied.
+        If a kernel cannot be an operator, or its gradient or headers cannot be copied.
     ToolchainError
         If a kernel has no source for an architecture.
     CacheError
-        If the directory holds something else, or cannot be written.
+        If the directory contains something else, or cannot be written.
     """
     if binding not in BINDINGS:
-        raise SpecError(f"unknown binding {binding!r}; known are {' and '.join(BINDINGS)}")
+        raise SpecError(f"unknown binding {binding!r}; expected {' or '.join(BINDINGS)}")
     output = output.absolute()
     check_target(output)
     _check_names(export)
@@ -116,8 +116,8 @@ def _texts(export: Export, sources: Sources, binding: str) -> dict[str, str]:
     return texts
 
 
-_PACKAGES = frozenset(["torch", "numpy", "setuptools", "pytest", "aten", "prim", "quantized"])  # modules, or namespaces
-# what the package's module defines, imports or calls
+_PACKAGES = frozenset(["torch", "numpy", "setuptools", "pytest", "aten", "prim", "quantized"])  # modules and namespaces
+# names that the package's module defines, imports or calls
 _NAMES = frozenset(
     "torch Tensor NamedTuple ops add_op_namespace_prefix cdiv annotations "
     "RuntimeError ValueError dict enumerate getattr int isinstance list next str tuple zip".split()
@@ -125,7 +125,7 @@ _NAMES = frozenset(
 
 
 def _check_names(export: Export) -> None:
-    """Refuse names that Python, torch, or the package itself has already."""
+    """Check that no name is already used by Python, torch or the package itself."""
     if keyword.iskeyword(export.name) or export.name in _PACKAGES or export.name in sys.stdlib_module_names:
         raise SpecError(
             f"{export.name!r} cannot be the name of a package: Python or torch has that name; choose another"
@@ -141,7 +141,7 @@ def _check_names(export: Export) -> None:
                 )
             if owners.setdefault(name, signature.name) != signature.name:
                 raise SpecError(
-                    f"{signature.name} cannot be exported: {owners[name]} has a function {name} too; rename one"
+                    f"{signature.name} cannot be exported: {owners[name]} also has a function {name}; rename one"
                 )
         taken = _NAMES | ({"ctx"} if signature.spec.backward is not None else frozenset())
         for name in (*(p.name for p in signature.parameters), *signature.spec.dim_names):
@@ -156,7 +156,7 @@ def _name_of(target: Target) -> str:
 
 
 def _gradients(export: Export, copies: Copies) -> Mapping[str, FunctionSource]:
-    """The gradients that are functions, by the kernel's function in C."""
+    """The gradients that are Python functions, by the name of the kernel's C function."""
     return {
         s.name: copies.gradient(s.name, s.spec.backward.function)
         for s in export.signatures
@@ -169,7 +169,7 @@ def _template(name: str) -> str:
 
 
 def _build_kernels(binding: str) -> str:
-    """The module that compiles the kernels; only pybind11 needs a CUDA build of torch."""
+    """The module that compiles the kernels. Only pybind11 needs a CUDA build of torch."""
     home = _CUDA_HOME if binding == "stable" else "CUDA_HOME = cpp_extension.CUDA_HOME"
     return _template("build_kernels.py.in").replace("{cuda_home}", home)
 
@@ -197,7 +197,7 @@ def _setup(export: Export, binding: str) -> str:
 
 
 def _ops(export: Export, binding: str, devices: Iterable[str]) -> str:
-    """The module ``_ops``, which kernel-builder writes anew for its own builds."""
+    """The module ``_ops``, which kernel-builder replaces in its own builds."""
     name = export.name
     if binding == "stable":
         operators_named = "".join(f'"{operator_name(s, out=out)}", ' for s in export.signatures for out in operators(s))
@@ -209,7 +209,7 @@ def _ops(export: Export, binding: str, devices: Iterable[str]) -> str:
 
 
 def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Iterable[str]) -> str:
-    """What kernel-builder reads."""
+    """The configuration of kernel-builder."""
     headers = [path for path in paths if path.startswith(("include/", "sim/", "kernels/", "third_party/"))]
     headers = [path for path in headers if path != "sim/simulator.cpp"]
     backends = list(dict.fromkeys(one.device for one in compiled))
@@ -229,9 +229,9 @@ def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Itera
         *(f'{backend} = "{_LEAST_TORCH}"' for backend in backends),
     ]
     for one in compiled:
-        name = f"{one.symbol or 'simulator'}"
+        name = one.symbol or "simulator"
         flags = [flag for flag in one.flags if not flag.startswith("-gencode")]
-        if one.device == "cuda":  # variants have kernels of one name, of which each object keeps its own
+        if one.device == "cuda":  # variants define kernels of the same name; each object keeps its own
             flags.append("-static-global-template-stub=true")
         lines += [
             "",
@@ -248,7 +248,7 @@ def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Itera
 
 
 def _capabilities(flags: Iterable[str]) -> list[str]:
-    """``9.0a`` of ``-gencode=arch=compute_90a,code=sm_90a``."""
+    """The capabilities that flags name: ``9.0a`` for ``-gencode=arch=compute_90a,code=sm_90a``."""
     archs = [flag.partition("code=sm_")[2] for flag in flags if flag.startswith("-gencode")]
     found = []
     for arch in archs:
@@ -262,7 +262,7 @@ def _listed(items: Iterable[str]) -> str:
 
 
 def _manifest(paths: Iterable[str]) -> str:
-    """What an sdist holds besides what setuptools finds."""
+    """``MANIFEST.in``: the files that an sdist needs in addition to those that setuptools finds."""
     directories = sorted({path.split("/")[0] for path in paths if "/" in path})
     files = sorted(path for path in paths if "/" not in path)
     return "".join([*(f"graft {name}\n" for name in directories), f"include {' '.join(files)}\n"])

@@ -1,4 +1,4 @@
-"""The C++ and CUDA sources of an exported torch package: each variant's launcher, and the headers."""
+"""Collects the C++ and CUDA sources of an exported torch package: each variant's launcher, and the headers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class CompiledSource:
     path : str
         Relative to the package.
     symbol : str
-        Its launcher.
+        The symbol of its launcher; empty for the simulator.
     device : {"cpu", "cuda"}
     flags : tuple of str
-        Without directories.
+        Compiler flags, without those for directories.
     include : tuple of str
-        Directories, relative to the package.
+        Directories of headers, relative to the package.
     libraries : tuple of str
         Linker flags.
     """
@@ -59,7 +59,7 @@ class Sources:
         The text of each file, by its path in the package.
     compiled : sequence of CompiledSource
     functions : sequence of ExportedFunction
-        What the library's own source is rendered from.
+        The functions of the library's own source.
     """
 
     texts: Mapping[str, str]
@@ -70,12 +70,12 @@ class Sources:
 def collect_sources(loader: Loader, export: Export) -> Sources:
     """Render every launcher, and find the headers.
 
-    Targets whose source is the same share a file, which is compiled for all of them at once.
+    Targets with the same source share a file, which is compiled for all of them at once.
 
     Raises
     ------
     SpecError
-        If a kernel's headers can only be compiled by tkjit.
+        If only tkjit can compile a kernel or its headers, or a header is outside the kernel's directories.
     ToolchainError
         If a kernel has no source for a target.
     """
@@ -105,20 +105,20 @@ class _Collector:
     def __init__(self, loader: Loader, export: Export) -> None:
         self._loader, self._export = loader, export
         self.texts: dict[str, str] = {}
-        self._places: dict[Path, str] = {}  # of the kernels' own directories
+        self._places: dict[Path, str] = {}  # paths in the package of the kernels' own directories
         self.compiled: list[CompiledSource] = []
 
     def add(self, name: str, plans: Sequence[ObjectPlan]) -> Iterator[Code]:
         """Add a variant's launchers; yields its code for each target."""
-        known: dict[str, str] = {}  # the symbol of each text
+        known: dict[str, str] = {}  # symbols by launcher text
         texts = [plan.text() for plan in plans]
         of_gpus = {text for plan, text in zip(plans, texts, strict=True) if not plan.target.is_cpu}
         for plan, text in zip(plans, texts, strict=True):
             target = plan.target
             if target.is_cpu and plan.is_adapted_while_built():
                 raise SpecError(
-                    f"{plan.spec.name} cannot be exported as a source for the CPU: it or its headers hold inline PTX, "
-                    "which tkjit adapts while it builds; name GPUs alone: --arch 90a"
+                    f"{plan.spec.name} cannot be exported as a source for the CPU: it or its headers contain inline "
+                    "PTX, which tkjit adapts only while it builds; export for GPUs only: --arch 90a"
                 )
             if text not in known:
                 suffix = f"_{target.name}" if len(of_gpus) > 1 and not target.is_cpu else ""
@@ -134,18 +134,18 @@ class _Collector:
         device = "cpu" if is_cpu else "cuda"
         path = f"{self._export.name}_{device}/{name}.{'cpp' if is_cpu else 'cu'}"
         names = [f"#define tkjit_launch {symbol}", "#define Globals " + f"Globals_of_{symbol}", "#define TKJIT_LINKED"]
-        head = ["// The launcher of one variant, a part of a library: these names are its own.", *names, ""]
+        head = ["// The launcher of one variant. It is linked with others, so it needs its own names.", *names, ""]
         self.texts[path] = "\n".join(head) + text
         own = tuple(flag for flag in flags.compile if flag not in _LEFT_OUT and not flag.startswith("-march="))
         include = tuple(self._place_of(directory, plan) for directory in flags.include_dirs)
         linked = (*flags.link, *flags.packages)
         self.compiled.append(CompiledSource(path, symbol, device, own, tuple(dict.fromkeys(include)), linked))
-        if plan.source.path is not None:  # whose directory has to be there for "../common.h"
+        if plan.source.path is not None:  # its directory must exist for "../common.h"
             self.texts[f"{self._place_of(plan.source.path.parent, plan)}/{plan.source.path.name}"] = plan.source.read()
         self.add_headers(text, flags, plan)
 
     def _add_target(self, symbol: str, target: Target) -> None:
-        """Have a source compiled for one more architecture."""
+        """Add an architecture to those that a source is compiled for."""
         index = next(i for i, one in enumerate(self.compiled) if one.symbol == symbol)
         one = self.compiled[index]
         flags = (*one.flags, f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}")
@@ -163,7 +163,7 @@ class _Collector:
     def add_headers(self, text: str, flags: Flags, plan: ObjectPlan | None = None) -> None:
         """Copy every header that a text may include, from tkjit and from the kernel's own directories."""
         for path in closure(text, flags.include_dirs, skips_computed=True):
-            # "../common.h" lies next to the source's directory
+            # "../common.h" is next to the source's directory
             source = plan.source.path if plan is not None else None
             searched = sorted(flags.include_dirs, key=lambda one: -len(one.parts))
             directory = next((one for one in searched if path.is_relative_to(one)), None)
@@ -174,12 +174,12 @@ class _Collector:
             else:
                 raise SpecError(
                     f"{plan.spec.name if plan else 'the library'} cannot be exported: it includes {path}, "
-                    "which lies in none of its directories; name that one in include_dirs="
+                    "which is outside its directories; add the header's directory to include_dirs="
                 )
             self.texts[place] = _read(path)
 
     def _place_of(self, directory: Path, plan: ObjectPlan | None) -> str:
-        """A directory of headers in the package."""
+        """The path in the package of a directory of headers."""
         known = {INCLUDE: "include", SIMULATOR: "sim", CUDA_LIBRARIES: "include/stand_ins/cuda_libraries"}
         if directory in known:
             return known[directory]
@@ -189,7 +189,7 @@ class _Collector:
         if directory not in self._places:
             owners = (library.name for library in plan.spec.headers if directory in library.include_paths)
             library = next(owners, "")
-            # "../common.h" of a source lies next to its directory
+            # each directory has its own parent, for a source that includes "../common.h"
             place = f"third_party/{library}" if library else f"kernels/{len(self._places)}/{directory.name}"
             taken = set(self._places.values())
             self._places[directory] = next(

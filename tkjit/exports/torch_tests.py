@@ -23,9 +23,9 @@ _MOST_CASES = 2
 
 
 def render_tests(export: Export, copies: Copies) -> str:
-    """The package's tests.
+    """Render the package's tests.
 
-    Skips kernels that need ``prepare=``, and those whose reference cannot be copied.
+    Kernels that need ``prepare=``, or whose reference cannot be copied, are left out.
     """
     body: list[str] = []
     imports: set[str] = set()
@@ -38,7 +38,7 @@ def render_tests(export: Export, copies: Copies) -> str:
         body += ["", "", *_tests(signature, cases, reference)]
     more = sorted(line for line in imports if line not in ("import torch", "import pytest"))
     head = [
-        f'"""Tests of {export.name}: results against references in PyTorch, and torch\'s checks of operators."""',
+        f'"""Tests of {export.name}: compares results with PyTorch references, and runs torch\'s operator checks."""',
         "",
         *(["import pytest", "import torch"] if body else []),
         *more,
@@ -66,7 +66,7 @@ _HEAD = [
     "",
     "",
     "def tolerance(case):",
-    '    """Return how far a result may be off, by the dtype of the first tensor."""',
+    '    """Return the tolerance of a result, by the dtype of the first tensor."""',
     "    tensors = [one for one in case.values() if isinstance(one, torch.Tensor)]",
     "    return TOLERANCE.get(tensors[0].dtype, 0) if tensors else 0",
 ]
@@ -83,7 +83,7 @@ def _reference(signature: CSignature, copies: Copies) -> FunctionSource | None:
         return None
     try:
         return copies.reference(signature.name, spec.reference)
-    except TkjitError:  # it uses what the package lacks
+    except TkjitError:  # it uses something that cannot be copied
         return None
 
 
@@ -143,7 +143,7 @@ def _arguments(fields: list[Field], arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    """A value in Python: of a tensor the shape and the dtype, with random elements."""
+    """A value as Python code; for a tensor, random elements of its shape and dtype."""
     if isinstance(value, torch.Tensor):
         return _tensor(value)
     if isinstance(value, (list, tuple)):

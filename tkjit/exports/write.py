@@ -32,17 +32,17 @@ Builder = Callable[[Loader, Sequence[Plan]], None]
 
 
 def check_languages(languages: Iterable[str]) -> tuple[str, ...]:
-    """The languages in their order, C first; or PyTorch alone.
+    """Sort and check the languages: C comes first, and PyTorch must be alone.
 
     Raises
     ------
     SpecError
-        If one is unknown, or PyTorch is not alone.
+        If a language is unknown, or PyTorch is combined with others.
     """
     wanted = set(languages)
     if unknown := wanted - {*LANGUAGES, "torch"}:
         known = ", ".join((*LANGUAGES, "torch"))
-        raise SpecError(f"unknown language {', '.join(sorted(unknown))}; known are {known}")
+        raise SpecError(f"unknown language {', '.join(sorted(unknown))}; expected one of {known}")
     if "torch" in wanted:
         if others := wanted - {"torch"}:
             raise SpecError(f"torch cannot be combined with {', '.join(sorted(others))}; make two exports")
@@ -51,22 +51,25 @@ def check_languages(languages: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_torch_options(languages: tuple[str, ...], binding: str, package: str) -> None:
-    """Refuse options that belong to another language.
+    """Check that no option is for another language.
 
     Raises
     ------
     SpecError
-        With the option.
+        If ``package`` is given for PyTorch, or ``binding`` for another language.
     """
     if languages == ("torch",):
         if package:
-            raise SpecError(f"the package {package!r} is for Go and Rust; a torch extension is named as the export is")
+            raise SpecError(
+                f"the package {package!r} is only for Go and Rust; leave it out, because a torch extension is named "
+                "after the export"
+            )
     elif binding != "stable":
-        raise SpecError(f"the binding {binding!r} is for torch extensions alone")
+        raise SpecError(f"the binding {binding!r} is only for torch extensions; leave it out")
 
 
 def kernels_of(kernels: Iterable[str | Kernel]) -> list[Kernel]:
-    """Kernels by their names or as they are.
+    """Find the kernels that are given by name, and check all of them.
 
     Raises
     ------
@@ -79,8 +82,8 @@ def kernels_of(kernels: Iterable[str | Kernel]) -> list[Kernel]:
         kernel = one if isinstance(one, Kernel) else find(one)
         if isinstance(kernel, HostKernel):
             raise SpecError(
-                f"{kernel.name} cannot be exported: its source is written for PyTorch's tensors, which C has not; "
-                "describe its kernel, and how it is launched"
+                f"{kernel.name} cannot be exported: its source is written for PyTorch's tensors, which C does not "
+                "have; write a spec for its kernel and the launch"
             )
         found.append(kernel)
     return found
@@ -95,7 +98,7 @@ def plan_export(
     version: str = "1.0",
     package: str = "",
 ) -> Export:
-    """What ``export`` writes."""
+    """Describe the export that ``export`` writes."""
     specs = [tuple(kernel.specs) for kernel in kernels_of(kernels)]
     targets: dict[Target, None] = {}
     for arch in archs:
@@ -104,7 +107,7 @@ def plan_export(
 
 
 def build_in_threads(loader: Loader, plans: Sequence[Plan]) -> None:
-    """Build plans, as many at once as there are cores; the first error is raised."""
+    """Build plans, as many at once as there are cores, and raise the first error."""
     with ThreadPoolExecutor(usable_cores()) as pool:
         for built in [pool.submit(loader.find_or_build, plan) for plan in plans]:
             built.result()
@@ -147,18 +150,19 @@ def write_export(
 
 
 def check_target(output: Path) -> None:
-    """Refuse to write over anything but an export.
+    """Check that nothing but an export would be overwritten.
 
     Raises
     ------
     CacheError
+        If the path holds something else.
     """
     if output.exists() and not (output / FACTS).is_file() and (not output.is_dir() or any(output.iterdir())):
-        raise CacheError(f"{output} is there and is no export; name a new directory")
+        raise CacheError(f"{output} exists and is not an export; name a new directory")
 
 
 def write_facts(directory: Path, made: Export, languages: tuple[str, ...], **more: object) -> None:
-    """Write what the export is, with the digest of each file."""
+    """Write ``export.json``, which describes the export and has the digest of each file."""
     listed = sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
     facts = {
         "name": made.name,
@@ -174,7 +178,7 @@ def write_facts(directory: Path, made: Export, languages: tuple[str, ...], **mor
 
 @contextmanager
 def in_place_of(output: Path) -> Iterator[Path]:
-    """A directory to fill, which then takes the place of an export; nothing of it stays if anything fails.
+    """Yield a directory to fill, which then replaces ``output``. If anything fails, it is removed.
 
     Raises
     ------

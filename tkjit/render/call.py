@@ -1,7 +1,7 @@
-"""The part of a call that every caller's language shares: what is read, checked, chosen, allocated and passed on.
+"""Renders the part of a call that is the same for Python and C: read, check, choose a variant, allocate and pass on.
 
-The lines call functions of ``tkjit/call/checks.h`` and of the caller's own: ``runtime/glue.h`` for Python,
-``tkjit/export/call.h`` for C. In both a null result means that the call was refused.
+The lines call functions of ``tkjit/call/checks.h`` and of the caller's language: ``runtime/glue.h`` for Python,
+``tkjit/export/call.h`` for C. In both, a null result means that the call was rejected.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class CheckedCall:
     Parameters
     ----------
     parameters : sequence of str
-        The names of the call's parameters, in their order.
+        The names of the call's parameters, in order.
     first_variant : int
-        The number of the overload's first variant among those of all.
+        The number of the overload's first variant among those of all overloads.
     """
 
     def __init__(self, spec: Spec, parameters: Sequence[str], first_variant: int = 0) -> None:
@@ -37,7 +37,7 @@ class CheckedCall:
         self.anchor = self.tensors.place
 
     def scalars(self) -> list[str]:
-        """The values and the numbers, read."""
+        """The code that reads the values and the numbers."""
         return [
             *(line for f in self.spec.fields if f.value_type and f.draws is None for line in self._value(f)),
             *(line for f in self.spec.fields if not f.is_tensor and not f.value_type for line in self._scalar(f)),
@@ -75,7 +75,7 @@ class CheckedCall:
     # ---- the variant
 
     def choices(self) -> list[str]:
-        """The variants that arguments choose, as the variables ``option_of_x``."""
+        """The variables ``option_of_x``, which hold the options that arguments choose."""
         lines: list[str] = []
         for name, options in self.spec.integer_variants.items():
             lines += ["", *self._integer_choice(name, options)]
@@ -92,7 +92,7 @@ class CheckedCall:
             chosen_by_value = (self.spec.integer_variants, self.spec.name_variants, self.tensors.by_argument)
             is_argument = any(name in names for names in chosen_by_value)
             choice = f"option_of_{name}" if is_argument else local(name)
-            choice = f"!{choice}" if options[0] is True else choice  # (True, False)
+            choice = f"!{choice}" if options[0] is True else choice  # of (True, False), True is option 0
             before = f"({index})" if i > 1 else index
             index = f"{before} * {len(options)} + {choice}" if i else choice
         if not index:
@@ -133,10 +133,10 @@ class CheckedCall:
             f"if (option_of_{f.name} < 0) return {refuse}, nullptr;",
         ]
 
-    # ---- what a launch is given
+    # ---- the arguments of the launch
 
     def allocations(self) -> list[str]:
-        """Outputs that are not given, and scratch."""
+        """The code that allocates scratch, and outputs that are not given."""
         lines = []
         for f in self.outputs:
             dtype = self.tensors.dtype(f)
@@ -154,7 +154,7 @@ class CheckedCall:
         return lines
 
     def random(self) -> list[str]:
-        """Random numbers are taken when nothing can be refused any more."""
+        """The code that draws random numbers, after all checks, so that a rejected call draws none."""
         lines = []
         for f in self.spec.fields:
             if f.draws is not None:
@@ -166,7 +166,7 @@ class CheckedCall:
         return lines
 
     def arguments(self) -> list[str]:
-        """The launcher's arguments: the array ``args``, with a place behind them for a number that comes back."""
+        """The array ``args`` of the launcher's arguments, with a place at the end for a number that is returned."""
         lines = ["", f"TkjitArg args[{len(self.spec.struct_fields) + bool(self.spec.result)}];"]
         for i, f in enumerate(self.spec.struct_fields):
             if f.is_list or f.is_parallel:
@@ -179,9 +179,10 @@ class CheckedCall:
         return lines
 
     def something_to_write(self) -> str:
-        """The condition of the launch: where there is nothing to write there is nothing to launch."""
+        """The condition of the launch: if there is nothing to write, there is nothing to launch."""
         if self.spec.is_parallel or self.spec.result:
-            return ""  # other devices may wait for this one; a number is there in any case
+            return ""  # other devices may wait for this one; a number is always returned
+        # empty inputs do not count: a matrix product with an inner size of 0 still has to write zeros
         to_write = [
             f"({given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({whole(f)})"
             for f in self.spec.tensors
@@ -193,7 +194,7 @@ class CheckedCall:
 
 
 def _default_value(f: Field) -> tuple[list[str], str]:
-    """What an absent argument means: static data, and the expression that makes the value."""
+    """The value of an absent argument: static data, and the expression for the value."""
     default = f.default
     if f.value_type is None or default in (MISSING, None):
         return [], "{}"
@@ -210,7 +211,7 @@ def _default_value(f: Field) -> tuple[list[str], str]:
 
 
 def _kinds(value: ValueType, default: Sequence[object]) -> list[str]:
-    """The C++ types of a default's numbers: of a list's items, or a struct's members."""
+    """The C++ types of a default's numbers: the items of a list, or the members of a struct."""
     if value.members:
         return [member.cpp for member in value.members for _ in range(member.count)]
     is_real = value.item is not None and value.item.code == "f"

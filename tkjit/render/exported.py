@@ -1,4 +1,4 @@
-"""Renders the source of an exported library: the functions in C, with the checks that the glue has."""
+"""Renders the source of an exported library: C functions with the same checks as the glue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tkjit.spec.dtypes import enumerator
 
 
 class Code(NamedTuple):
-    """The compiled code of one variant for one target; without a ``symbol`` it was left out."""
+    """The compiled code of one variant for one target. If the ``symbol`` is empty, it was left out."""
 
     symbol: str
     what: str
@@ -30,9 +30,9 @@ class ExportedFunction(NamedTuple):
     Parameters
     ----------
     variants : sequence of Variant
-        All of the spec's, by their numbers.
+        All variants of the spec, in order.
     code : sequence of sequence of Code
-        For each variant, by target.
+        The code of each variant, by target.
     """
 
     signature: CSignature
@@ -41,7 +41,7 @@ class ExportedFunction(NamedTuple):
 
 
 class _Body(CheckedCall):
-    """The function that checks and launches, whichever way its arguments came."""
+    """The function that checks and launches, which the functions on tensors and on pointers call."""
 
     def __init__(self, function: ExportedFunction) -> None:
         self.signature = function.signature
@@ -92,7 +92,7 @@ class _Body(CheckedCall):
         return lines
 
     def _answers(self) -> list[str]:
-        """What is told to who asks for the shapes of the outputs."""
+        """The answer to a call that asks only for the shapes of the outputs."""
         if not self.outputs:
             return []
         return [
@@ -113,7 +113,7 @@ def _taken_name(p: CParameter) -> str:
 
 
 def _taken(p: CParameter) -> str:
-    """The C++ type by which the checks take an argument."""
+    """The C++ type of an argument in the checks."""
     kinds = {
         Kind.TENSOR: "const tkjit_tensor*",
         Kind.OUTPUT: "tkjit_tensor*",
@@ -130,7 +130,7 @@ def _taken(p: CParameter) -> str:
 
 
 def _passed(p: CParameter) -> str:
-    """An argument as it is handed on."""
+    """The expression that passes an argument on to the checks."""
     match p.kind:
         case Kind.TENSORS:
             return f"{{{p.identifier}, count_of_{p.identifier}}}"
@@ -152,27 +152,27 @@ def render_library(
     is_source: bool = False,
     has_header: bool = True,
 ) -> str:
-    """The library's source.
+    """Render the library's source.
 
     Parameters
     ----------
     library : str
-        The export's name, with which its functions begin.
+        The export's name, which is the prefix of its functions.
     targets : sequence of str
-        ``sm_90a``, ``cpu-x86-64-v3``: the order of each variant's code.
+        For example ``sm_90a``, ``cpu-x86-64-v3``, in the order of each variant's code.
     interface : str
-        What the library has, in the words of a program that asks: ``axpy=2f0c...``.
+        The versions and functions that the library offers: ``version=1 axpy=2f0c...``.
     is_source : bool
-        Whether a torch package has it as a source, which defines ``CUDA_KERNEL`` or ``CPU_KERNEL`` or both.
+        Whether it is a source of a torch package, whose build defines ``CUDA_KERNEL``, ``CPU_KERNEL`` or both.
     has_header : bool
-        Whether programs call it, by a header that declares all of its functions.
+        Whether programs call it through a header that declares all of its functions.
     """
     symbols = [code for function in functions for variant in function.code for code in variant if code.symbol]
-    if is_source:  # one may serve several targets
+    if is_source:  # one symbol may serve several targets
         symbols = list({code.symbol: code for code in symbols}.values())
     lines = [
         f"// {library}, rendered by tkjit: functions that check their arguments, allocate outputs and launch kernels.",
-        "// v_x is the argument or the extent x, given_x what came for the parameter x, null if nothing did.",
+        "// v_x is the argument or the extent x; given_x is what was passed for the parameter x, or null.",
         *(_AS_SOURCE if is_source else []),
         "#include <tkjit/export/call.h>",
         *([f"#include <{library}.h>"] if has_header else []),
@@ -198,7 +198,7 @@ def render_library(
     return "\n".join([*lines, *(_interface(library, interface) if has_header else []), "", "}"]) + "\n"
 
 
-# The build says for which devices: CUDA_KERNEL, CPU_KERNEL.
+# the build defines CUDA_KERNEL and CPU_KERNEL to choose the devices
 _AS_SOURCE = [
     "#define TKJIT_EXPORT_TORCH",
     "#ifdef CUDA_KERNEL",
@@ -223,7 +223,7 @@ def _launcher(code: Code) -> str:
 
 
 def _guarded_launchers(symbols: Sequence[Code]) -> list[str]:
-    """The launchers of each device, which are null where the library is built without it."""
+    """The launchers of each device, which are null if the library is built without it."""
     lines: list[str] = []
     for macro, codes in (("CPU", [c for c in symbols if c.is_cpu]), ("CUDA", [c for c in symbols if not c.is_cpu])):
         if codes:
@@ -246,7 +246,7 @@ def _pools(symbols: Iterable[Code]) -> list[str]:
 
 
 def pool_symbol(symbol: str) -> str:
-    """The variable by which a launcher for the CPU finds the pool of stacks."""
+    """The variable through which a launcher for the CPU finds the pool of stacks."""
     return f"{symbol}_pool"
 
 
@@ -255,7 +255,7 @@ def _shared_pool(symbols: Sequence[Code]) -> list[str]:
     if not pools:
         return []
     return [
-        "// The stacks of the simulator's threads, for all launchers.",
+        "// The stacks of the simulator's threads, shared by all launchers.",
         "sim::Pool pool;",
         "[[maybe_unused]] const bool is_pool_shared = [] {",
         *wrap("    for (sim::Pool** const place : {", (f"&{name}" for name in pools), "}) *place = &pool;"),
@@ -327,7 +327,7 @@ def _entry(
 
 
 def _pointed(p: CParameter) -> str:
-    """A tensor that a pointer became."""
+    """The expression for a tensor that was made from a pointer."""
     if p.kind is Kind.OUTPUT:
         return f"{local(p.name)}.output()"
     if p.kind is not Kind.TENSOR:
@@ -336,7 +336,7 @@ def _pointed(p: CParameter) -> str:
 
 
 def _pointing(signature: CSignature) -> list[str]:
-    """Tensors of the pointers, the extents and the dtypes."""
+    """The code that makes tensors from pointers, extents and dtypes."""
     spec = signature.spec
     tensors = tensors_of(signature)
     dims = [dim for f in tensors for dim in f.dims]

@@ -17,7 +17,7 @@ class _Binds(IntEnum):
     SUM = 2
     PRODUCT = 3
     SIGN = 4
-    NOTHING = 5  # there is none: a name, a number, a call
+    NOTHING = 5  # no operator: a name, a number, a call
 
 
 class _Cpp(NamedTuple):
@@ -25,7 +25,7 @@ class _Cpp(NamedTuple):
     binds: _Binds
 
     def inside(self, binds: _Binds) -> str:
-        """The text as an operand of an operator, with parentheses if it binds less tightly than that."""
+        """The text as an operand, in parentheses if it binds less tightly than ``binds``."""
         return self.text if self.binds >= binds else f"({self.text})"
 
 
@@ -52,8 +52,8 @@ def render_expression(expr: Expr, spell: Callable[[str], str]) -> str:
     Parameters
     ----------
     spell : callable
-        How a name of the expression reads in C++: a value of ``tkjit::Int``. All of the expression's arithmetic is
-        then checked for overflow, since a number beside such a value becomes one too.
+        Returns a name's C++ expression, which is a ``tkjit::Int``. All arithmetic of the expression is then checked for
+        overflow, because a number next to a ``tkjit::Int`` also becomes one.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def _cpp(node: ast.expr, spell: Callable[[str], str]) -> _Cpp:
         return _Cpp(str(value), _Binds.SIGN if value < 0 else _Binds.NOTHING)
     match node:
         case ast.UnaryOp(op=ast.USub()):
-            operand = _cpp(node.operand, spell).inside(_Binds.NOTHING)  # a sign behind a sign would be a decrement
+            operand = _cpp(node.operand, spell).inside(_Binds.NOTHING)  # a sign after a sign would be a decrement
             return _Cpp(f"-{operand}", _Binds.SIGN)
         case ast.UnaryOp():
             return _cpp(node.operand, spell)
@@ -87,13 +87,13 @@ def _cpp(node: ast.expr, spell: Callable[[str], str]) -> _Cpp:
 
 
 def _comparison(node: ast.Compare, spell: Callable[[str], str]) -> _Cpp:
-    """A comparison, or the smallest of a chain's: 1 where all hold."""
+    """A comparison, or the minimum of a chain of them, which is 1 if all hold."""
     terms = [node.left, *node.comparators]
     links = []
     for left, op, right in zip(terms, node.ops, terms[1:], strict=False):
         first, second = (_cpp(term, spell).inside(_Binds.SUM) for term in (left, right))
         if not _has_names(left) and not _has_names(right):
-            first = f"tkjit::Int({first})"  # a link of a chain is a value of tkjit::Int too
+            first = f"tkjit::Int({first})"  # every link of a chain must be a tkjit::Int
         links.append(f"{first} {_COMPARE[type(op)]} {second}")
     if len(links) == 1:
         return _Cpp(links[0], _Binds.COMPARISON)

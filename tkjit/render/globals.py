@@ -21,9 +21,9 @@ class Layout:
     element : str
         The C++ type of its elements.
     extents : tuple of int or str
-        As its type fixes them, -1 for one that it leaves open; empty if it leaves all open.
+        Those that its type fixes, and -1 for others; empty if it fixes none.
     rank : int
-        Of a strided layout.
+        The rank of a strided layout; otherwise 0.
     """
 
     element: str
@@ -33,7 +33,7 @@ class Layout:
 
     @property
     def cpp_type(self) -> str:
-        """The type: ``tkjit::gl<float, 1, 1, 1, -1>``."""
+        """The C++ type: ``tkjit::gl<float, 1, 1, 1, -1>``."""
         if self.rank:
             return f"tkjit::strided<{self.element}, {self.rank}>"
         arguments = ", ".join(map(str, (self.element, *self.extents)))
@@ -45,7 +45,7 @@ def _element(spec: Spec, variant: Variant, tensor: Field) -> str:
 
 
 def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
-    """A tensor's layout, or that of each tensor of a list."""
+    """The layout of a tensor, or of each tensor in a list."""
     if field.is_strided:
         return Layout(_element(spec, variant, field), rank=len(field.dims))
     constants = dict(variant.values)
@@ -57,7 +57,7 @@ def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
 
 
 def _expected_type(spec: Spec, variant: Variant, field: Field) -> str:
-    """The type by which a type of the source's own is checked: of a tensor that of its elements."""
+    """The type against which a type of the source is checked; for a tensor, that of its elements."""
     if not field.is_tensor:
         return field.dtype
     element = _element(spec, variant, field)
@@ -87,7 +87,7 @@ def _static_extent(dim: Expr, constants: dict[str, str | int], own: frozenset[st
         return dim.evaluate({})
     if not isinstance(constants.get(dim.text), int):
         return -1
-    # a variant that a parameter chooses is a member too, and a name may not change its meaning within a struct
+    # a variant that a parameter chooses is also a member, and a name may not change its meaning within a struct
     return f"::{dim.text}" if dim.text in own else dim.text
 
 
@@ -107,7 +107,7 @@ def globals_struct(spec: Spec, variant: Variant) -> list[str]:
 
 
 def members(spec: Spec) -> list[str]:
-    """The names of what the struct holds, in its order; one that is rendered says of itself which device it is for."""
+    """The names of the struct's members, in order. One rendered for several devices also has their index and count."""
     own = [DEV_IDX, NUM_DEVICES] if spec.is_parallel and not spec.struct else []
     return [
         *(name for name in spec.taken if name not in spec.behind),
@@ -116,29 +116,29 @@ def members(spec: Spec) -> list[str]:
 
 
 def computed_members(spec: Spec) -> dict[str, Expr]:
-    """What no call gives, by its name."""
+    """The expressions of members that no call passes, by name."""
     own = [name for name in members(spec) if name in (DEV_IDX, NUM_DEVICES)]
     return {**{name: Expr.parse(name) for name in own}, **dict(spec.computed)}
 
 
 def _path(field: Field) -> str:
-    """A field's member: ``x.real``, or its own name."""
+    """The member that a field fills: ``x.real``, or one with the field's name."""
     return field.member or field.name
 
 
 def struct_values(spec: Spec) -> list[str]:
-    """Converts a call's numbers to each struct that is passed by value, with static_asserts on its members."""
-    said = f"; the spec of {spec.name} says otherwise"
+    """The code that converts a call's numbers to structs passed by value, with static_asserts on their members."""
+    otherwise = f"; the spec of {spec.name} says otherwise"
     types = {f.value_type.cpp: f.value_type for f in spec.fields if f.value_type is not None and f.value_type.members}
     lines = []
     for cpp, value in types.items():
         count = sum(member.count for member in value.members)
         lines += [
             f"static_assert(tkjit::has_elements<{cpp}, {count}>(),",
-            f"              {repr_text(f'the number of fields of {cpp}{said}')});",
+            f"              {repr_text(f'the number of fields of {cpp}{otherwise}')});",
             *(
                 f"static_assert(tkjit::holds_items<decltype({cpp}::{member.name}), {member.cpp}, {member.count}>(), "
-                f"{repr_text(f'the type of {cpp}::{member.name}{said}')});"
+                f"{repr_text(f'the type of {cpp}::{member.name}{otherwise}')});"
                 for member in value.members
             ),
             "template <>",
@@ -156,32 +156,32 @@ def struct_values(spec: Spec) -> list[str]:
 
 
 def arrays(spec: Spec) -> list[Field]:
-    """The lists that are arrays of the source's own struct."""
+    """The lists that fill arrays of the source's own struct."""
     lists = (f for f in spec.struct_fields if f.value_type is not None and f.value_type.item is not None)
     return [f for f in lists if spec.struct and not spec.host and f.name not in spec.behind]
 
 
 def fill_arrays(spec: Spec) -> list[str]:
-    """Fills the arrays of the source's own struct, whose length a list must have."""
+    """The code that fills the arrays of the source's own struct; a list must have the length of its array."""
     calls = (f"tkjit::fill_array(globals.{_path(f)}, {argument(f.name)}, {repr_text(f.name)})" for f in arrays(spec))
     return [f"if (const char* error = {call}) return error;" for call in calls]
 
 
 def argument_checks(spec: Spec, variant: Variant) -> list[str]:
-    """What the compiler must find true of an entry with plain arguments."""
+    """The static assertions on an entry with plain arguments."""
     if not spec.args:
         return []
     types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
     taken = [types.get(name, "tkjit::computed") for name in spec.taken]
     listed = ", ".join([f"decltype(&{spec.entry})", *taken])
-    said = repr_text(f"the parameters of {spec.entry}; the spec of {spec.name} says otherwise")
-    return [f"static_assert(tkjit::takes<{listed}>(), {said});", ""]
+    otherwise = repr_text(f"the parameters of {spec.entry}; the spec of {spec.name} says otherwise")
+    return [f"static_assert(tkjit::takes<{listed}>(), {otherwise});", ""]
 
 
 def struct_checks(spec: Spec, variant: Variant) -> list[str]:
-    """What the compiler must find true of a struct that the source brings."""
+    """The static assertions on a struct that the source defines."""
     struct = f"the struct of {spec.entry}" if spec.struct == AUTO else str(spec.struct)
-    said = f"; the spec of {spec.name} says otherwise"
+    otherwise = f"; the spec of {spec.name} says otherwise"
     types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
     paths = {f.name: _path(f) for f in spec.struct_fields}
     within = Counter(path.split(".")[0] for path in paths.values() if "." in path)
@@ -189,12 +189,12 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
     more = sum(f.max_length - 1 for f in arrays(spec) if "." not in paths[f.name])  # an array counts as its elements
     lines = [
         f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost) + more}>(),",
-        f"              {repr_text('the number of fields of ' + struct + said)});",
+        f"              {repr_text('the number of fields of ' + struct + otherwise)});",
     ]
-    for member, count in within.items():  # one that is left out would be null
+    for member, count in within.items():  # a member that is left out would be null
         lines += [
             f"static_assert(tkjit::has_fields<decltype(TkjitGlobals::{member}), {count}>(),",
-            f"              {repr_text(f'the number of fields of {struct}::{member}' + said)});",
+            f"              {repr_text(f'the number of fields of {struct}::{member}' + otherwise)});",
         ]
     own_arrays = arrays(spec)
     for f in own_arrays:
@@ -202,19 +202,19 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
         item = f.value_type.item.cpp
         lines += [
             f"static_assert(tkjit::holds_items<decltype(TkjitGlobals::{_path(f)}), {item}, {f.max_length}>(),",
-            f"              {repr_text(f'the type of {struct}::{_path(f)}' + said)});",
+            f"              {repr_text(f'the type of {struct}::{_path(f)}' + otherwise)});",
         ]
     for f in spec.struct_fields:
         if f.name not in spec.behind and f not in own_arrays and not f.is_constant:
             lines += [
                 f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {types[f.name]}>(),",
-                f"              {repr_text(f'the type of {struct}::{_path(f)}' + said)});",
+                f"              {repr_text(f'the type of {struct}::{_path(f)}' + otherwise)});",
             ]
     return [*lines, ""]
 
 
 def extent_checks(spec: Spec, struct: str) -> list[str]:
-    # of a struct rendered here the glue has checked the extents
+    # the glue has already checked the extents for a struct that is rendered here
     checked = [f for f in spec.struct_fields if f.is_tensor and (spec.struct or f.cpp_type) and not f.is_constant]
     checks = [
         f"tkjit::check_extents<decltype({struct}::{_path(f)})>({argument(f.name)}, {repr_text(f.name)})"
@@ -225,7 +225,7 @@ def extent_checks(spec: Spec, struct: str) -> list[str]:
 
 
 def globals_value(spec: Spec, struct: str) -> list[str]:
-    """The struct, filled by member; one that lies within another is filled inside that one's braces."""
+    """The code that fills the struct, member by member; a nested member is filled inside the braces of its parent."""
     by_name = {f.name: f for f in spec.fields}
     computed, spell = computed_members(spec), speller(spec)
     lines, outer = [], ""
@@ -247,5 +247,5 @@ def globals_value(spec: Spec, struct: str) -> list[str]:
             lines.append(f"    .{around} = {{")
         outer = around
         lines.append(f"{'        ' if outer else '    '}.{path[-1]} = {value},")
-    const = "" if spec.struct else "const "  # the source's own may say its launch by functions that are not
+    const = "" if spec.struct else "const "  # functions of the source's own struct that set its launch may not be const
     return [f"{const}{struct} globals{{", *lines, *(["    },"] if outer else []), "};"]

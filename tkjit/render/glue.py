@@ -18,7 +18,7 @@ def render_glue(specs: Sequence[Spec]) -> str:
     *firsts, variant_count = first_variants(specs)
     lines = [
         f"// Glue of {name}, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.",
-        "// v_x is the argument or the extent x, given_x the object that came for the parameter x, null if none did.",
+        "// v_x is the argument or the extent x; given_x is the object that was passed for the parameter x, or null.",
         f"#include <{'glue_parallel' if specs[0].is_parallel else 'glue'}.h>",
         "",
         "using namespace tkjit;",
@@ -33,7 +33,7 @@ def render_glue(specs: Sequence[Spec]) -> str:
 
 
 def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
-    # an operator for each overload, or none is used
+    # operators are used only if every overload has one
     autocast = " | kAutocast" if any(spec.autocast for spec in specs) else ""
     detours = [f"{_detours(spec)}{autocast}" if all(map(has_operator, specs)) else "0" for spec in specs]
     overloads = [
@@ -66,7 +66,7 @@ def _count_text(count: int, what: str) -> str:
 
 
 def _over_devices(spec: Spec) -> list[str]:
-    """How a call over several devices is made."""
+    """The function that dispatches a call over several devices."""
     parameters = Overload(spec, 0, 0).parameters
     anchor = next(f.name for f in spec.inputs if f.is_parallel)
     places = ", ".join(str(parameters.index(name)) for name in (anchor, "club", "stream"))
@@ -80,5 +80,5 @@ def _over_devices(spec: Spec) -> list[str]:
 
 
 def _detours(spec: Spec) -> str:
-    """Which calls of an overload become calls of its operator."""
+    """The flags that tell which calls of an overload become calls of its operator."""
     return "kForOperator | kRequiresGrad" if spec.backward is not None else "kForOperator"

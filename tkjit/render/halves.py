@@ -1,4 +1,4 @@
-"""Which launchers have a text that two compilers can share: NVRTC for device code, the C++ compiler for host code."""
+"""Splits a launcher's text between two compilers: NVRTC for device code, and the C++ compiler for host code."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from tkjit.render.globals import members
 from tkjit.render.text import wrap
 from tkjit.spec import CExpr, Spec
 
-DEVICE_CODE = "device_code.inc"  # what the host code is told of the device code, where another compiler made that
+DEVICE_CODE = "device_code.inc"  # generated; describes the device code to the host code
 MARKS_BEFORE_SOURCE = 3  # lines
 
 
 def why_not_in_halves(spec: Spec) -> str:
-    """What of the source the launcher's host code would need, which only device code has; empty if nothing.
+    """Why a launcher's host code cannot be compiled without the kernel's source; empty if it can.
 
-    The answer decides over a launcher's text, so it depends on the spec alone.
+    The answer affects the launcher's text, so it depends only on the spec.
     """
     if spec.host:
         return "its entry is a host function"
     if spec.struct:
-        return "the struct of its entry is the source's own"
+        return "its entry takes a struct that the source defines"
     if spec.config:
         return "it is launched by a struct of constants"
     if spec.headers:
-        return f"it is written on {spec.headers[0].name}"
+        return f"it uses the headers of {spec.headers[0].name}"
     if any(isinstance(part, CExpr) for _, part in spec.launch.shape):
         return "its launch is computed in C++"
     if spec.constants or spec.symbols:
@@ -35,14 +35,14 @@ def why_not_in_halves(spec: Spec) -> str:
 
 
 def in_halves(spec: Spec, before: list[str], source: list[str], entry: list[str]) -> list[str]:
-    """A launcher's text, with marks for who compiles what.
+    """A launcher's text, marked for the two compilers.
 
     Parameters
     ----------
     before : list of str
-        The struct, and all that both compilers read.
+        The struct, and everything else that both compilers read.
     source : list of str
-        The kernel's source, and what is said of the kernel.
+        The kernel's source, and the assertions on the kernel.
     entry : list of str
         The launch function.
     """
@@ -51,7 +51,7 @@ def in_halves(spec: Spec, before: list[str], source: list[str], entry: list[str]
 
 
 def _same_layout(spec: Spec) -> list[str]:
-    """Has the two compilers' layouts of the struct compared."""
+    """The check that the two compilers agree on the struct's layout."""
     if spec.args:
         return [""]
     offsets = [f"offsetof(Globals, {name})" for name in members(spec)]

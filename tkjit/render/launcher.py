@@ -40,29 +40,29 @@ def render_launcher(
     checks_bounds: bool = False,
     preamble: str = "",
 ) -> str:
-    """Render a launcher, the same text for every device but for what the source says to GPUs alone.
+    """Render a launcher, for a GPU or for the simulator.
 
     Parameters
     ----------
     source : str
-        The kernel's source, which becomes a part of the text; for the CPU as ``adapt`` gives it.
+        The kernel's source, which becomes a part of the text. For the CPU it is first rewritten by ``adapt``.
     source_name : str
-        What the compiler's messages call it.
+        Its name in the compiler's messages.
     on_cpu : bool
-        Whether a C++ compiler and the simulator take it: what they have no words for is then said in others.
+        Whether it is for a C++ compiler and the simulator, which do not know all constructs of device code.
     checks_bounds : bool
-        Whether its layouts check their indices, and so have names.
+        Whether layouts check indices, and so need names for their messages.
     preamble : str
-        Lines that come first: what the stand-ins for torch's headers declare for this source.
+        Lines that come first: declarations from the stand-ins for torch's headers.
     """
     if on_cpu:
-        from tkjit.source.adapt import adapt  # a warm call renders nothing
+        from tkjit.source.adapt import adapt  # imported here, because a warm call renders nothing
 
         source = adapt(source, _used_by_host(spec), for_gpus="cpu" not in dict(spec.sources))
     opening = [*_opening(spec, variant), *_types(spec, variant)]
     spec = with_names(spec, variant)
     before = [*preamble.splitlines(), *opening, *globals_struct(spec, variant)]
-    if on_cpu:  # the simulator names it to who debugs it
+    if on_cpu:  # the simulator shows this name when a kernel crashes
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
     is_in_halves = not on_cpu and not why_not_in_halves(spec)
     body = [*_main(source), f"#line 1 {repr_text(source_name)}", *source.rstrip("\n").split("\n")]
@@ -114,7 +114,7 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
     lines: list[str] = []
     for name, value in variant.values:
         if name in spec.name_variants:
-            continue  # where the launcher uses it, it has the source's own name
+            continue  # with_names puts the source's own name where the launcher uses it
         if isinstance(value, str):
             lines.append(f"using {name} = {BY_NAME[value].cpp};")
         else:
@@ -123,7 +123,7 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _entry_marker(spec: Spec) -> list[str]:
-    """Names the kernel for whoever reads ptxas's report; which kernels a host function launches is not known."""
+    """Marks the kernel in ptxas's report. The kernels that a host function launches are not known."""
     if spec.host:
         return []
     return [f"TKJIT_MARK_ENTRY({_kernel(spec, spec.struct or 'Globals')})", ""]
@@ -147,7 +147,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
     ]
     own = []
     if spec.struct:
-        # a template, whose text reaches the host's compiler as it is: nvcc cannot spell each struct itself
+        # a template, because nvcc passes its text on to the host compiler unchanged; nvcc cannot spell every struct
         own = [
             "template <class TkjitGlobals>",
             "const char* tkjit_launch_own(const TkjitArg* args, int32_t device, void* stream,",
@@ -173,7 +173,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
 
 
 def _named_arguments(spec: Spec) -> list[str]:
-    """A variable for each argument that the text below names."""
+    """A variable for each argument that the rest of the function names."""
     used = _used_arguments(spec)
     given = [f"&{argument(f.name)} = args[{i}]" for i, f in enumerate(spec.struct_fields) if f.name in used]
     return wrap("const TkjitArg ", given, ";") if given else []
@@ -186,7 +186,7 @@ def _used_arguments(spec: Spec) -> set[str]:
 
 
 def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
-    """What the grid, the block, the shared memory and the computed members use: names of arguments, derived dims."""
+    """The names and the derived dims that the grid, the block, the shared memory and the computed members use."""
     expressions = [expr for _, part in spec.launch.shape if isinstance(part, tuple) for expr in part]
     expressions += computed_members(spec).values()
     expressions += [
@@ -209,7 +209,7 @@ def _dims(spec: Spec) -> list[str]:
 
 
 def _origin(spec: Spec, name: str) -> Field:
-    """The field whose argument has a name's value."""
+    """The field whose argument determines a name's value."""
     if name in (DEV_IDX, NUM_DEVICES) and spec.is_parallel:
         return next(f for f in spec.struct_fields if f.is_parallel)
     by_name = {f.name: f for f in spec.fields}
@@ -236,10 +236,10 @@ def _value(spec: Spec, name: str) -> str:
 
 
 def _computed_checks(spec: Spec) -> list[str]:
-    """Refuse computed members that overflow, before anything is filled."""
+    """The checks that no computed member overflows, before anything is filled."""
     spell = speller(spec)
 
-    # of plain arguments the types are looked at where the entry is called
+    # the types of plain arguments are checked where the entry is called
     def member(name: str) -> str:
         if name in spec.behind or not spec.struct:
             return "int64_t" if spec.args else "int"
@@ -280,14 +280,14 @@ def _shape(spec: Spec) -> list[str]:
 
 
 def _no_blocks(spec: Spec, grid: Sequence[Expr]) -> str:
-    """Refuse a grid that is rounded down to no blocks, where every tensor has elements."""
+    """The check that a grid is not rounded down to no blocks although every tensor has elements."""
     tensors = [i for i, f in enumerate(spec.struct_fields) if f.is_tensor and not f.is_list and not f.is_parallel]
     written = repr_text(", ".join(expr.text for expr in grid))
     return f"tkjit::check_blocks(shape, args, {{{', '.join(map(str, tensors))}}}, {written});"
 
 
 def _fills(spec: Spec, variant: Variant) -> list[str]:
-    """What is filled before the launch."""
+    """The code that fills tensors before the launch."""
     lines = []
     for i, f in enumerate(spec.struct_fields):
         if f.fill is not None:
@@ -298,7 +298,7 @@ def _fills(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _set_constants(spec: Spec) -> list[str]:
-    """What is copied into variables of the source before the launch."""
+    """The code that copies arguments into variables of the source before the launch."""
     lines = []
     for f in spec.constants:
         copied = f"tkjit::set_symbol({f.member or f.name}, {argument(f.name)}, {repr_text(f.name)}, device, stream)"
@@ -307,11 +307,11 @@ def _set_constants(spec: Spec) -> list[str]:
 
 
 def _symbols(spec: Spec, variant: Variant) -> list[str]:
-    """A function that describes each variable that the spec names, with what the compiler must find true of them."""
-    said = f"; the spec of {spec.name} says otherwise"
+    """The function that describes each variable that the spec names, and static assertions on their types."""
+    otherwise = f"; the spec of {spec.name} says otherwise"
     checks = [
         f"static_assert(tkjit::holds<std::remove_all_extents_t<decltype({f.member or f.name})>, "
-        f"{variant.dtype_of(f).cpp}>(), {repr_text(f'the type of {f.member or f.name}{said}')});"
+        f"{variant.dtype_of(f).cpp}>(), {repr_text(f'the type of {f.member or f.name}{otherwise}')});"
         for f in spec.constants
     ]
     names = dict.fromkeys([*(f.member or f.name for f in spec.constants), *spec.symbols])
@@ -331,7 +331,7 @@ def _symbols(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
-    """A part of the launch that the source computes: its names are plain integers there."""
+    """A part of the launch that the source computes in C++, where names are plain integers."""
     spell = speller(spec)
     names = [name for name in _used_names(spec, part) if name not in spec.integer_variants]
     parameters = ", ".join(f"int {name}" for name in names)
@@ -352,7 +352,7 @@ def _used_names(spec: Spec, part: CExpr) -> list[str]:
 
 
 def _names(args: str, names: Iterable[str]) -> list[str]:
-    """What arguments are called in a message about an index."""
+    """The code that names the arguments for messages about indices."""
     listed = ", ".join(map(repr_text, names))
     return [f"static const char* const tkjit_names[] = {{{listed}}};", f"tkjit::name_fields({args}, tkjit_names);"]
 
@@ -377,28 +377,28 @@ def _launch(spec: Spec, entry: str, checks_bounds: bool) -> list[str]:
 
 
 def _keeper(spec: Spec) -> str:
-    """What keeps the number that the host function returns: its place is behind the arguments."""
+    """Stores the number that the host function returns, in the place after the arguments."""
     return f"tkjit::KeepNumber<{RESULTS[spec.result].cpp}>{{args[{len(spec.struct_fields)}].data}}"
 
 
 def _kernel(spec: Spec, struct: str) -> str:
-    """The kernel that is launched, or the host function that is called; ``struct`` is its struct's name there."""
+    """The kernel to launch, or the host function to call; ``struct`` is the name of its struct there."""
     return f"tkjit::configured<{spec.config}, {struct}, {spec.entry}>" if spec.config else spec.entry
 
 
 def _filled(spec: Spec) -> str:
-    """The struct that the launcher fills, by its name in the launch function."""
+    """The name, in the launch function, of the struct that the launcher fills."""
     return "TkjitGlobals" if spec.struct else "Globals"
 
 
 def _is_hidden(spec: Spec) -> bool:
-    """Whether the entry means another thing below: ``kernel<globals>`` where the struct is filled under that name."""
+    """Whether a local variable would hide a part of the entry, as the struct ``globals`` in ``kernel<globals>``."""
     own = {argument(name) for name in _used_arguments(spec)} | (set() if spec.args else {"globals"})
     return not own.isdisjoint(re.findall(r"\w+", spec.entry))
 
 
 def _arguments(spec: Spec) -> tuple[list[str], str]:
-    """What a function with plain arguments is given, and what has to stand before that."""
+    """The lines before the call of a function with plain arguments, and the name of the array that it takes."""
     if not spec.computed and not spec.constants:
         return [], "args"
     values = {f.name: argument(f.name) for f in spec.fields}
@@ -409,7 +409,7 @@ def _arguments(spec: Spec) -> tuple[list[str], str]:
 
 
 def _behind(spec: Spec) -> list[str]:
-    """What the entry takes behind the struct."""
+    """The arguments that the entry takes after the struct."""
     by_name = {f.name: f for f in spec.fields}
     computed, spell = dict(spec.computed), speller(spec)
     return [

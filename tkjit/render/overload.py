@@ -71,7 +71,7 @@ class Overload(CheckedCall):
         ]
 
     def _numbers(self) -> list[str]:
-        """What a prepared launch may be given anew: numbers that decide no shape, no variant and no memory."""
+        """The numbers that may change in a prepared launch: those that affect no shape, no variant and no memory."""
         spec = self.spec
         exprs = [*(dim for f in spec.tensors for dim in f.dims), *spec.constraints, *(expr for _, expr in spec.derived)]
         fixed = {name for expr in exprs for name in expr.names} | dict(spec.variants).keys()
@@ -82,7 +82,7 @@ class Overload(CheckedCall):
             bounds = SCALAR_TYPES[f.dtype]
             kind = "i" if bounds else "b" if f.dtype == "bool" else "d"
             low, high = map(int64_literal, bounds) if bounds else ("0", "0")
-            nullable = literal(f.optional and f.default in (MISSING, None))  # else None means the default
+            nullable = literal(f.optional and f.default in (MISSING, None))  # otherwise None means the default
             rows.append(f"{{{repr_text(f.name)}, {i}, '{kind}', {nullable}, {low}, {high}}}")
             names.append(f.name)
         table = f"number_table_{self.index}"
@@ -133,7 +133,7 @@ class Overload(CheckedCall):
         ]
 
     def _kept_result(self) -> list[str]:
-        """Where the number that a host function returns is kept."""
+        """The variable for the number that a host function returns."""
         if not self.spec.result:
             return []
         return [
@@ -143,7 +143,7 @@ class Overload(CheckedCall):
         ]
 
     def _uses(self) -> list[str]:
-        """What the allocator and autograd are told after the launch."""
+        """The code that tells the allocator and autograd about the launch."""
         tensors = self.spec.tensors
         used = [
             f"object_of_{f.name}.get()" if f.is_allocated else given(f.name)
@@ -158,7 +158,7 @@ class Overload(CheckedCall):
             if f.is_list or f.is_parallel:
                 lines.append(f"if (!written(call, {whole(f)})) return nullptr;")
                 continue
-            # a tensor that is allocated here has no past to tell autograd of
+            # autograd does not know a tensor that is allocated here
             guard = f"{given(f.name)} && " if f.optional or f.direction == "out" else ""
             lines.append(f"if ({guard}!written(call, {given(f.name)})) return nullptr;")
         return lines
@@ -193,7 +193,7 @@ def _given_or_none(f: Field) -> str:
 
 
 def _spread(f: Field | None) -> str:
-    """How a call over several devices brings a tensor, or ``out``: and whether each device writes its own."""
+    """How a call over several devices passes a tensor, or ``out``, and whether each device writes its own."""
     if f is None:
         return "Spread::each, true"
     return f"{'Spread::parallel' if f.is_parallel else 'Spread::each'}{', true' if f.is_written else ''}"

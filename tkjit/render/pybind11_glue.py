@@ -6,7 +6,7 @@ from tkjit.render.exported import ExportedFunction, render_library
 from tkjit.render.text import indent
 from tkjit.render.torch_binding import binding_functions, module_definitions
 
-_LIBRARY = "checked"  # with which the functions in C begin
+_LIBRARY = "checked"  # the prefix of the C functions
 
 
 def render_pybind11_glue(function: ExportedFunction, target: str) -> str:
@@ -17,7 +17,7 @@ def render_pybind11_glue(function: ExportedFunction, target: str) -> str:
     function : ExportedFunction
         The overload; all variants but one have no code.
     target : str
-        ``sm_90a``, ``cpu-x86-64-v3``.
+        For example ``sm_90a`` or ``cpu-x86-64-v3``.
     """
     signature = function.signature
     lines = [
@@ -32,7 +32,7 @@ def render_pybind11_glue(function: ExportedFunction, target: str) -> str:
         *indent(
             [
                 *module_definitions([signature]),
-                "// Why the last call failed: a number of tkjit_error_kind, or a variant that has no code here.",
+                "// Why the last call failed: a kind from tkjit_error_kind, or the number of a variant without code.",
                 'module.def("error_kind", [] { return std::exchange(last_error_kind, 0); });',
                 'module.def("missing_variant", [] { return std::exchange(tkjit::exported::missing_variant, -1); });',
             ]

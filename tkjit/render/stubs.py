@@ -16,7 +16,7 @@ from tkjit.spec.signature import python_type, signature_of
 
 MARK = "# Written by python -m tkjit stubs; run it again when a kernel's parameters have changed."
 _OVERLOAD = "@typing.overload"
-# a call takes the first overload that fits, in a stub as in a kernel
+# overloads may overlap: in a stub as in a kernel, a call takes the first one that fits
 _OVERLAPPING = (
     '# mypy: disable-error-code="overload-overlap, overload-cannot-match"',
     "# pyright: reportOverlappingOverload=false",
@@ -32,7 +32,7 @@ _IMPORTS = {
 _STREAM = "torch.cuda.Stream | int | None"
 _WIDTH = 120
 _LONGEST_DEFAULT = 40
-# what a type checker takes for another type, besides the type itself
+# the types to which a type checker promotes a type
 _PROMOTED = {"int": {"float"}, "bool": {"int", "float"}}
 _TUPLE_METHODS = ("count", "index")
 _PLAIN = ("str", "bytes", "int", "float", "bool")
@@ -43,14 +43,14 @@ _Function = TypeVar("_Function", ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def render_module_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> str:
-    """Render a module's stub: its kernels as objects with a typed call, and what else it defines, without bodies.
+    """Render a module's stub: its kernels as objects with a typed call, and its other definitions without bodies.
 
     Parameters
     ----------
     source : str
         The module, in Python.
     kernels : dict
-        The overloads of what its names are bound to, where that is a kernel. One that is imported from another
+        The overloads of each kernel, by the name to which the module binds it. A kernel that is imported from another
         module stays an import.
 
     Raises
@@ -89,7 +89,7 @@ def render_package_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> s
 
 
 def _by_name(function: str, parameter: str, kernels: Iterable[str], others: Mapping[str, str]) -> list[str]:
-    """A function that returns each kernel for its name; ``others`` says what it returns for other types."""
+    """A function that returns each kernel for its name; ``others`` has the result for other types."""
     known = {f"typing.Literal[{repr_text(name)}]": _class_name(name) for name in kernels}
     overloads = [
         f"def {function}({parameter}: {kind}) -> {result}: ..." for kind, result in (known | {**others}).items()
@@ -116,12 +116,12 @@ def _stub(source: str, declared: Mapping[str, Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class _Call:
-    """A signature, as far as type checkers tell signatures apart; it may stand for several overloads.
+    """A signature as type checkers see it, which may stand for several overloads.
 
     Parameters
     ----------
     parameters : tuple of Parameter
-        With texts for annotations and defaults.
+        Their annotations and defaults are texts.
     returns : tuple of str
         The types that it may return.
     docs : tuple of str
@@ -134,7 +134,7 @@ class _Call:
 
 
 def _identifier(kernel: str) -> str:
-    """A kernel's name within an identifier: that of a package's has a dot."""
+    """A kernel's name as a part of an identifier; that of a kernel in a package has a dot."""
     return kernel.replace(".", "_")
 
 
@@ -143,7 +143,7 @@ def _class_name(kernel: str) -> str:
 
 
 def _kernel_class(name: str, specs: Sequence[Spec], base: str) -> list[str]:
-    """A kernel's class, below those of the named tuples that it returns."""
+    """A kernel's class, after those of the named tuples that it returns."""
     results: dict[_Fields, str] = {}
     for fields in map(_result_fields, specs):
         if len(fields) > 1:
@@ -185,7 +185,7 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
 
 
 def _accepted_type(field: Field) -> str:
-    """What a call takes for a field: any sequence for a list or one int, names for dtypes and devices."""
+    """The type that a call accepts for a field: any sequence or one int for a list, names for dtypes and devices."""
     text = python_type(field)
     if field.is_list:
         text = f"typing.Sequence[{'Tensor | None' if field.has_optional_items else 'Tensor'}]"
@@ -200,7 +200,7 @@ def _accepted_type(field: Field) -> str:
 
 
 def _default(value: object) -> object:
-    """A default's text, where that means the same in a stub; ``inf`` would be a name."""
+    """A default's text if it means the same in a stub, or ``...``: for example, ``inf`` would be a name."""
     if value is inspect.Parameter.empty:
         return value
     text = repr(value)
@@ -217,7 +217,7 @@ def _merge(calls: Iterable[_Call]) -> list[_Call]:
     """The signatures that type checkers tell apart, in the order in which a call tries them."""
     kept: list[_Call] = []
     for call in calls:
-        # what an earlier one takes too differs in dtypes or dims, or is never tried
+        # an overload that an earlier one covers differs only in dtypes or dims, or is never tried
         wider = next((i for i, earlier in enumerate(kept) if _covers(earlier, call)), None)
         if wider is None:
             kept.append(call)
@@ -227,7 +227,7 @@ def _merge(calls: Iterable[_Call]) -> list[_Call]:
 
 
 def _join(wide: _Call, narrow: _Call) -> _Call:
-    """The wide signature, where it stands for the narrow one too."""
+    """The wide signature, changed so that it also stands for the narrow one."""
     defaults = {p.name: p.default for p in narrow.parameters if p.default is not p.empty}
     parameters = [
         p.replace(default="...") if p.default is not p.empty and defaults.get(p.name, p.default) != p.default else p
@@ -282,7 +282,7 @@ def _definition(call: _Call) -> list[str]:
 
 def _docstring(doc: str) -> list[str]:
     escaped = doc.replace("\\", "\\\\")
-    if doc.endswith('"') and "\n" not in doc:  # the closing quotes follow at once
+    if doc.endswith('"') and "\n" not in doc:  # the closing quotes follow directly
         escaped = escaped[:-1] + '\\"'
     lines = escaped.replace('"""', '\\"\\"\\"').split("\n")
     return [f'"""{lines[0]}', *lines[1:], '"""'] if len(lines) > 1 else [f'"""{lines[0]}"""']
@@ -292,7 +292,7 @@ def _docstring(doc: str) -> list[str]:
 
 
 def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[str]]) -> list[str]:
-    """A module's statements without bodies; some names are declared by lines of their own, where they are bound."""
+    """A module's statements without bodies. The lines of ``declared`` replace the statements that bind those names."""
     pending = dict(declared)
     seen = set(declared)
     lines: list[str] = []
@@ -312,7 +312,7 @@ def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[st
 
 
 def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> list[str] | None:
-    """What a stub keeps of a statement; None if no more than the names that it binds."""
+    """The lines that a stub keeps of a statement; None if it keeps only the names that the statement binds."""
     declares = not declared.isdisjoint(_bound(statement))
     match statement:
         case ast.ImportFrom(module="__future__"):
@@ -336,7 +336,7 @@ def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> lis
 
 
 def _import(statement: ast.ImportFrom, declared: Set[str]) -> list[str]:
-    """An import of what is not declared; a stub shows others an imported name only if ``as`` says it once more."""
+    """An import without declared names. A stub exports an imported name only if the name is repeated after ``as``."""
     names = [alias for alias in statement.names if (alias.asname or alias.name) not in declared]
     if statement.level:
         names = [ast.alias(alias.name, alias.asname or alias.name) if alias.name != "*" else alias for alias in names]
@@ -344,7 +344,7 @@ def _import(statement: ast.ImportFrom, declared: Set[str]) -> list[str]:
 
 
 class _WithoutBodies(ast.NodeTransformer):
-    """Leaves signatures and docstrings, and what ``__init__`` does, of which a type checker infers attributes."""
+    """Keeps signatures and docstrings, and the body of ``__init__``, from which a type checker infers attributes."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         return self._empty(node)

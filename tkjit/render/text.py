@@ -14,9 +14,9 @@ _WIDTH = 100
 
 
 def local(name: str) -> str:
-    """The C++ variable that holds an argument or a dim: a name that neither tkjit nor a header has.
+    """The C++ variable that holds an argument or a dim, with a name that neither tkjit nor a header uses.
 
-    What is made of one is called ``shape_of_x``, ``object_of_x`` and so on.
+    Variables that are made from one are called ``shape_of_x``, ``object_of_x`` and so on.
 
     >>> local("N"), local("x.rows"), local("x.stride(-1)")
     ('v_N', 'rows_of_x', 'stride_m1_of_x')
@@ -27,7 +27,7 @@ def local(name: str) -> str:
 
 
 def stride_axis(extent: str, rank: int) -> str:
-    """The number of the dim whose stride ``stride(-1)`` is; empty for what is no stride.
+    """The number of the dim whose stride ``stride(-1)`` is; empty if ``extent`` is not a stride.
 
     >>> stride_axis("stride(-1)", 4), stride_axis("rows", 4)
     ('3', '')
@@ -37,17 +37,17 @@ def stride_axis(extent: str, rank: int) -> str:
 
 
 def argument(name: str) -> str:
-    """The C++ variable of a launcher that holds an argument as it came: no name of a header's or a user's either."""
+    """The launcher's C++ variable that holds an argument as it was passed; no header or user uses that name."""
     return f"arg_{name}"
 
 
 def given(name: str) -> str:
-    """The C++ variable of the glue that holds the object that came for a parameter, null if none did."""
+    """The glue's C++ variable that holds the object that was passed for a parameter, or null."""
     return f"given_{name}"
 
 
 def whole(f: Field) -> str:
-    """The variable of all of a tensor: a list, the parts of a parallel layout."""
+    """The variable for a whole tensor: all items of a list, all parts of a parallel layout."""
     return f"list_of_{f.name}" if f.is_list else f"parallel_of_{f.name}" if f.is_parallel else local(f.name)
 
 
@@ -74,7 +74,7 @@ def field_text(field: Field) -> str:
 
 
 def repr_text(text: str) -> str:
-    """A C string literal, which in the texts rendered here is a Python one too."""
+    """A C string literal, which is also a Python one for the texts that are rendered here."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -92,12 +92,12 @@ def literal(value: float | int | bool) -> str:
 
 
 def int64_literal(value: int) -> str:
-    """An integer of 64 bits as a C++ literal: the smallest has none of its own."""
+    """A 64-bit integer in C++, where the smallest one cannot be written as a literal."""
     return "INT64_MIN" if value == -(2**63) else str(value)
 
 
 def number(value: float | int) -> str:
-    """A Python number as a C++ literal of 64 bits, which needs no header.
+    """A Python number as a 64-bit C++ literal that needs no header.
 
     >>> number(-math.inf), number(3)
     ('-__builtin_huge_val()', 'int64_t(3)')
@@ -110,12 +110,12 @@ def number(value: float | int) -> str:
 
 
 def speller(spec: Spec) -> Callable[[str], str]:
-    """Names as the launch function knows them; an integer variant is a constant of the source's there."""
+    """Spells names as the launch function does, where an integer variant is a constant."""
     return lambda name: f"tkjit::Int({name})" if name in spec.integer_variants else local(name)
 
 
 def wrap(before: str, items: Iterable[str], after: str) -> list[str]:
-    """A list on as many lines as it takes, those behind the first moved to the right."""
+    """Break a list into lines, and indent all lines except the first."""
     lines = [before]
     *most, last = items
     for item in (*(f"{item}, " for item in most), f"{last}{after}"):
@@ -126,5 +126,5 @@ def wrap(before: str, items: Iterable[str], after: str) -> list[str]:
 
 
 def indent(lines: Iterable[str], by: int = 4) -> list[str]:
-    """Lines moved to the right; empty ones stay empty."""
+    """Indent lines; empty ones stay empty."""
     return [" " * by + line if line else "" for line in lines]

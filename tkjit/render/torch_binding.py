@@ -1,4 +1,4 @@
-"""Renders the operators of an exported torch package: each calls the library's function in C."""
+"""Renders the operators of an exported torch package, each of which calls a C function of the library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMESPACE = ["", "#ifndef OPERATORS_NAMESPACE", "#define OPERATORS_NAMESPACE TO
 
 
 def operator_parameters(signature: CSignature, *, out: bool = False) -> list[CParameter]:
-    """The parameters of an operator in their order: those that may be given by position first, outputs last.
+    """The parameters of an operator in order: those that may be passed by position first, outputs last.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def operator_parameters(signature: CSignature, *, out: bool = False) -> list[CPa
 
 
 def operator_schema(signature: CSignature, *, out: bool = False) -> str:
-    """The operator's schema; a generator is a seed and an offset there.
+    """The operator's schema, where a generator is a seed and an offset.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def operator_schema(signature: CSignature, *, out: bool = False) -> str:
     written = [p.name for p in parameters if p.field.is_written]
     listed = []
     defaults = [schema_default(p.field) if p.kind is not Kind.SEED else "" for p in parameters]
-    # torch refuses a default before a parameter that has none
+    # torch rejects a default before a parameter that has none
     first = max((i for i, default in enumerate(defaults) if not default), default=-1) + 1
     for i, (p, default) in enumerate(zip(parameters, defaults, strict=True)):
         if p.kind is Kind.SEED:
@@ -59,7 +59,7 @@ def operator_schema(signature: CSignature, *, out: bool = False) -> str:
 
 
 def operators(signature: CSignature) -> list[bool]:
-    """Which operators a kernel has: one that allocates its outputs, and one for given ones (``True``)."""
+    """Which operators a kernel has: one that allocates its outputs, and one that writes to given ones (``True``)."""
     return [False, True] if signature.outputs else [False]
 
 
@@ -72,7 +72,7 @@ def render_binding(library: str, signatures: Sequence[CSignature], binding: str,
         The export's name.
     binding : {"stable", "pybind11"}
     devices : sequence of str
-        Of ``"cpu"`` and ``"cuda"``, those that there is code for.
+        The devices with code: ``"cpu"``, ``"cuda"`` or both.
     """
     for signature in signatures:
         check_operator(signature.spec)
@@ -82,8 +82,8 @@ def render_binding(library: str, signatures: Sequence[CSignature], binding: str,
     if binding == "stable":
         includes += ["", '#include "registration.h"']
     lines = [
-        f"// The operators of {library}, rendered by tkjit. Each passes its tensors on to a function of {library}.h,",
-        "// which checks them and launches; torch allocates the outputs.",
+        f"// The operators of {library}, rendered by tkjit. Each passes its tensors to a function of {library}.h,",
+        "// which checks them and launches the kernel; torch allocates the outputs.",
         *includes,
         *(_NAMESPACE if binding == "stable" else []),
         "",
@@ -94,7 +94,7 @@ def render_binding(library: str, signatures: Sequence[CSignature], binding: str,
 
 
 def binding_functions(library: str, signatures: Sequence[CSignature]) -> list[str]:
-    """The function of each operator, in a namespace of their own."""
+    """The function of each operator, in an unnamed namespace."""
     functions = [line for s in signatures for out in operators(s) for line in _function(library, s, out=out)]
     return ["namespace {", "", "using namespace tkjit::operators;", "", *functions, "}  // namespace", ""]
 
@@ -104,7 +104,7 @@ def module_definitions(signatures: Sequence[CSignature]) -> list[str]:
     lines = []
     for signature in signatures:
         for out in operators(signature):
-            # the dispatcher leaves out arguments that are defaults, so that pybind11 has to know them as well
+            # the dispatcher leaves out arguments that equal their defaults, so pybind11 must know the defaults
             names = [part for p in operator_parameters(signature, out=out) for part in _python_parameter(p)]
             listed = [repr_text(operator_name(signature, out=out)), f"&{_function_name(signature, out=out)}", *names]
             lines += wrap("module.def(", listed, ");")
@@ -150,7 +150,7 @@ def _tuple(outputs: Sequence[CParameter]) -> str:
 
 
 def _argument(p: CParameter) -> str:
-    """The variable of an operator's argument: no name that C++ or a header has."""
+    """The variable of an operator's argument, with a name that neither C++ nor a header uses."""
     return f"arg_{p.name}"
 
 
@@ -176,7 +176,7 @@ def _parameter(p: CParameter) -> list[str]:
 
 
 def _local(signature: CSignature, p: CParameter, *, out: bool) -> list[str]:
-    """The variable that holds an argument in the form of C."""
+    """The variable that holds an argument in its C form."""
     name = _argument(p)
     named = f"{{{repr_text(signature.spec.name)}, {repr_text(p.name)}}}"
     match p.kind:
@@ -194,7 +194,7 @@ def _local(signature: CSignature, p: CParameter, *, out: bool) -> list[str]:
 
 
 def _passed(p: CParameter) -> list[str]:
-    """The arguments of the function in C."""
+    """The arguments of the C function."""
     name = _argument(p)
     match p.kind:
         case Kind.SEED:
@@ -215,7 +215,7 @@ def _passed(p: CParameter) -> list[str]:
 
 
 def _place(signature: CSignature) -> str:
-    """The device that the call is for."""
+    """The device of the call."""
     given = {p.kind: p for p in reversed(signature.parameters) if not p.is_optional}
     if Kind.TENSOR in given:
         return f"of_{given[Kind.TENSOR].name}.device"
@@ -244,7 +244,7 @@ def _stable(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[st
 
 
 def _pybind11(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[str]:
-    """The module of all functions."""
+    """The module with all functions."""
     return ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {", *indent(module_definitions(signatures)), "}"]
 
 
@@ -255,7 +255,7 @@ def _python_parameter(p: CParameter) -> list[str]:
 
 
 def _python_default(p: CParameter) -> str:
-    """The default of a parameter, where a schema can have one."""
+    """The default of a parameter, if a schema can have it."""
     default = p.field.default
     if not schema_default(p.field):
         return ""

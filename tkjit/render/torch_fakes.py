@@ -1,4 +1,4 @@
-"""Renders what the operators of an exported torch package are for fake tensors: the shapes of their outputs."""
+"""Renders the fake implementations of an exported torch package's operators, which compute the outputs' shapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def render_fakes(signature: CSignature) -> list[str]:
         required = [
             i for i, p in enumerate(parameters) if p.field.default is MISSING or p.kind in (Kind.OUTPUT, Kind.SEED)
         ]
-        first = max(required, default=-1) + 1  # that may have a default
+        first = max(required, default=-1) + 1  # the first that may have a default
         names = [part for i, p in enumerate(parameters) for part in fake_parameter(p, has_default=i >= first)]
         body = [] if out else _fake_body(signature)
         lines += [
@@ -42,7 +42,7 @@ def fake_parameter(p: CParameter, *, has_default: bool) -> list[str]:
 
 
 def _fake_body(signature: CSignature) -> list[str]:
-    """The shapes of the outputs, from those of the inputs."""
+    """The code that computes the shapes of the outputs from those of the inputs."""
     if not signature.outputs:
         return []
     needed = {name for p in signature.outputs for dim in p.field.dims for name in dim.names}
@@ -68,7 +68,7 @@ def _dtype(signature: CSignature, f: Field) -> str:
 
 
 def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> list[str]:
-    """The dims of a call as variables, from the shapes of its tensors: all with checks, or only the needed ones."""
+    """The code that reads a call's dims from its tensors: all of them with checks, or only the needed ones."""
     spec = signature.spec
     lines: list[str] = []
     known: set[str] = set()
@@ -76,7 +76,7 @@ def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> 
     derived = derived_in_order(spec, [Expr.parse(name) for name in sorted(wanted) if name in dict(spec.derived)])
     wanted |= {name for _, expr in derived for name in expr.names}
     has_leading = False
-    for p in sorted(signature.parameters, key=lambda p: p.is_optional):  # the required ones bind the dims
+    for p in sorted(signature.parameters, key=lambda p: p.is_optional):  # required ones bind the dims first
         f = p.field
         if not f.is_input or not (f.dims or f.leading):
             continue
@@ -109,7 +109,7 @@ def targets_text(names: Sequence[str]) -> str:
 
 
 def python_expression(expr: Expr) -> str:
-    """An expression of a spec in Python, for sizes that may be symbols."""
+    """An expression of a spec as Python code, for sizes that may be symbolic."""
     if expr.is_name or not expr.names:
         return expr.text
     return ast.unparse(_ForSymbols().visit(ast.parse(expr.text, mode="eval").body))
@@ -124,13 +124,13 @@ class _ForSymbols(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Attribute):
-            return node  # x.stride(-1), which torch's tensors have
+            return node  # x.stride(-1), which torch tensors also have
         node.args = [self.visit(argument) for argument in node.args]
         name = ast.unparse(node.func)
         if name == "cdiv":
             return node
         made, *others = map(ast.unparse, node.args)
-        for other in others:  # torch's own functions take two, and a comparison of symbols would be a guard
+        for other in others:  # torch's functions take two, and comparing symbols in Python would add a guard
             made = f"torch.sym_{name}({made}, {other})"
         return _parsed(made)
 
@@ -140,19 +140,19 @@ def _parsed(text: str) -> ast.expr:
 
 
 def anchor(signature: CSignature) -> str:
-    """A tensor that says where a call runs."""
+    """A tensor on the device where the call runs."""
     return _one_of(next(p for p in signature.parameters if p.field.is_input and not p.is_optional))
 
 
 def _one_of(p: CParameter) -> str:
-    """A tensor, or the first of a list that is there."""
+    """A tensor, or the first tensor in a list that is not None."""
     if p.kind is not Kind.TENSORS:
         return p.name
     return f"_first({p.name})" if p.field.has_optional_items else f"{p.name}[0]"
 
 
 def python_value(value: object) -> str:
-    """A default in Python."""
+    """A default as Python code."""
     if isinstance(value, tuple):
         return f"({', '.join(map(python_value, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, float) and not math.isfinite(value):

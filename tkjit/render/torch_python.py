@@ -30,7 +30,7 @@ def _extent(x: Tensor, axis: int) -> int:
 ''',
     "_first": '''
 def _first(tensors: list[Tensor | None]) -> Tensor:
-    """Return the first tensor of a list that is there."""
+    """Return the first tensor of a list that is not None."""
     return next(x for x in tensors if x is not None)
 ''',
     "cdiv": '''
@@ -41,18 +41,20 @@ def cdiv(a: int, b: int) -> int:
     "_same": '''
 def _same(kernel: str, dim: str, size: int, expected: int) -> None:
     """Check the extent of a fake tensor."""
-    torch._check(size == expected, lambda: f"{kernel}: {dim} is {size}, and was {expected} before")
+    torch._check(size == expected, lambda: f"{kernel}: {dim} is {size}; expected {expected}, as in an earlier tensor")
 ''',
     "_draw": '''
 def _draw(kernel: str, generator: torch.Generator | None, device: torch.device, count: int) -> tuple[int, int]:
-    """Take ``count`` random numbers for each thread from a generator: a seed, and an offset in its sequence."""
+    """Draw ``count`` random numbers per thread from a generator, and return a seed and an offset in its sequence."""
     if generator is not None and generator.device != device:
-        raise RuntimeError(f"{kernel}: the generator is one of {generator.device}; expected one of {device}")
+        raise RuntimeError(f"{kernel}: the generator is on {generator.device}; expected one on {device}")
     if device.type == "cpu":
         number = torch.empty((), dtype=torch.int64).random_(-(2**63), None, generator=generator)
         return int(number), 0
     if torch.cuda.is_current_stream_capturing():
-        raise RuntimeError(f"{kernel}: a CUDA graph would draw the same random numbers each time; call it outside")
+        raise RuntimeError(
+            f"{kernel}: a CUDA graph would draw the same random numbers each time; call it outside of the capture"
+        )
     if generator is None:
         generator = torch.cuda.default_generators[device.index]
     offset = generator.get_offset()
@@ -62,12 +64,12 @@ def _draw(kernel: str, generator: torch.Generator | None, device: torch.device, 
 ''',
     "_refuse_gradients": '''
 def _refuse_gradients(kernel: str, who: str, **tensors: Tensor | list[Tensor | None] | None) -> None:
-    """Refuse a call that would have to record a gradient.
+    """Reject a call that would have to record a gradient.
 
     Raises
     ------
     RuntimeError
-        With the tensor's name.
+        If a tensor requires a gradient.
     """
     if not torch.is_grad_enabled():
         return
@@ -87,13 +89,13 @@ def _refuse_gradients(kernel: str, who: str, **tensors: Tensor | list[Tensor | N
 
 
 class FunctionSource(NamedTuple):
-    """A Python function as a module can define it.
+    """The source of a Python function, as a module can define it.
 
     Parameters
     ----------
     name : str
     text : str
-        Its definition, after what it uses.
+        Its definition, after the definitions that it uses.
     imports : tuple of str
         The imports that it needs.
     """
@@ -109,7 +111,7 @@ def render_package(library: str, signatures: Sequence[CSignature], gradients: Ma
     Parameters
     ----------
     gradients : mapping
-        The source of each ``backward`` that is a function, by the kernel's function in C.
+        The source of each ``backward`` that is a function, by the name of the kernel's C function.
     """
     body = [line for s in signatures for line in ("", "", *_function(s))]
     body += [line for s in signatures for line in ("", "", *render_fakes(s))]
@@ -124,7 +126,7 @@ def render_package(library: str, signatures: Sequence[CSignature], gradients: Ma
     typing = ["from typing import NamedTuple", ""] if "NamedTuple" in text else []
     imports = sorted({line for source in gradients.values() for line in source.imports} - {"import torch"})
     head = [
-        f'"""{library}: kernels as operators of PyTorch."""',
+        f'"""{library}: kernels as PyTorch operators."""',
         "",
         "from __future__ import annotations",
         "",
@@ -157,7 +159,7 @@ def _function(signature: CSignature) -> list[str]:
         body += [f"if {absent}:", f"    {made} = {called}"]
         if len(outputs) > 1:
             present = " or ".join(f"{name} is None" for name in outputs)
-            text = f"{spec.name}: give all of {made}, or none"
+            text = f"{spec.name}: expected all of {made} or none of them; pass the others as well"
             body += [f"elif {present}:", f"    raise ValueError({repr_text(text)})"]
         out = ", ".join(_passed(signature, out=True))
         refusal = _refusal(signature, "out= does") if spec.backward is not None else []
@@ -175,7 +177,7 @@ def _function(signature: CSignature) -> list[str]:
     named = (
         [
             f"class {several}(NamedTuple):",
-            f'    """What ``{signature.name}`` returns."""',
+            f'    """The results of ``{signature.name}``."""',
             "",
             *(f"    {name}: {python_type(by_name[name])}" for name in returns),
             "",
@@ -194,7 +196,7 @@ def _refusal(signature: CSignature, who: str) -> list[str]:
 
 
 def _parameters(signature: CSignature) -> list[str]:
-    """The parameters as a call in Python has them."""
+    """The parameters of the Python function."""
     positional: list[str] = []
     keywords: list[str] = []
     for f in signature.spec.given:
@@ -214,7 +216,7 @@ def _docstring(text: str) -> list[str]:
 
 
 def _draws(signature: CSignature) -> list[str]:
-    """Random numbers, taken from torch's generators."""
+    """The code that draws random numbers from torch's generators."""
     lines = []
     for p in signature.parameters:
         if p.kind is Kind.SEED and p.field.draws is not None:
@@ -228,7 +230,7 @@ def _draws(signature: CSignature) -> list[str]:
 
 
 def _passed(signature: CSignature, *, out: bool) -> list[str]:
-    """The arguments of an operator; a dtype or a device may be its name."""
+    """The arguments of an operator; a dtype or a device may be given by name."""
     listed: list[str] = []
     for p in operator_parameters(signature, out=out):
         if p.kind is Kind.SEED:
@@ -246,7 +248,7 @@ def _passed(signature: CSignature, *, out: bool) -> list[str]:
 
 
 def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: FunctionSource | None) -> list[str]:
-    """The registration of a kernel's gradient; without one, the kernel's function refuses tensors that require it."""
+    """The registration of a kernel's gradient; without one, the kernel's function rejects tensors that require it."""
     spec = signature.spec
     if spec.backward is None:
         return []
@@ -289,7 +291,7 @@ def _gradients(spec: Spec, function: str, taken: Sequence[str], names: Sequence[
     Parameters
     ----------
     taken : sequence of str
-        What the function takes.
+        The function's parameters.
     names : sequence of str
         The operator's arguments.
     """

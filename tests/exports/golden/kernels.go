@@ -1,8 +1,8 @@
-// Package layers has axpy and softmax, kernels that tkjit exported.
+// Package layers provides axpy and softmax, exported by tkjit.
 //
-// Each function checks its arguments and returns an error; its Must form panics with it. On a GPU a function
-// does not wait: its On form takes the stream in which it runs. Its Context form waits until all is done, or
-// the context is. Its Into form writes to outputs that are given.
+// Each function checks its arguments and may return an error; its Must form panics instead. On a GPU it does
+// not wait for its kernel; its On form takes the stream to run in. Its Context form waits until the kernel
+// or the context is done. Its Into form writes to outputs that you pass.
 package layers
 
 // #include <layers.h>
@@ -13,7 +13,7 @@ import (
 	"runtime"
 )
 
-// Axpy: y <- alpha * x + y, in place.
+// Axpy: Computes alpha * x + y in place.
 //
 //	Parameters
 //	----------
@@ -24,17 +24,17 @@ func Axpy(x Tensor, y Tensor, alpha float64) error {
 	return AxpyOn(nil, x, y, alpha)
 }
 
-// MustAxpy is Axpy; it panics with an error.
+// MustAxpy is like Axpy, but panics if there is an error.
 func MustAxpy(x Tensor, y Tensor, alpha float64) {
 	must(Axpy(x, y, alpha))
 }
 
-// Axpy is the function Axpy.
+// Axpy calls the function Axpy with this tensor as its first argument.
 func (x Tensor) Axpy(y Tensor, alpha float64) error {
 	return Axpy(x, y, alpha)
 }
 
-// AxpyOn is Axpy in a stream; nil is the default one.
+// AxpyOn is like Axpy, but runs in a stream; nil is the default stream.
 func AxpyOn(stream *Stream, x Tensor, y Tensor, alpha float64) (err error) {
 	cStream, err := stream.acquire()
 	if err != nil {
@@ -57,8 +57,8 @@ func AxpyOn(stream *Stream, x Tensor, y Tensor, alpha float64) (err error) {
 	return
 }
 
-// AxpyContext is Axpy in a stream, done when it returns. Where ctx is done earlier its
-// error is returned, and the tensors live until the kernel no longer needs them.
+// AxpyContext is like AxpyOn, but waits for the kernel. If ctx is done first, it returns
+// the error of ctx, and the tensors stay alive until the kernel no longer needs them.
 func AxpyContext(ctx context.Context, stream *Stream, x Tensor, y Tensor, alpha float64) (err error) {
 	if err = ctx.Err(); err != nil {
 		return
@@ -86,7 +86,7 @@ func AxpyContext(ctx context.Context, stream *Stream, x Tensor, y Tensor, alpha 
 	}
 }
 
-// Softmax: y <- exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
+// Softmax: Computes exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
 //
 //	Parameters
 //	----------
@@ -99,19 +99,19 @@ func Softmax(x Tensor) (Tensor, error) {
 	return SoftmaxOn(nil, x)
 }
 
-// MustSoftmax is Softmax; it panics with an error.
+// MustSoftmax is like Softmax, but panics if there is an error.
 func MustSoftmax(x Tensor) Tensor {
 	y, err := Softmax(x)
 	must(err)
 	return y
 }
 
-// Softmax is the function Softmax.
+// Softmax calls the function Softmax with this tensor as its first argument.
 func (x Tensor) Softmax() (Tensor, error) {
 	return Softmax(x)
 }
 
-// SoftmaxOn is Softmax in a stream; nil is the default one.
+// SoftmaxOn is like Softmax, but runs in a stream; nil is the default stream.
 func SoftmaxOn(stream *Stream, x Tensor) (y Tensor, err error) {
 	yHandle, err := newHandle()
 	if err != nil {
@@ -136,7 +136,7 @@ func SoftmaxOn(stream *Stream, x Tensor) (y Tensor, err error) {
 	return yHandle.made(), nil
 }
 
-// SoftmaxInto is Softmax in a stream, with outputs that are given.
+// SoftmaxInto is like SoftmaxOn, but writes to outputs that you pass.
 func SoftmaxInto(stream *Stream, x Tensor, y Tensor) (err error) {
 	cStream, err := stream.acquire()
 	if err != nil {
@@ -159,8 +159,8 @@ func SoftmaxInto(stream *Stream, x Tensor, y Tensor) (err error) {
 	return
 }
 
-// SoftmaxContext is Softmax in a stream, done when it returns. Where ctx is done earlier its
-// error is returned, and the tensors live until the kernel no longer needs them.
+// SoftmaxContext is like SoftmaxOn, but waits for the kernel. If ctx is done first, it returns
+// the error of ctx, and the tensors stay alive until the kernel no longer needs them.
 func SoftmaxContext(ctx context.Context, stream *Stream, x Tensor) (y Tensor, err error) {
 	if err = ctx.Err(); err != nil {
 		return

@@ -1,4 +1,4 @@
-//! The kernels. A stream of `None` is the device's default one; on the CPU there is no other.
+//! The kernels. Pass `None` as the stream for the device's default stream, the only one on the CPU.
 #![allow(clippy::too_many_arguments, non_snake_case)]
 
 use crate::error::{check, ready, Error};
@@ -6,7 +6,7 @@ use crate::ffi;
 use crate::stream::{pointer_of, Stream};
 use crate::tensor::Tensor;
 
-/// y <- alpha * x + y, in place.
+/// Computes alpha * x + y in place.
 ///
 /// ```text
 /// Parameters
@@ -32,7 +32,7 @@ pub fn axpy(
     })
 }
 
-/// y <- exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
+/// Computes exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
 ///
 /// ```text
 /// Parameters
@@ -52,7 +52,7 @@ pub fn softmax(
     Ok(y)
 }
 
-/// `softmax` with outputs that are given.
+/// Like `softmax`, but writes to outputs that you pass.
 pub fn softmax_into(
     x: &Tensor<'_>,
     y: &mut Tensor<'_>,

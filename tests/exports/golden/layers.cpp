@@ -1,5 +1,5 @@
 // layers, rendered by tkjit: functions that check their arguments, allocate outputs and launch kernels.
-// v_x is the argument or the extent x, given_x what came for the parameter x, null if nothing did.
+// v_x is the argument or the extent x; given_x is what was passed for the parameter x, or null.
 #include <tkjit/export/call.h>
 #include <layers.h>
 
@@ -24,7 +24,7 @@ constexpr Target targets[] = {
     {"sm_90a", false, 90, 'a', nullptr},
 };
 
-// The stacks of the simulator's threads, for all launchers.
+// The stacks of the simulator's threads, shared by all launchers.
 sim::Pool pool;
 [[maybe_unused]] const bool is_pool_shared = [] {
     for (sim::Pool** const place : {&layers_code_0_pool, &layers_code_0_pool}) *place = &pool;

@@ -1,11 +1,12 @@
-/* axpy and softmax: kernels as functions of C, exported by tkjit.
+/* axpy and softmax as C functions, exported by tkjit.
  *
- * Each function checks its arguments, launches and returns null, or an error for tkjit_free_error().
- * On a GPU it does not wait: the kernel runs in `stream`, a cudaStream_t of the tensors' device; null is the
- * default one. On the CPU it returns when all is done, and `stream` is null.
+ * Each function checks its arguments and launches a kernel. It returns null, or an error to be freed with
+ * tkjit_free_error(). On a GPU it does not wait: the kernel runs in `stream`, a cudaStream_t of the tensors'
+ * device; null is the default stream. On the CPU it returns when the kernel is done, and `stream` is null.
  *
- * A zeroed output is allocated, and then belongs to the caller; NAME_shape() says what it would be.
- * NAME_pointers() takes the memory of each tensor, row-major, with the extents, and allocates nothing.
+ * If an output is zeroed, the function allocates it, and it then belongs to the caller. NAME_shape()
+ * describes such an output without allocating it. NAME_pointers() takes pointers to row-major tensors, and
+ * their extents; it allocates no outputs.
  */
 #ifndef LAYERS_H
 #define LAYERS_H
@@ -19,12 +20,12 @@ extern "C" {
 #define LAYERS_VERSION "1.0"
 #define LAYERS_INTERFACE "tensors=1 version=1 axpy=c43760d9f8f2 softmax=5623a2fff3a4"
 
-/* An error if the library is not the one of this header. */
+/* Returns an error if the library does not match this header. */
 TKJIT_API tkjit_error layers_check_interface(const char* interface);
 
 /* ---- axpy ----------------------------------------------------------------------------------------------------------
  *
- * y <- alpha * x + y, in place.
+ * Computes alpha * x + y in place.
  *
  * Parameters
  * ----------
@@ -39,7 +40,7 @@ TKJIT_API tkjit_error layers_axpy_pointers(const void* x, void* y, double alpha,
 
 /* ---- softmax -------------------------------------------------------------------------------------------------------
  *
- * y <- exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
+ * Computes exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
  *
  * Parameters
  * ----------

@@ -1,7 +1,8 @@
-// axpy and softmax in C++17, exported by tkjit: over layers.h.
+// axpy and softmax in C++17, exported by tkjit: a wrapper around layers.h.
 //
-// Each function throws a tkjit::Error; its try_ form returns a tkjit::Result, and its _into form writes to
-// outputs that are given. A stream is a cudaStream_t of the tensors' device; null is the default one.
+// A function throws a tkjit::Error if it fails; its try_ form returns a tkjit::Result instead. Its _into
+// form writes to outputs that you pass. A stream is a cudaStream_t of the tensors' device; null is the
+// default stream.
 #ifndef LAYERS_HPP
 #define LAYERS_HPP
 
@@ -14,12 +15,12 @@ namespace layers {
 
 using tkjit::Tensor;
 
-// Throws if the library is not the one of this header.
+// Throws if the library does not match this header.
 inline void check_interface() {
     tkjit::check(layers_check_interface(LAYERS_INTERFACE));
 }
 
-// y <- alpha * x + y, in place.
+// Computes alpha * x + y in place.
 //
 // Parameters
 // ----------
@@ -34,7 +35,7 @@ inline tkjit::Result<tkjit::Done> try_axpy(const Tensor& x, Tensor& y, double al
     return tkjit::result_of([&] { axpy(x, y, alpha, stream); return tkjit::Done{}; });
 }
 
-// y <- exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
+// Computes exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
 //
 // Parameters
 // ----------

@@ -1,5 +1,5 @@
-// The operators of layers, rendered by tkjit. Each passes its tensors on to a function of layers.h,
-// which checks them and launches; torch allocates the outputs.
+// The operators of layers, rendered by tkjit. Each passes its tensors to a function of layers.h,
+// which checks them and launches the kernel; torch allocates the outputs.
 #include <tkjit/export/torch_pybind11.h>
 
 #include <layers.h>

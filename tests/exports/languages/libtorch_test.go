@@ -21,6 +21,6 @@ func TestTensorsOfTorch(t *testing.T) {
 		t.Fatal(sum)
 	}
 	if _, err := Softmax(y); err == nil {
-		t.Fatal("a tensor that was given away was taken")
+		t.Fatal("a tensor whose memory was moved away was accepted")
 	}
 }

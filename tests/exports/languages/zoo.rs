@@ -30,7 +30,7 @@ fn refusals() {
     let a = tensor(&[0.0; 6], &[2, 3]);
     let error = zoo::gemm(&a, &a, None).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Shape);
-    assert_eq!(error.to_string(), "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, and K=3 by a");
+    assert_eq!(error.to_string(), "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, but K=3 from a");
     assert_eq!(Tensor::from_slice(&[1f32], &[2]).unwrap_err().kind, ErrorKind::Shape);
     assert_eq!(Tensor::zeros(DType::Float32, &[-1], Device::Cpu).unwrap_err().kind, ErrorKind::Argument);
     assert_eq!(Tensor::zeros(DType::Float64, &[1 << 50], Device::Cpu).unwrap_err().kind, ErrorKind::Memory);

@@ -45,8 +45,8 @@ func same(t *testing.T, got, want []float32) {
 
 func refused(t *testing.T, err error, kind ErrorKind, text string) {
 	t.Helper()
-	var told *Error
-	if !errors.As(err, &told) || told.Kind != kind || told.Text != text {
+	var found *Error
+	if !errors.As(err, &found) || found.Kind != kind || found.Text != text {
 		t.Fatalf("got %v, want %q", err, text)
 	}
 }
@@ -78,15 +78,15 @@ func TestAFunctionAMethodAndGivenMemory(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	a, b := tensor(t, make([]float32, 6), 2, 3), tensor(t, make([]float32, 6), 3, 2)
 	_, err := Gemm(a, a)
-	refused(t, err, ShapeError, "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, and K=3 by a")
+	refused(t, err, ShapeError, "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, but K=3 from a")
 	_, err = Gemm(a, Tensor{})
-	refused(t, err, ArgumentError, "gemm: b is no tensor: it was never made")
+	refused(t, err, ArgumentError, "gemm: b is not a tensor: it was never made")
 	b.Close()
 	b.Close()
 	_, err = Gemm(a, b)
 	refused(t, err, ArgumentError, "gemm: b is a tensor that was closed")
 	_, err = FromSlice([]float32{1, 2, 3}, 2, 2)
-	refused(t, err, ShapeError, "FromSlice: [2 2] is not of 3 elements")
+	refused(t, err, ShapeError, "FromSlice: got 3 elements; expected 4 for the sizes [2 2]")
 	_, err = Empty(Float32, CPU, -1)
 	refused(t, err, ArgumentError, "tkjit_tensor_new: the tensor is (-1,); expected extents that are not negative")
 	_, err = Slice[float64](a)
@@ -96,8 +96,8 @@ func TestRefusals(t *testing.T) {
 	}
 	func() {
 		defer func() {
-			if told, ok := recover().(*Error); !ok || told.Kind != ShapeError {
-				t.Fatalf("panicked with %v", told)
+			if found, ok := recover().(*Error); !ok || found.Kind != ShapeError {
+				t.Fatalf("panicked with %v", found)
 			}
 		}()
 		MustGemm(a, a)
@@ -133,7 +133,7 @@ func TestValuesOfEveryKind(t *testing.T) {
 	}
 	same(t, elements(t, picked)[:2], []float32{2.75, 1})
 	if _, err = Describe(bias, "ab\x00cd", Float32, CPU); err == nil {
-		t.Fatal("a text with a zero in it was taken")
+		t.Fatal("a text with a NUL character was accepted")
 	}
 	sum, err := Add([]Tensor{bias, {}, bias})
 	if err != nil {
@@ -145,7 +145,7 @@ func TestValuesOfEveryKind(t *testing.T) {
 		t.Fatal(number, err)
 	}
 	if _, err = Noise(bias, Seed{Seed: 7, Offset: 3}); err == nil {
-		t.Fatal("an offset of 3 was taken")
+		t.Fatal("an offset of 3 was accepted")
 	}
 	one, err := Ones(3, Float32, CPU)
 	if err != nil {
@@ -170,7 +170,7 @@ func TestElementsOfAnyType(t *testing.T) {
 	}
 	runtime.KeepAlive(y)
 	_, err = FromBytes(BFloat16, ones, 2, 3)
-	refused(t, err, ShapeError, "FromBytes: [2 3] of bfloat16 is not 8 bytes")
+	refused(t, err, ShapeError, "FromBytes: got 8 bytes; expected 12 for the sizes [2 3] of bfloat16")
 }
 
 func TestStreams(t *testing.T) {
@@ -198,7 +198,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A finalizer of the program's that wants memory must not wait for itself.
+// A finalizer of the program that allocates must not wait for itself.
 func TestAFinalizerMayAllocate(t *testing.T) {
 	SetMemoryBudget(1)
 	defer SetMemoryBudget(1 << 30)
@@ -221,7 +221,7 @@ func TestAFinalizerMayAllocate(t *testing.T) {
 	}
 }
 
-// The garbage collector frees what no call uses any more, and nothing earlier.
+// The garbage collector frees tensors that no call uses any more, and no others.
 func TestManyGoroutines(t *testing.T) {
 	var group sync.WaitGroup
 	for worker := 0; worker < 8; worker++ {
@@ -246,7 +246,7 @@ func TestManyGoroutines(t *testing.T) {
 				}
 				runtime.KeepAlive(c)
 				if _, err := Gemm(a, Tensor{}); err == nil {
-					t.Error("no tensor was taken")
+					t.Error("the zero Tensor was accepted")
 				}
 			}
 		}(worker)
@@ -284,8 +284,8 @@ func TestACloseWhileACallRuns(t *testing.T) {
 			close(done)
 		}()
 		_, err := Gemm(a, a)
-		var told *Error
-		if err != nil && !errors.As(err, &told) {
+		var found *Error
+		if err != nil && !errors.As(err, &found) {
 			t.Fatal(err)
 		}
 		<-done
@@ -309,7 +309,7 @@ func TestAContext(t *testing.T) {
 	if _, err = GemmContext(ctx, nil, a, a); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("%v after %v", err, time.Since(before))
 	}
-	a.Close() // while the kernel that was given up still reads it
+	a.Close() // while the abandoned kernel still reads it
 	runtime.GC()
 }
 

@@ -1,4 +1,4 @@
-/* Calls that nobody should make; each is refused, and the next one works. */
+/* Calls that nobody should make; each is rejected, and the next one works. */
 #include <small.h>
 
 #include <stdio.h>

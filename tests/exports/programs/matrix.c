@@ -1,4 +1,4 @@
-/* A product into memory of the library's, a refusal, and who frees what. */
+/* A product in memory of the library, a rejected call, and the frees. */
 #include <zoo.h>
 
 #include <stdio.h>

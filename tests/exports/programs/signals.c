@@ -1,4 +1,4 @@
-/* While a kernel runs in several threads: which signals those block that the simulator has made. */
+/* While a kernel runs in several threads, checks which signals the simulator's threads block. */
 #include <zoo.h>
 
 #include <dirent.h>
@@ -27,7 +27,7 @@ static void* run(void* failed) {
     return NULL;
 }
 
-/* The signals that a thread blocks; all of one that has ended. */
+/* The signals that a thread blocks; all signals if it has ended. */
 static unsigned long long blocked(const char* thread) {
     char path[64], line[256];
     unsigned long long mask = ~0ull;
@@ -57,7 +57,7 @@ int main(void) {
             mask = blocked(entry->d_name);
             if (mask == ~0ull) continue;
             ++seen;
-            /* a Go runtime's, a timer's, a terminal's */
+            /* the signals of a Go runtime, a timer and a terminal */
             wrong += !is_in(mask, SIGURG) || !is_in(mask, SIGPROF) || !is_in(mask, SIGINT);
         }
         if (directory) closedir(directory);

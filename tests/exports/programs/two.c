@@ -1,4 +1,4 @@
-/* Two exports: memory of the one in a function of the other, freed by whichever is found first. */
+/* Two exports: a function of one takes memory of the other, and the export that is linked first frees it. */
 #include <other.h>
 #include <zoo.h>
 

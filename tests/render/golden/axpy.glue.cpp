@@ -1,5 +1,5 @@
 // Glue of axpy, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.
-// v_x is the argument or the extent x, given_x the object that came for the parameter x, null if none did.
+// v_x is the argument or the extent x; given_x is the object that was passed for the parameter x, or null.
 #include <glue.h>
 
 using namespace tkjit;

@@ -1,4 +1,4 @@
-// Tensors, errors and results in C++17, over tensors.h: shared by all libraries that tkjit exports.
+// Tensors, errors and results in C++17: a wrapper around tensors.h that all libraries exported by tkjit share.
 #ifndef TKJIT_TENSORS_HPP
 #define TKJIT_TENSORS_HPP
 
@@ -16,7 +16,7 @@
 
 namespace tkjit {
 
-// What went wrong, by the kinds of TKJIT_ARGUMENT_ERROR and so on.
+// An error; its kind is TKJIT_ARGUMENT_ERROR, TKJIT_SHAPE_ERROR, TKJIT_LAUNCH_ERROR or TKJIT_MEMORY_ERROR.
 class Error : public std::runtime_error {
 public:
     Error(int kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
@@ -26,7 +26,7 @@ private:
     int kind_;
 };
 
-// Takes an error of C's over.
+// Converts a C error, and frees it.
 inline std::optional<Error> taken(tkjit_error error) {
     if (!error) return std::nullopt;
     std::optional<Error> made(std::in_place, tkjit_error_kind(error), error);
@@ -37,7 +37,7 @@ inline void check(tkjit_error error) {
     if (auto made = taken(error)) throw *made;
 }
 
-// A value, or why there is none: for who wants no exceptions.
+// A value or an error, for code that does not use exceptions.
 template <class T>
 class Result {
 public:
@@ -64,7 +64,7 @@ private:
     std::variant<T, Error> content_;
 };
 
-// Calls a function that throws, and makes a Result of it.
+// Calls a function, and turns its value or the error that it throws into a Result.
 template <class Body>
 auto result_of(Body&& body) -> Result<decltype(body())> {
     try {
@@ -78,7 +78,7 @@ struct Done {};
 using Device = tkjit_device;
 using Sizes = std::vector<std::int64_t>;
 
-// Some elements in a row; in C++20 a std::span is made of it.
+// Contiguous elements; in C++20 it converts to a std::span.
 template <class T>
 class Span {
 public:
@@ -96,7 +96,7 @@ private:
     std::size_t size_ = 0;
 };
 
-// The items of a list, which have to live as long as the call. Made of nothing it stands for the default.
+// The items of a list, which must live as long as the call. Without arguments it stands for the parameter's default.
 template <class T>
 class Items {
 public:
@@ -130,18 +130,18 @@ constexpr tkjit_dtype dtype_of() {
     else if constexpr (std::is_same_v<T, std::int64_t>) return TKJIT_INT64;
     else if constexpr (std::is_same_v<T, float>) return TKJIT_FLOAT32;
     else {
-        static_assert(std::is_same_v<T, double>, "give the dtype of this type of C++ by its number: TKJIT_BFLOAT16");
+        static_assert(std::is_same_v<T, double>, "this C++ type has no known dtype; pass the dtype, such as TKJIT_BFLOAT16");
         return TKJIT_FLOAT64;
     }
 }
 
-// A tensor that owns its memory, or a view of memory of the caller's, which has to outlive it. Moved, never copied.
+// A tensor that owns its memory, or a view of the caller's memory, which must outlive it. It can be moved but not copied.
 class Tensor {
 public:
     Tensor() : tensor_{} {}
     Tensor(Tensor&& other) noexcept : tensor_(std::exchange(other.tensor_, tkjit_tensor{})) {}
     Tensor& operator=(Tensor&& other) noexcept {
-        const Tensor before(std::move(*this));  // freed at the end
+        const Tensor before(std::move(*this));  // frees the old memory at the end
         tensor_ = std::exchange(other.tensor_, tkjit_tensor{});
         return *this;
     }
@@ -149,7 +149,7 @@ public:
     Tensor& operator=(const Tensor&) = delete;
     ~Tensor() { tkjit_free_error(tkjit_tensor_free(&tensor_)); }
 
-    // New memory, not initialised.
+    // A new tensor with uninitialised memory.
     static Tensor empty(tkjit_dtype dtype, const Sizes& sizes, Device device = tkjit_cpu()) {
         Tensor made;
         check(tkjit_tensor_new(&made.tensor_, dtype, device, std::int32_t(sizes.size()), sizes.data()));
@@ -157,7 +157,7 @@ public:
     }
     static Tensor view(void* data, tkjit_dtype dtype, const Sizes& sizes, Device device = tkjit_cpu(), const Sizes& strides = {}) {
         if (!strides.empty() && strides.size() != sizes.size())
-            throw Error(TKJIT_SHAPE_ERROR, "Tensor::view: there are not as many strides as extents");
+            throw Error(TKJIT_SHAPE_ERROR, "Tensor::view: expected as many strides as extents");
         Tensor made;
         check(tkjit_tensor_view(&made.tensor_, data, dtype, device, std::int32_t(sizes.size()), sizes.data(),
                                 strides.empty() ? nullptr : strides.data()));
@@ -167,18 +167,19 @@ public:
     static Tensor view(T* data, const Sizes& sizes, Device device = tkjit_cpu()) {
         return view(static_cast<void*>(data), dtype_of<T>(), sizes, device);
     }
-    // A tensor on the CPU with these elements.
+    // A new tensor on the CPU with a copy of these elements.
     template <class T>
     static Tensor of(const std::vector<T>& elements, const Sizes& sizes) {
         Tensor made = empty(dtype_of<T>(), sizes);
         if (std::int64_t(elements.size() * sizeof(T)) != tkjit_tensor_bytes(made.get()))
-            throw Error(TKJIT_SHAPE_ERROR, "Tensor::of: there are " + std::to_string(elements.size()) + " elements, and not as many as the extents say");
+            throw Error(TKJIT_SHAPE_ERROR,
+                        "Tensor::of: got " + std::to_string(elements.size()) + " elements; expected as many as the extents need");
         std::size_t i = 0;
         for (T& element : made.span<T>()) element = elements[i++];
         return made;
     }
 
-    // A copy on a device; it is there when this returns.
+    // A copy on a device, which is complete when this returns.
     Tensor to(Device device, void* stream = nullptr) const {
         Tensor made = empty(dtype(), sizes(), device);
         check(tkjit_tensor_copy(made.get(), get(), stream));
@@ -208,12 +209,12 @@ private:
     tkjit_tensor tensor_;
 };
 
-// Random numbers: a seed, and where in its sequence a call begins, a multiple of 4.
+// A seed for random numbers, and the offset in its sequence at which a call begins, a multiple of 4.
 struct Seed {
     std::uint64_t seed, offset;
 };
 
-// Tensors of a list, as C takes them; null for none.
+// The tensors of a list, as C takes them; null for a missing one.
 template <class Pointer>
 std::vector<const tkjit_tensor*> pointers(const std::vector<Pointer>& tensors) {
     std::vector<const tkjit_tensor*> made;

@@ -1,6 +1,6 @@
 package PACKAGE
 
-// What C takes of Go.
+// Converts Go values to C.
 
 /*
 #include <stdlib.h>
@@ -28,7 +28,7 @@ func first[T any](items []T) *T {
 	return &items[0]
 }
 
-// firstOf tells an empty slice from nil, which stands for the default.
+// firstOf returns nil only for a nil slice, which stands for the default, but not for an empty slice.
 func firstOf[T any](items []T) *T {
 	if items != nil && len(items) == 0 {
 		return new(T)
@@ -44,7 +44,7 @@ func pointers(texts []string) []*string {
 	return made
 }
 
-// texts are strings of C's; nil stands for none.
+// texts are C strings; nil stands for a missing one.
 type texts []*C.char
 
 func cStrings(given ...*string) (texts, error) {
@@ -55,7 +55,7 @@ func cStrings(given ...*string) (texts, error) {
 		}
 		if strings.IndexByte(*text, 0) >= 0 {
 			made.free()
-			return nil, &Error{ArgumentError, "a text with a zero in it"}
+			return nil, &Error{ArgumentError, "a text contains a NUL character, which C cannot take"}
 		}
 		made[i] = C.CString(*text)
 	}
@@ -71,7 +71,7 @@ func (t texts) free() {
 	}
 }
 
-// must panics with an error.
+// must panics if there is an error.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// An Error is what a function of the library refused, or what failed.
+// An Error describes why a call was rejected or failed.
 type Error struct {
 	Kind ErrorKind
 	Text string
@@ -23,11 +23,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// An ErrorKind tells errors apart.
+// An ErrorKind classifies errors.
 type ErrorKind int
 
-// The kinds: an argument of the wrong type, dtype, device or layout; extents that contradict each other; a launch that
-// failed, or the kernel; no memory.
+// The kinds: an argument with the wrong type, dtype, device or layout; extents that contradict each other; a failed
+// launch or kernel; not enough memory.
 const (
 	ArgumentError ErrorKind = 1
 	ShapeError    ErrorKind = 2
@@ -35,7 +35,7 @@ const (
 	MemoryError   ErrorKind = 4
 )
 
-// errorOf takes an error of C's over.
+// errorOf converts a C error, and frees it.
 func errorOf(e C.tkjit_error) error {
 	if e == nil {
 		return nil
@@ -45,7 +45,7 @@ func errorOf(e C.tkjit_error) error {
 	return made
 }
 
-// interfaceError says that the library is not the one that this package was written for.
+// interfaceError is set if the library does not match this package.
 var interfaceError = func() error {
 	text := C.CString(C.MACRO_INTERFACE)
 	defer C.free(unsafe.Pointer(text))
@@ -55,7 +55,7 @@ var interfaceError = func() error {
 // A DType is the type of a tensor's elements.
 type DType int32
 
-// The element types. A complex number is its real and its imaginary part; Float4E2M1FNx2 is two numbers in a byte.
+// The element types. A complex number is its real and imaginary part; Float4E2M1FNx2 is two numbers in one byte.
 const (
 	Bool DType = iota
 	Uint8
@@ -78,7 +78,7 @@ const (
 	Complex128
 )
 
-// Size is how many bytes an element has.
+// Size returns the number of bytes in an element.
 func (t DType) Size() int { return int(C.tkjit_dtype_size(C.tkjit_dtype(t))) }
 
 func (t DType) String() string { return C.GoString(C.tkjit_dtype_name(C.tkjit_dtype(t))) }
@@ -92,10 +92,10 @@ type Device struct {
 // CPU is the device of the host.
 var CPU = Device{}
 
-// CUDA is a GPU.
+// CUDA returns the GPU with that number.
 func CUDA(index int) Device { return Device{true, index} }
 
-// DeviceCount says how many GPUs there are.
+// DeviceCount returns the number of GPUs.
 func DeviceCount() int { return int(C.tkjit_device_count()) }
 
 func (d Device) String() string {
@@ -112,5 +112,5 @@ func (d Device) c() C.tkjit_device {
 	return C.tkjit_cpu()
 }
 
-// A Seed is for random numbers: Offset says where in its sequence a call begins, and is a multiple of 4.
+// A Seed is the seed for random numbers. Offset is the position in its sequence at which a call begins, a multiple of 4.
 type Seed struct{ Seed, Offset uint64 }

@@ -1,13 +1,13 @@
 //go:build libtorch
 
-// at::Tensor and tkjit_tensor, by DLPack: each holds the memory of the other.
+// Converts between at::Tensor and tkjit_tensor through DLPack, without a copy. The result keeps the memory alive.
 #include "libtorch.h"
 
 #include <ATen/DLConvertor.h>
 
 namespace {
 
-// The texts of libtorch, as an error that tkjit_free_error() frees.
+// Returns an exception of libtorch as an error for tkjit_free_error().
 template <class Body>
 tkjit_error returning_errors(Body&& body) {
     try {

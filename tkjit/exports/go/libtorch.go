@@ -2,7 +2,7 @@
 
 package PACKAGE
 
-// Tensors of libtorch as tensors of this package, and back, without a copy. Build with
+// Converts tensors of libtorch to tensors of this package and back, without a copy. Build with
 //
 //	CGO_CXXFLAGS="-std=c++20 -I$LIBTORCH/include -I$LIBTORCH/include/torch/csrc/api/include" \
 //	CGO_LDFLAGS="-L$LIBTORCH/lib -ltorch -ltorch_cpu -lc10 -Wl,-rpath,$LIBTORCH/lib" go build -tags libtorch
@@ -15,8 +15,9 @@ import (
 	"unsafe"
 )
 
-// FromTorch is a tensor with the memory of an at::Tensor, by its address: what a type Tensor{T *unsafe.Pointer} has in *T.
-// On a GPU, wait for the streams that use it before Close: torch gives the memory to other tensors of its own stream.
+// FromTorch returns a tensor that shares the memory of an at::Tensor. Pass the address of the at::Tensor, which a Go type
+// Tensor{T *unsafe.Pointer} holds in *T. On a GPU, wait for the streams that use the tensor before you close it, because
+// torch then reuses the memory in its own stream.
 func FromTorch(tensor unsafe.Pointer) (Tensor, error) {
 	h, err := newHandle()
 	if err != nil {
@@ -29,8 +30,8 @@ func FromTorch(tensor unsafe.Pointer) (Tensor, error) {
 	return h.made(), nil
 }
 
-// ToTorch is a new at::Tensor with the memory of a tensor, which is closed by it; delete it in C++. No other call may use the
-// tensor meanwhile.
+// ToTorch returns a new at::Tensor with the memory of a tensor, and closes the tensor. Delete the at::Tensor in C++. No
+// other call may use the tensor at the same time.
 func (t Tensor) ToTorch() (unsafe.Pointer, error) {
 	c, err := t.acquire("ToTorch", "t")
 	if err != nil {

@@ -1,6 +1,6 @@
 package PACKAGE
 
-// Who owns the memory of tensors, and how much of it there is.
+// Owns the memory of tensors, and counts it.
 
 /*
 #include <stdlib.h>
@@ -16,28 +16,28 @@ import (
 	"unsafe"
 )
 
-// budget is what tensors may hold before the garbage collector, which sees 8 bytes of each, is called.
+// budget limits the bytes that tensors hold before the garbage collector is called, which sees only 8 bytes of each.
 var budget = struct {
 	sync.Mutex
 	bytes, live, next int64
 }{bytes: 1 << 30, next: 1 << 30}
 
-// SetMemoryBudget says how many bytes the tensors of this package may hold before those that nobody uses any more are
-// looked for; 1 GiB if it is not called. Where more are in use, they are looked for when it is twice as much.
+// SetMemoryBudget sets how many bytes the tensors of this package may hold before the garbage collector looks for unused
+// ones; the default is 1 GiB. If more than that is in use, it looks again when the memory has doubled.
 func SetMemoryBudget(bytes int64) {
 	budget.Lock()
 	defer budget.Unlock()
 	budget.bytes, budget.next = bytes, bytes
 }
 
-// MemoryInUse says how many bytes the tensors of this package hold.
+// MemoryInUse returns how many bytes the tensors of this package hold.
 func MemoryInUse() int64 {
 	budget.Lock()
 	defer budget.Unlock()
 	return budget.live
 }
 
-// reserve counts memory, and collects what nobody uses if there is too much of it.
+// reserve counts new memory, and collects unused tensors if there is too much.
 func reserve(bytes int64) {
 	budget.Lock()
 	budget.live += bytes
@@ -59,13 +59,13 @@ func max64(a, b int64) int64 {
 	return b
 }
 
-// collecting is held while a collection runs; collections is how many have begun.
+// collecting is held while a collection runs; collections counts those that have begun.
 var (
 	collecting  sync.Mutex
 	collections int64
 )
 
-// finalizersTake is how long a collection waits for finalizers, of which one may be the program's own and wait for memory.
+// finalizersTake limits how long a collection waits for finalizers: one of the program's own may itself wait for memory.
 const finalizersTake = time.Second
 
 func collect() {
@@ -73,10 +73,10 @@ func collect() {
 	collecting.Lock()
 	defer collecting.Unlock()
 	if atomic.LoadInt64(&collections) > asked {
-		return // one that began after this one was asked for has ended
+		return // another one has begun and ended since this one was requested
 	}
 	atomic.AddInt64(&collections, 1)
-	// an object that is found in the same collection: its finalizer, which runs with the others, tells that they have run
+	// the sentinel is found in the same collection; its finalizer runs with the others, and signals that they have run
 	for round := 0; round < 2; round++ {
 		ran := make(chan struct{})
 		func() {
@@ -91,7 +91,7 @@ func collect() {
 	}
 }
 
-// A handle owns a tensor of C's. It is given back when the handle is closed, and no call uses it any more.
+// A handle owns a C tensor, which is freed as soon as the handle is closed and no call uses it.
 type handle struct {
 	mutex  sync.Mutex
 	c      *C.tkjit_tensor
@@ -113,7 +113,7 @@ func newHandle() (*handle, error) {
 	return h, nil
 }
 
-// made is called when the tensor has its memory.
+// made counts the tensor's memory; call it once the memory is allocated.
 func (h *handle) made() Tensor {
 	h.bytes = int64(C.tkjit_tensor_bytes(h.c))
 	reserve(h.bytes)
@@ -134,7 +134,7 @@ func (h *handle) close() {
 }
 
 func (h *handle) free() {
-	errorOf(C.tkjit_tensor_free(h.c)) // whoever holds a copy of it in C has freed it
+	errorOf(C.tkjit_tensor_free(h.c)) // fails only if C code with a copy of the tensor has freed it
 	C.free(unsafe.Pointer(h.c))
 	h.c = nil
 	budget.Lock()

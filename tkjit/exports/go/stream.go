@@ -14,7 +14,7 @@ import (
 	"unsafe"
 )
 
-// A Stream orders what runs on a GPU. A nil Stream is the default one, which waits for the others, and they for it.
+// A Stream orders the work on a GPU. A nil Stream is the default stream; it waits for the others, and they wait for it.
 type Stream struct {
 	device  Device
 	mutex   sync.Mutex
@@ -23,7 +23,7 @@ type Stream struct {
 	closed  bool
 }
 
-// NewStream makes a stream of a device.
+// NewStream creates a stream on a device.
 func NewStream(device Device) (*Stream, error) {
 	s := &Stream{device: device}
 	if err := errorOf(C.tkjit_stream_new(device.c(), &s.pointer)); err != nil {
@@ -33,7 +33,7 @@ func NewStream(device Device) (*Stream, error) {
 	return s, nil
 }
 
-// acquire keeps the stream until release is called.
+// acquire keeps the stream open until release is called.
 func (s *Stream) acquire() (unsafe.Pointer, error) {
 	if s == nil {
 		return nil, nil
@@ -65,7 +65,7 @@ func (s *Stream) free() error {
 	return err
 }
 
-// Close gives the stream back, behind what uses it. A second Close does nothing.
+// Close frees the stream as soon as no call uses it. A second Close does nothing.
 func (s *Stream) Close() error {
 	if s == nil {
 		return nil
@@ -82,15 +82,15 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Wait waits until all that was launched in the stream is done.
+// Wait waits until everything that was launched in the stream is done.
 func (s *Stream) Wait() error {
 	if s == nil {
-		return &Error{ArgumentError, "Wait: the default stream is each device's own; make one with NewStream"}
+		return &Error{ArgumentError, "Wait: each device has its own default stream; create a stream with NewStream"}
 	}
 	return waitFor(s, s.device)
 }
 
-// waitFor waits for a stream of a device, where nil is the default one.
+// waitFor waits for a stream of a device; nil is the default stream.
 func waitFor(s *Stream, device Device) error {
 	pointer, err := s.acquire()
 	if err != nil {
@@ -100,7 +100,7 @@ func waitFor(s *Stream, device Device) error {
 	return errorOf(C.tkjit_stream_wait(device.c(), pointer))
 }
 
-// deviceOf is the device of the first tensor that is one.
+// deviceOf returns the device of the first tensor that is not missing.
 func deviceOf(tensors []Tensor) Device {
 	for _, t := range tensors {
 		if t.h != nil {

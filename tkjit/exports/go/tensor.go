@@ -14,13 +14,13 @@ import (
 	"unsafe"
 )
 
-// A Tensor owns memory of C's. Copies of it are the same tensor. The zero Tensor is none.
+// A Tensor owns memory outside of Go. Copies of it are the same tensor. The zero Tensor stands for a missing one.
 type Tensor struct{ h *handle }
 
-// acquire keeps the memory until release is called.
+// acquire keeps the memory alive until release is called.
 func (t Tensor) acquire(function, name string) (*C.tkjit_tensor, error) {
 	if t.h == nil {
-		return nil, &Error{ArgumentError, fmt.Sprintf("%s: %s is no tensor: it was never made", function, name)}
+		return nil, &Error{ArgumentError, fmt.Sprintf("%s: %s is not a tensor: it was never made", function, name)}
 	}
 	t.h.mutex.Lock()
 	defer t.h.mutex.Unlock()
@@ -40,14 +40,14 @@ func (t Tensor) release() {
 	}
 }
 
-// Close gives the memory back at once; without it the garbage collector does. A second Close does nothing.
+// Close frees the memory as soon as no call uses it; otherwise the garbage collector does. A second Close does nothing.
 func (t Tensor) Close() {
 	if t.h != nil {
 		t.h.close()
 	}
 }
 
-// Empty makes a tensor whose elements nobody has set.
+// Empty creates a tensor with uninitialised elements.
 func Empty(dtype DType, device Device, sizes ...int) (Tensor, error) {
 	h, err := newHandle()
 	if err != nil {
@@ -63,7 +63,7 @@ func Empty(dtype DType, device Device, sizes ...int) (Tensor, error) {
 	return h.made(), nil
 }
 
-// An Element is a type of Go that is one of a tensor's.
+// An Element is a Go type that tensors have as an element type.
 type Element interface {
 	bool | uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
 }
@@ -109,7 +109,8 @@ func FromSlice[T Element](elements []T, sizes ...int) (Tensor, error) {
 	if err != nil || len(into) != len(elements) {
 		t.Close()
 		if err == nil {
-			err = &Error{ShapeError, fmt.Sprintf("FromSlice: %v is not of %d elements", sizes, len(elements))}
+			err = &Error{ShapeError, fmt.Sprintf("FromSlice: got %d elements; expected %d for the sizes %v",
+				len(elements), len(into), sizes)}
 		}
 		return Tensor{}, err
 	}
@@ -118,7 +119,7 @@ func FromSlice[T Element](elements []T, sizes ...int) (Tensor, error) {
 	return t, nil
 }
 
-// FromBytes copies elements of any type into a new tensor on the CPU: two bytes for each of Float16 and BFloat16.
+// FromBytes copies elements of any type into a new tensor on the CPU: two bytes for each Float16 or BFloat16.
 func FromBytes(dtype DType, elements []byte, sizes ...int) (Tensor, error) {
 	t, err := Empty(dtype, CPU, sizes...)
 	if err != nil {
@@ -126,7 +127,8 @@ func FromBytes(dtype DType, elements []byte, sizes ...int) (Tensor, error) {
 	}
 	into, err := t.Bytes()
 	if err == nil && len(into) != len(elements) {
-		err = &Error{ShapeError, fmt.Sprintf("FromBytes: %v of %v is not %d bytes", sizes, dtype, len(elements))}
+		err = &Error{ShapeError, fmt.Sprintf("FromBytes: got %d bytes; expected %d for the sizes %v of %v",
+			len(elements), len(into), sizes, dtype)}
 	}
 	if err != nil {
 		t.Close()
@@ -137,7 +139,7 @@ func FromBytes(dtype DType, elements []byte, sizes ...int) (Tensor, error) {
 	return t, nil
 }
 
-// View is a tensor with memory that Go has not allocated: of C's, or of a GPU. It has to outlive the tensor.
+// View returns a tensor with memory that Go has not allocated, from C or on a GPU. The memory must outlive the tensor.
 func View(data unsafe.Pointer, dtype DType, device Device, sizes ...int) (Tensor, error) {
 	h, err := newHandle()
 	if err != nil {
@@ -153,7 +155,7 @@ func View(data unsafe.Pointer, dtype DType, device Device, sizes ...int) (Tensor
 	return Tensor{h}, nil
 }
 
-// memory is where the elements of a row-major tensor on the CPU are, and how many bytes they have.
+// memory returns the address of the elements of a row-major tensor on the CPU, and their size in bytes.
 func (t Tensor) memory(function string) (unsafe.Pointer, int, error) {
 	c, err := t.acquire(function, "t")
 	if err != nil {
@@ -169,8 +171,8 @@ func (t Tensor) memory(function string) (unsafe.Pointer, int, error) {
 	return c.data, int(C.tkjit_tensor_bytes(c)), nil
 }
 
-// Bytes is the memory of a row-major tensor on the CPU: not a copy. It is valid while the tensor is in use: let
-// runtime.KeepAlive(t) follow the last use of the bytes.
+// Bytes returns the memory of a row-major tensor on the CPU, not a copy. It is valid while the tensor is in use: call
+// runtime.KeepAlive(t) after the last use of the bytes.
 func (t Tensor) Bytes() ([]byte, error) {
 	data, bytes, err := t.memory("Bytes")
 	if err != nil || bytes == 0 {
@@ -179,8 +181,8 @@ func (t Tensor) Bytes() ([]byte, error) {
 	return unsafe.Slice((*byte)(data), bytes), nil
 }
 
-// Slice is the memory of a row-major tensor on the CPU as elements of a type of Go; as Bytes it is not a copy, and valid
-// while the tensor is in use.
+// Slice returns the memory of a row-major tensor on the CPU as elements of a Go type. Like Bytes, it is not a copy, and is
+// valid while the tensor is in use.
 func Slice[T Element](t Tensor) ([]T, error) {
 	data, bytes, err := t.memory("Slice")
 	if err != nil {
@@ -196,7 +198,7 @@ func Slice[T Element](t Tensor) ([]T, error) {
 	return unsafe.Slice((*T)(data), bytes/int(unsafe.Sizeof(element))), nil
 }
 
-// To is a copy on a device; it is there when this returns.
+// To returns a copy on a device, which is complete when To returns.
 func (t Tensor) To(device Device) (Tensor, error) {
 	from, err := t.acquire("To", "t")
 	if err != nil {
@@ -215,7 +217,7 @@ func (t Tensor) To(device Device) (Tensor, error) {
 	return copied, nil
 }
 
-// DType is the type of the elements.
+// DType returns the type of the elements; -1 for a tensor that was closed.
 func (t Tensor) DType() DType {
 	c, err := t.acquire("DType", "t")
 	if err != nil {
@@ -225,7 +227,7 @@ func (t Tensor) DType() DType {
 	return DType(c.dtype)
 }
 
-// Device is where the memory is.
+// Device returns the device of the memory; CPU for a tensor that was closed.
 func (t Tensor) Device() Device {
 	c, err := t.acquire("Device", "t")
 	if err != nil {
@@ -235,7 +237,7 @@ func (t Tensor) Device() Device {
 	return Device{c.device._type == C.TKJIT_CUDA, int(c.device.index)}
 }
 
-// Sizes are the extents; nil of a tensor that was closed.
+// Sizes returns the extents; nil for a tensor that was closed.
 func (t Tensor) Sizes() []int {
 	c, err := t.acquire("Sizes", "t")
 	if err != nil {

@@ -1,4 +1,4 @@
-// The library lies beside the crate. The build.rs of a program that depends on it learns where: what "lib" says below.
+// The library is in the directory `lib` of the crate. "cargo:lib" tells the build.rs of a dependent program where that is.
 use std::env;
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-// What kernel-builder would generate: operators in a namespace that a macro names, and a module without functions, so that
-// `import` loads the library.
+// Macros that kernel-builder would otherwise generate. They register operators in a namespace that a macro names, and define a
+// module without functions, so that `import` loads the library.
 #pragma once
 
 #include <Python.h>

@@ -1,4 +1,4 @@
-//! Errors, and whether the library is the right one.
+//! Errors, and the check that the library matches this crate.
 
 use std::ffi::{c_char, CStr};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ffi;
 
-/// What a function of the library refused, or what failed.
+/// Why a call was rejected or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
@@ -15,11 +15,11 @@ pub struct Error {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// An argument of the wrong type, dtype, device or layout.
+    /// An argument with the wrong type, dtype, device or layout.
     Argument,
     /// Extents that contradict each other, a constraint or the kernel.
     Shape,
-    /// The launch failed, or the kernel did.
+    /// The launch or the kernel failed.
     Launch,
     Memory,
 }
@@ -42,12 +42,12 @@ impl Error {
     }
 }
 
-/// Takes an error of C's over.
+/// Converts a C error, and frees it.
 pub(crate) fn check(error: *mut c_char) -> Result<(), Error> {
     if error.is_null() {
         return Ok(());
     }
-    // of C's: a text that ends with a zero, which is ours to free
+    // C returns a text that ends with a NUL character, and that the caller frees
     let (kind, text) = unsafe { (ffi::tkjit_error_kind(error), CStr::from_ptr(error).to_string_lossy().into_owned()) };
     unsafe { ffi::tkjit_free_error(error) };
     let kind = match kind {
@@ -61,7 +61,7 @@ pub(crate) fn check(error: *mut c_char) -> Result<(), Error> {
 
 static IS_READY: AtomicBool = AtomicBool::new(false);
 
-/// Whether the library is the one that this crate was written for: asked before anything else of it is called.
+/// Checks that the library matches this crate, before any other function of it is called.
 pub(crate) fn ready() -> Result<(), Error> {
     if !IS_READY.load(Ordering::Relaxed) {
         crate::check_interface()?;

@@ -1,9 +1,10 @@
-//! KERNELS: kernels that tkjit exported.
+//! KERNELS: kernels exported by tkjit.
 //!
-//! Each function checks its arguments and returns a `Result`. On a GPU it does not wait: the kernel runs in a stream.
+//! Each function checks its arguments and returns a `Result`. On a GPU it does not wait for the kernel, which
+//! runs in a stream.
 //!
-//! A kernel is trusted as any C function is that a safe wrapper calls: to stay within its tensors for all arguments that pass
-//! the checks (an index among them is the spec's to constrain), and to write all elements of its outputs.
+//! A kernel is trusted like any C function that a safe wrapper calls. For all arguments that pass the checks, it must stay
+//! within its tensors and write all elements of its outputs. If an argument is an index, the spec must constrain it.
 
 mod error;
 mod ffi;
@@ -18,7 +19,7 @@ pub use stream::Stream;
 pub use tensor::Tensor;
 pub use types::{device_count, DType, Device, Element, Seed};
 
-/// An error if the library is not the one that this crate was written for; each function asks once a process.
+/// Returns an error if the library does not match this crate. The functions check this once per process.
 pub fn check_interface() -> Result<(), Error> {
     error::check(unsafe { ffi::LIBRARY_check_interface("INTERFACE\0".as_ptr() as *const std::ffi::c_char) })
 }

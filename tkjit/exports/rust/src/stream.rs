@@ -6,7 +6,7 @@ use crate::error::{check, ready, Error};
 use crate::ffi;
 use crate::types::Device;
 
-/// Orders what runs on a GPU.
+/// Orders the work on a GPU.
 pub struct Stream {
     device: Device,
     pub(crate) pointer: *mut c_void,
@@ -22,7 +22,7 @@ impl Stream {
         Ok(Stream { device, pointer })
     }
 
-    /// Waits until all that was launched in the stream is done.
+    /// Waits until everything that was launched in the stream is done.
     pub fn wait(&self) -> Result<(), Error> {
         check(unsafe { ffi::tkjit_stream_wait(self.device.c(), self.pointer) })
     }
@@ -34,7 +34,7 @@ impl Drop for Stream {
     }
 }
 
-/// The pointer of a stream; null is the default one.
+/// The pointer of a stream; null is the default stream.
 pub(crate) fn pointer_of(stream: Option<&Stream>) -> *mut c_void {
     stream.map_or(std::ptr::null_mut(), |stream| stream.pointer)
 }

@@ -14,7 +14,7 @@ pub struct Tensor<'a> {
     borrowed: PhantomData<&'a mut [u8]>,
 }
 
-// Its memory may be used from any thread, and is written to through `&mut` alone.
+// Its memory may be used from any thread, and is written only through `&mut`.
 unsafe impl Send for Tensor<'_> {}
 unsafe impl Sync for Tensor<'_> {}
 
@@ -31,12 +31,12 @@ impl fmt::Debug for Tensor<'_> {
 }
 
 impl<'a> Tensor<'a> {
-    /// None yet: what an output is before a function makes it.
+    /// A tensor without memory: an output before a function allocates it.
     pub(crate) fn none() -> Self {
         Tensor { c: ffi::tkjit_tensor::default(), borrowed: PhantomData }
     }
 
-    /// New memory, all zero.
+    /// A new tensor, filled with zeros.
     pub fn zeros(dtype: DType, sizes: &[i64], device: Device) -> Result<Tensor<'static>, Error> {
         let host = Tensor::uninitialised(dtype, sizes, Device::Cpu)?;
         let bytes = unsafe { ffi::tkjit_tensor_bytes(&host.c) } as usize;
@@ -49,7 +49,7 @@ impl<'a> Tensor<'a> {
         host.to(device)
     }
 
-    // Its elements are not to be read before they were written.
+    // The elements must not be read before they are written.
     fn uninitialised(dtype: DType, sizes: &[i64], device: Device) -> Result<Tensor<'static>, Error> {
         ready()?;
         let mut made = Tensor::none();
@@ -58,44 +58,49 @@ impl<'a> Tensor<'a> {
         Ok(made)
     }
 
-    /// A copy of a slice, on the CPU.
+    /// A new tensor on the CPU with a copy of a slice.
     pub fn from_slice<T: Element>(elements: &[T], sizes: &[i64]) -> Result<Tensor<'static>, Error> {
         let mut made = Tensor::zeros(T::DTYPE, sizes, Device::Cpu)?;
         let into = made.as_mut_slice::<T>()?;
         if into.len() != elements.len() {
-            return Err(Error::shape(format!("from_slice: {sizes:?} is not of {} elements", elements.len())));
+            let (got, expected) = (elements.len(), into.len());
+            return Err(Error::shape(format!("from_slice: got {got} elements; expected {expected} for the sizes {sizes:?}")));
         }
         into.copy_from_slice(elements);
         Ok(made)
     }
 
-    /// A copy of bytes, as elements of any type: two for each of `Float16` and `BFloat16`.
+    /// A new tensor on the CPU with elements of any type, copied from bytes: two for each `Float16` or `BFloat16`.
     pub fn from_bytes(dtype: DType, elements: &[u8], sizes: &[i64]) -> Result<Tensor<'static>, Error> {
         let mut made = Tensor::zeros(dtype, sizes, Device::Cpu)?;
         let into = made.as_mut_bytes()?;
         if into.len() != elements.len() {
-            return Err(Error::shape(format!("from_bytes: {sizes:?} of {dtype:?} is not {} bytes", elements.len())));
+            let (got, expected) = (elements.len(), into.len());
+            return Err(Error::shape(format!(
+                "from_bytes: got {got} bytes; expected {expected} for the sizes {sizes:?} of {dtype:?}"
+            )));
         }
         into.copy_from_slice(elements);
         Ok(made)
     }
 
-    /// A view of a slice: what a kernel writes to it is seen there.
+    /// A view of a slice. A kernel that writes to the view changes the slice.
     pub fn view<T: Element>(elements: &'a mut [T], sizes: &[i64]) -> Result<Tensor<'a>, Error> {
         let data = elements.as_mut_ptr() as *mut c_void;
-        // of a slice, and of as many bytes as it has
+        // the memory is a slice's, and its size is compared below
         let made = unsafe { Tensor::from_raw(data, T::DTYPE, sizes, Device::Cpu)? };
         if unsafe { ffi::tkjit_tensor_bytes(&made.c) } as usize != std::mem::size_of_val(elements) {
-            return Err(Error::shape(format!("view: {sizes:?} is not of {} elements", elements.len())));
+            let got = elements.len();
+            return Err(Error::shape(format!("view: got {got} elements; expected as many as the sizes {sizes:?} need")));
         }
         Ok(made)
     }
 
-    /// A view of memory of the caller's, on the CPU or a GPU, row-major.
+    /// A row-major view of the caller's memory, on the CPU or a GPU.
     ///
     /// # Safety
     ///
-    /// The memory has to be of that many elements, and to outlive the tensor; nothing else may use it meanwhile.
+    /// The memory must hold that many elements and outlive the tensor, and nothing else may use it during that time.
     pub unsafe fn from_raw(data: *mut c_void, dtype: DType, sizes: &[i64], device: Device) -> Result<Tensor<'a>, Error> {
         ready()?;
         let mut made = Tensor::none();
@@ -105,7 +110,7 @@ impl<'a> Tensor<'a> {
         Ok(made)
     }
 
-    /// A copy on a device; it is there when this returns.
+    /// A copy on a device, which is complete when this returns.
     pub fn to(&self, device: Device) -> Result<Tensor<'static>, Error> {
         let made = Tensor::uninitialised(self.dtype(), self.sizes(), device)?;
         check(unsafe { ffi::tkjit_tensor_copy(&made.c, &self.c, std::ptr::null_mut()) })?;
@@ -124,7 +129,7 @@ impl<'a> Tensor<'a> {
         &self.c.sizes[..self.c.ndim as usize]
     }
 
-    /// Where the bytes of a row-major tensor on the CPU are, and how many.
+    /// The address of the bytes of a row-major tensor on the CPU, and their number.
     fn memory(&self) -> Result<(*mut c_void, usize), Error> {
         if self.device() != Device::Cpu {
             return Err(Error::argument(format!("the tensor is on {}; expected it on cpu", self.device())));
@@ -133,7 +138,7 @@ impl<'a> Tensor<'a> {
             return Err(Error::argument("the tensor is not contiguous"));
         }
         let bytes = unsafe { ffi::tkjit_tensor_bytes(&self.c) } as usize;
-        // a slice of nothing has an address too, and one that suits all types
+        // an empty slice also needs an address, one that is aligned for all types
         let nothing = std::ptr::NonNull::<u128>::dangling().as_ptr() as *mut c_void;
         Ok((if bytes == 0 { nothing } else { self.c.data }, bytes))
     }
@@ -157,7 +162,7 @@ impl<'a> Tensor<'a> {
         Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
     }
 
-    /// The same as bytes, of elements of any type.
+    /// The same as bytes, for elements of any type.
     pub fn as_bytes(&self) -> Result<&[u8], Error> {
         let (data, bytes) = self.memory()?;
         Ok(unsafe { std::slice::from_raw_parts(data as *const u8, bytes) })

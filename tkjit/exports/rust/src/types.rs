@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ffi;
 
-/// The element types. A complex number is its real and its imaginary part; `Float4E2M1FNx2` is two numbers in a byte.
+/// The element types. A complex number is its real and imaginary part; `Float4E2M1FNx2` is two numbers in one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum DType {
@@ -51,7 +51,7 @@ pub(crate) const DTYPES: [DType; 19] = [
     DType::Complex128,
 ];
 
-/// Where memory is.
+/// The device of a tensor's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
     Cpu,
@@ -77,12 +77,12 @@ impl fmt::Display for Device {
     }
 }
 
-/// How many GPUs there are.
+/// The number of GPUs.
 pub fn device_count() -> i32 {
     unsafe { ffi::tkjit_device_count() }
 }
 
-/// Random numbers: where in the sequence of a seed a call begins, a multiple of 4.
+/// A seed for random numbers, and the offset in its sequence at which a call begins, a multiple of 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed {
     pub seed: u64,
@@ -93,7 +93,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type of Rust that is one of a tensor's.
+/// A Rust type that tensors have as an element type.
 pub trait Element: Copy + sealed::Sealed {
     const DTYPE: DType;
 }
