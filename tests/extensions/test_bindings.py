@@ -1,4 +1,4 @@
-"""What sources bind to Python: functions, classes, enumerations, gradients and operators."""
+"""Sources bind functions, classes, enumerations, gradients and operators to Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def module():
     return cpp_extension.load("tkjit_test_bindings", SOURCE)
 
 
-def test_a_class(module):
+def test_classes_are_bound(module):
     scaler = module.Scaler(by=3)
     scaler.scale = 2.0
     assert repr(scaler) == "Scaler(3)" and scaler.by == 3 and scaler.scale == 2
@@ -33,11 +33,11 @@ def test_a_class(module):
         module.Scaler("3")
 
 
-def test_an_enumeration(module):
+def test_enumerations_are_bound(module):
     assert module.Mode.mul == module.mul == 1 and module.Mode(0) is module.Mode.add
 
 
-def test_overloads(module):
+def test_overloads_are_chosen_by_type(module):
     assert module.either(3) == 3 and module.either("x") == "x!"
     with pytest.raises(TypeError, match=r"expected int, got float; .*expected str, got float"):
         module.either(1.5)
@@ -58,18 +58,18 @@ def test_dtypes_devices_and_wide_numbers(module):
     assert module.which(3) == 0 and module.which(torch.ones(2)) == 1
 
 
-def test_gradients_of_a_function_in_cpp(module):
+def test_cpp_autograd_functions_have_gradients(module):
     x = torch.randn(4, dtype=torch.double, requires_grad=True)
     assert torch.allclose(module.square(x, 3.0), 3 * x * x)
     for square in (module.square, torch.ops.tkjit_test_bindings.square):
         assert torch.autograd.gradcheck(lambda x, square=square: square(x, 2.0, torch.ones(4)), (x,))
 
 
-def test_an_operator_is_registered_once(module, tmp_path):
+def test_operator_cannot_be_registered_twice(module, tmp_path):
     path = tmp_path / "again.cpp"
     path.write_text(
         "#include <torch/script.h>\nat::Tensor same(at::Tensor x) { return x; }\n"
         'static auto made = torch::RegisterOperators("tkjit_test_bindings::square", &same);\n'
     )
-    with pytest.raises(ArgumentError, match="operator tkjit_test_bindings::square, which is registered already"):
+    with pytest.raises(ArgumentError, match="operator tkjit_test_bindings::square, which is already registered"):
         cpp_extension.load("again", path, is_python_module=False)

@@ -1,4 +1,4 @@
-"""A package of an extension, built by setuptools into one wheel for every version of torch and Python."""
+"""setuptools builds a package with an extension into one wheel for every version of torch and Python."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ TORCH_LIBRARY_IMPL(scaling, CPU, m) { m.impl("scale", &scale); }
 
 
 def package(directory: Path, changed: Mapping[str, str] | None = None) -> Path:
-    """Writes a package's files, some of them changed."""
+    """Write a package's files, with some of them changed."""
     files = {
         "setup.py": SETUP,
         "scaling/__init__.py": "import torch\nfrom scaling._C import *\n",
@@ -96,7 +96,7 @@ def pip_wheel(directory: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """The directory of a wheel's files."""
+    """A directory with the files of the built wheel."""
     directory = package(tmp_path_factory.mktemp("package"))
     run = pip_wheel(directory)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -112,7 +112,7 @@ def run_without_tkjit(directory: Path, code: str) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
 
 
-def test_it_runs_without_tkjit(installed):
+def test_wheel_runs_without_tkjit(installed):
     run = run_without_tkjit(
         installed,
         """
@@ -133,7 +133,7 @@ def test_it_runs_without_tkjit(installed):
     ], run.stderr
 
 
-def test_it_needs_the_stable_abis_alone(installed):
+def test_wheel_needs_only_the_stable_abis(installed):
     (module,) = (installed / "scaling").glob("*.so")
     assert module.name == "_C.abi3.so"
     assert [*unstable_symbols(module)] == []
@@ -155,7 +155,7 @@ def test_it_needs_the_stable_abis_alone(installed):
     assert "libc10" not in linked
 
 
-def test_a_second_library_with_the_same_operator_is_an_import_error(installed, tmp_path):
+def test_second_library_with_the_same_operator_is_an_import_error(installed, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (module,) = (installed / "scaling").glob("*.so")
@@ -178,13 +178,13 @@ def test_a_second_library_with_the_same_operator_is_an_import_error(installed, t
     assert lines[-1] == "[3.0]", "the first library's operators stay"
 
 
-def test_an_old_torch_is_named(installed, tmp_path):
+def test_import_error_names_an_old_torch(installed, tmp_path):
     stub = tmp_path / "stub.c"
     stub.write_text("unsigned long aoti_torch_abi_version(void) { return 2ul << 56 | 9ul << 48; }\n")
     subprocess.run(["gcc", "-shared", "-fPIC", str(stub), "-o", str(tmp_path / "old.so")], check=True)
     code = f"import ctypes; ctypes.CDLL({str(tmp_path / 'old.so')!r}, mode=ctypes.RTLD_GLOBAL)\nimport scaling"
     run = run_without_tkjit(installed, code)
-    assert "ImportError: this extension needs torch 2.11 or later, and this is torch 2.9" in run.stderr
+    assert "ImportError: this extension needs torch 2.11 or later, but this is torch 2.9" in run.stderr
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_an_old_torch_is_named(installed, tmp_path):
         ),
         (
             {"csrc/operators.cpp": OPERATORS.replace("float times) ->", "int times) ->")},
-            "the function of scaling::scale takes (Tensor, float), and its schema says (Tensor, int)",
+            "the function of scaling::scale takes (Tensor, float), but its schema declares (Tensor, int)",
         ),
         (
             {"csrc/operators.cpp": OPERATORS + "PyObject* first(PyObject* x) { return PyTuple_GET_ITEM(x, 0); }\n"},
@@ -210,16 +210,16 @@ def test_an_old_torch_is_named(installed, tmp_path):
         ({"setup.py": SETUP.replace('{"cxx"', '{"gcc"')}, "extra_compile_args has ['gcc']; expected 'cxx' and 'nvcc'"),
     ],
 )
-def test_refusals(tmp_path, monkeypatch, changed, message):
+def test_build_errors(tmp_path, monkeypatch, changed, message):
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
     run = pip_wheel(package(tmp_path, changed))
     assert run.returncode
     assert message in run.stdout + run.stderr
 
 
-def test_a_wheel_needs_architectures(tmp_path, monkeypatch):
+def test_wheel_with_kernels_needs_architectures(tmp_path, monkeypatch):
     if torch.cuda.is_available():
-        pytest.skip("needs a machine without a GPU: with one, its architecture is taken")
+        pytest.skip("needs a machine without a GPU, because a build uses the architecture of a GPU if there is one")
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
     setup = SETUP.replace("CppExtension", "CUDAExtension").replace('"csrc/scale.cpp", ', '"csrc/scale.cu", ')
     directory = package(tmp_path, {"setup.py": setup})
@@ -228,19 +228,19 @@ def test_a_wheel_needs_architectures(tmp_path, monkeypatch):
     assert "TORCH_CUDA_ARCH_LIST='8.0;9.0a'" in run.stdout + run.stderr
 
 
-def test_versions_of_the_c_abi():
+def test_c_functions_have_a_torch_version():
     versions = versions_of_c_functions()
     assert versions["aoti_torch_get_dim"] == (0, 0)
     assert versions["torch_new_list_reserve_size"] == (2, 10)
     assert versions["torch_from_blob"] == (2, 11)
 
 
-def test_device_code_of_other_libraries_is_refused():
+def test_dlink_libraries_are_rejected():
     with pytest.raises(ArgumentError, match="dlink_libraries"):
         CUDAExtension("a", ["a.cu"], dlink=True, dlink_libraries=["b"])
 
 
-def test_an_extension_in_pyproject(tmp_path, monkeypatch):
+def test_pyproject_describes_an_extension(tmp_path, monkeypatch):
     package(tmp_path)
     (tmp_path / "pyproject.toml").write_text(
         dedent(
@@ -273,12 +273,12 @@ def test_an_extension_in_pyproject(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ('name = "a"\nsources = ["csrc/*.cpp"]\nflags = []', r"has no key flags; expected .*'cxx-flags'"),
+        ('name = "a"\nsources = ["csrc/*.cpp"]\nflags = []', r"unknown key flags in .*; expected .*'cxx-flags'"),
         ('name = "a"', "needs a name and sources"),
         ('name = "a"\nsources = ["*.cpp"]', r"no file matches \*.cpp"),
     ],
 )
-def test_mistakes_in_pyproject(tmp_path, monkeypatch, table, message):
+def test_mistakes_in_pyproject_are_reported(tmp_path, monkeypatch, table, message):
     package(tmp_path)
     (tmp_path / "pyproject.toml").write_text(f"[[tool.tkjit.extension]]\n{table}\n")
     monkeypatch.chdir(tmp_path)

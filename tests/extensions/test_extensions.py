@@ -129,7 +129,7 @@ def test_tensors_and_defaults(module):
     assert converted.dtype == torch.float32 and converted.tolist() == [7, 1, 28]
 
 
-@pytest.mark.parametrize("first", [0, 1])  # a view of what begins elsewhere than its memory
+@pytest.mark.parametrize("first", [0, 1])  # with 1, x itself does not begin where its memory does
 def test_views(module, first):
     x = torch.randn(2 + first, 3, 4)[first:]
     expected = [x.transpose(0, -1), x.permute(2, 0, 1), x.unsqueeze(1), x.unsqueeze(-1), x, x.narrow(1, 1, 2)]
@@ -158,7 +158,7 @@ def test_operators_of_torch(module):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int8, torch.int64, torch.uint8])
-def test_a_block_for_each_dtype(module, dtype):
+def test_dispatch_macro_handles_each_dtype(module, dtype):
     x = torch.ones(2, dtype=dtype)
     module.fill(x, [5, 7], False)
     assert x.tolist() == [5, 7]
@@ -171,13 +171,13 @@ DTYPES = (
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_numbers_of_dtypes_are_torchs(module, name):
+def test_dtype_numbers_match_torch(module, name):
     library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     known = getattr(library, f"aoti_torch_dtype_{name}")()
     assert module.number(torch.empty(1, dtype=getattr(torch, name))) == known
 
 
-def test_arguments_that_do_not_fit(module):
+def test_wrong_arguments_are_reported(module):
     x = torch.ones(2, 2)
     for call, error, text in [
         (lambda: module.scaled(3), TypeError, r"scaled\(\): x: expected Tensor, got int"),
@@ -200,7 +200,7 @@ def test_arguments_that_do_not_fit(module):
             call()
 
 
-def test_references_are_given_back(module):
+def test_calls_leak_no_references(module):
     x = torch.ones(4, 4)
     before = sys.getrefcount(x)
     for _ in range(100):
@@ -211,14 +211,14 @@ def test_references_are_given_back(module):
     assert sys.getrefcount(x) == before
 
 
-def test_texts(module):
+def test_load_inline(module):
     text = "torch::Tensor add(torch::Tensor a, torch::Tensor b) { return a.clone().copy_(b); }"
     inline = cpp_extension.load_inline("inline_add", text, functions={"add": 'A "sum".\n'})
     assert inline.add(torch.zeros(2), torch.ones(2)).tolist() == [1, 1]
     assert inline.add.__doc__ == 'add(arg0: torch.Tensor, arg1: torch.Tensor) -> torch.Tensor\n\nA "sum".\n\n'
 
 
-def test_without_a_compiler_what_was_built_is_found(tmp_path, fresh):
+def test_cached_extension_loads_without_compiling(tmp_path, fresh):
     path = tmp_path / "kept.cpp"
     source = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", [](int64_t n) { return 2 * n; }); }\n'
     path.write_text(f"#include <torch/extension.h>\n{source}")
@@ -226,13 +226,13 @@ def test_without_a_compiler_what_was_built_is_found(tmp_path, fresh):
     assert fresh.run(code) == "8\n"
     assert fresh.run(code, TKJIT_JIT="0") == "8\n"
     path.write_text(path.read_text().replace("2 * n", "3 * n"))
-    refused = fresh.start(code, TKJIT_JIT="0").wait()
-    assert "kept.cpp of the extension kept is not in the cache" in refused.stderr
+    failed = fresh.start(code, TKJIT_JIT="0").wait()
+    assert "kept.cpp of the extension kept is not in the cache" in failed.stderr
     assert fresh.run(code) == "12\n"
 
 
-@pytest.mark.slow  # torch's headers
-def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers(tmp_path, monkeypatch, capsys):
+@pytest.mark.slow  # compiles torch's headers
+def test_names_missing_from_the_stand_ins_fall_back_to_torchs_headers(tmp_path, monkeypatch, capsys):
     record = tmp_path / "record"
     monkeypatch.setenv("TKJIT_RECORD", str(record))
     text = """
@@ -270,11 +270,11 @@ def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers(tmp_path, monke
         ("a.cpp:3:1: error: expected \u2018;\u2019 before \u2018}\u2019 token", ""),
     ],
 )
-def test_a_name_of_torchs_is_told_from_a_mistake(line, name):
+def test_missing_names_of_torch_are_distinguished_from_mistakes(line, name):
     assert lacking_in(f"In file included from a:\n{line}\n") == name
 
 
-def test_what_is_refused(tmp_path, monkeypatch):
+def test_wrong_options_and_sources_are_reported(tmp_path, monkeypatch):
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
     (tmp_path / "a.cu").write_text("")
     (tmp_path / "a.cpp").write_text("int f( { }\n")
@@ -294,8 +294,8 @@ def test_what_is_refused(tmp_path, monkeypatch):
     assert issubclass(CompileError, RuntimeError)
 
 
-def test_a_module_of_its_own(tmp_path):
-    """Its function is exported, although it does not say PyMODINIT_FUNC."""
+def test_init_function_without_pymodinit_func_is_exported(tmp_path):
+    """It would be hidden, like all functions of a source."""
     path = tmp_path / "plain.cpp"
     path.write_text(
         "#include <Python.h>\n#include <torch/library.h>\n"

@@ -1,4 +1,4 @@
-"""The functions of a source, which a module without a definition has."""
+"""Finding the functions of a source, for the module of sources that do not define one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tkjit.extensions.sources import Extension, Source
         ("[[nodiscard]] auto n() -> int { } Tensor f(Tensor) { }", "f(Tensor arg0) -> Tensor"),
     ],
 )
-def test_what_a_function_takes(source, schema):
+def test_schema_of_a_function(source, schema):
     assert [function.schema for function in functions_of(source)] == [schema]
 
 
@@ -57,21 +57,21 @@ def test_what_a_function_takes(source, schema):
         "Tensor f(Tensor x, int n[3]) { }",
     ],
 )
-def test_what_is_no_function_of_a_module(source):
+def test_functions_that_a_module_cannot_expose(source):
     assert functions_of(source) == []
 
 
-def test_names_with_their_namespaces():
+def test_names_include_namespaces():
     source = "namespace a::b { namespace { Tensor f(Tensor x) { } } inline namespace c { Tensor g(Tensor x) { } } }"
     assert [function.name for function in functions_of(source)] == ["a::b::f", "a::b::c::g"]
 
 
-def test_lines_of_a_file_alone():
+def test_lines_of_one_file():
     text = '# 1 "/a/b.cu"\none\n# 1 "/a/c.h" 1\ntwo\n# 2 "/a/b.cu" 2\nthree\n'
     assert lines_of(Path("/a/b.cu"), text) == "one\nthree"
 
 
-def test_the_module_of_two_sources():
+def test_module_of_two_sources():
     sources = (Source("a.cu", Path("/x"), '#include "a.cu"\n'), Source("b.cpp", Path("/x"), '#include "b.cpp"\n'))
     functions = [
         functions_of("Tensor f(Tensor x, int n = 3) { }"),

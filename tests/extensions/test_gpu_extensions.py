@@ -1,4 +1,4 @@
-"""Extensions on a GPU: functions and operators, in the current stream, and with tensors of both devices."""
+"""Extensions on a GPU: functions and operators, in the current stream, and with tensors on either device."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TORCH_LIBRARY_IMPL(tkjit_test_gpu, CUDA, m) { m.impl("scale", &scale); }
 """
 
 
-def test_a_function_runs_where_its_tensors_are(tmp_path):
+def test_function_runs_on_the_device_of_its_tensors(tmp_path):
     path = tmp_path / "scale.cu"
     path.write_text(SOURCE)
     module = cpp_extension.load("gpu_scale", path)
@@ -52,7 +52,7 @@ def test_a_function_runs_where_its_tensors_are(tmp_path):
     assert torch.equal(y.cpu(), 2 * x)
 
 
-def test_a_registered_operator_is_for_the_gpu(tmp_path):
+def test_registered_operator_runs_only_on_the_gpu(tmp_path):
     path = tmp_path / "operator.cu"
     path.write_text(SOURCE + OPERATOR)
     cpp_extension.load("gpu_operator", path, is_python_module=False)
@@ -62,7 +62,7 @@ def test_a_registered_operator_is_for_the_gpu(tmp_path):
         torch.ops.tkjit_test_gpu.scale(x, 3.0)
 
 
-def test_the_tensor_api_on_a_gpu():
+def test_tensor_api_on_a_gpu():
     module = cpp_extension.load("tensor_api_on_a_gpu", Path(__file__).parents[1] / "support/extensions/tensor_api.cpp")
     x = torch.randn(4, 3, dtype=torch.double, device="cuda", requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: module.arithmetic(x, 1.5), (x,))

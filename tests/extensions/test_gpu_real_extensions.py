@@ -1,4 +1,4 @@
-"""Other people's extensions against references on a GPU; ``docs/real-kernels.md`` says how to get them."""
+"""Third-party extensions agree with references on a GPU; ``docs/real-kernels.md`` describes how to get them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ for field in FIELDS:
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not DIRECTORY, reason="TKJIT_REAL_EXTENSIONS=DIRECTORY names checkouts with a manifest"),
+    pytest.mark.skipif(not DIRECTORY, reason="set TKJIT_REAL_EXTENSIONS to a directory of checkouts with a manifest"),
 ]
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_an_extension_agrees_with_its_references(name):
+def test_extension_agrees_with_its_references(name):
     command = [
         sys.executable,
         "-m",

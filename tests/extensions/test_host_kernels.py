@@ -1,4 +1,4 @@
-"""Host functions for torch's tensors as kernels: called, traced, described by a schema. They run in the simulator."""
+"""Host functions that take torch tensors, as kernels: calls, tracing and schemas. They run in the simulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tkjit.cli import main
 
 pytestmark = [
     pytest.mark.compiles,
-    pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is preferred; run it with CUDA_VISIBLE_DEVICES empty"),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="needs the simulator: run it with CUDA_VISIBLE_DEVICES empty"),
 ]
 
 SOURCE = """
@@ -31,7 +31,7 @@ __global__ void norm_kernel(T* out, const T* x, const T* weight, float epsilon, 
     for (int i = threadIdx.x; i < n; i += 32)
         out[blockIdx.x * n + i] = T(float(row[i]) * scale * (weight ? float(weight[i]) : 1.f));
 }
-// CUDA has functions of that name too
+// CUDA has functions of this name as well
 void norm(torch::Tensor& out, const torch::Tensor& x, const std::optional<torch::Tensor>& weight, double epsilon) {
     TORCH_CHECK(x.dim() == 2, "x must have 2 dims");
     TORCH_CHECK_VALUE(epsilon > 0, "epsilon must be positive");
@@ -89,29 +89,29 @@ def x():
     return torch.randn(3, 40)
 
 
-def test_a_call(x):
+def test_call(x):
     out, weight = torch.empty_like(x), torch.randn(40)
     before = out._version
     assert host_norm(out, x, weight) is None
     assert torch.allclose(out, reference(x, weight), atol=1e-6)
-    assert out._version > before, "autograd must know that it has other values"
+    assert out._version > before, "autograd must know that its values have changed"
     host_norm(x=x.double(), out=(out := torch.empty_like(x).double()), epsilon=0.5)
     assert torch.allclose(out, reference(x.double(), epsilon=0.5), atol=1e-6)
     assert torch.allclose(host_made(x), host_made.reference(x), atol=1e-6)
 
 
-def test_what_it_is():
+def test_attributes():
     listed = "Tensor(a!) out, Tensor x, Tensor? weight=None, float epsilon=1e-06"
     assert host_norm.schema == f"tkjit::host_norm({listed}) -> ()"
     assert list(host_norm.signature.parameters) == ["out", "x", "weight", "epsilon"]
     assert host_norm.signature.parameters["epsilon"].default == 1e-6
-    assert host_norm.summary == "Root mean square norm." and "Of rows." in inspect.getdoc(host_norm)
+    assert host_norm._summary == "Root mean square norm." and "Of rows." in inspect.getdoc(host_norm)
     assert host_made.schema == "tkjit::host_made(Tensor x) -> Tensor"
     assert repr(host_made) == "<tkjit kernel host_made: made of inline.cu>"
     assert host_norm.variants == ()
 
 
-def test_as_an_operator(x):
+def test_operator_can_be_compiled(x):
     torch.library.opcheck(host_norm.operator.default, (torch.empty_like(x), x, torch.randn(40), 1e-5))
     torch.library.opcheck(host_made.operator.default, (x,))
     doubled = torch.compile(lambda x: 2 * host_made(x), backend="aot_eager", fullgraph=True)
@@ -129,19 +129,19 @@ def test_as_an_operator(x):
         host_made(x.requires_grad_()).sum().backward()
 
 
-def test_it_is_built_ahead(x):
+def test_warming_builds_it_ahead_of_time(x):
     with tkjit.warming() as warm:
         made = host_made(x)
     (name,) = warm.names
-    assert name.startswith(f"the extension {host_made.extension_name} for cpu-") and made.shape == host_made(x).shape
+    assert name.startswith(f"the extension {host_made._extension_name} for cpu-") and made.shape == host_made(x).shape
     assert host_made.warm_up().wait() is None
 
 
-def test_without_a_body_it_runs_and_is_not_traced(x):
+def test_kernel_without_a_body_runs_but_cannot_be_traced(x):
     assert torch.allclose(host_made_without_a_body(x), reference(x), atol=1e-6)
     with pytest.raises(SpecError, match="host_made_without_a_body has no reference"):
         _ = host_made_without_a_body.reference
-    with pytest.raises(Exception, match="its function has no body, which would say the shapes of its results"):
+    with pytest.raises(Exception, match="its function has no body that computes the shapes of its results"):
         torch.compile(host_made_without_a_body, backend="aot_eager", fullgraph=True)(x)
 
 
@@ -154,7 +154,7 @@ def test_lists_namespaces_and_tuples(x):
     assert host_listed.schema == "tkjit::host_listed(Tensor[] rows, float epsilon) -> (Tensor, int)"
 
 
-def test_a_schema_of_another_file(tmp_path, x):
+def test_schema_from_another_file(tmp_path, x):
     (tmp_path / "bindings.cpp").write_text(
         'TORCH_LIBRARY(mine, ops) {\n  // norm(int x) -> ()\n  ops.def(\n      "norm(Tensor! result, Tensor x, "\n'
         '      "Tensor? weight, float epsilon) -> ()");\n  ops.def("other(Tensor x) -> ()", &other);\n}\n'
@@ -173,7 +173,7 @@ def test_a_schema_of_another_file(tmp_path, x):
         host_unregistered(x)
 
 
-def test_errors_keep_torchs_types(x):
+def test_errors_keep_their_torch_types(x):
     with pytest.raises(RuntimeError, match="x must have 2 dims"):
         host_norm(torch.empty_like(x), x[0])
     with pytest.raises(ValueError, match="epsilon must be positive"):
@@ -187,7 +187,7 @@ def test_errors_keep_torchs_types(x):
 @pytest.mark.parametrize(
     ("entry", "options", "text"),
     [
-        ("norm", {"schema": "norm(Tensor! out, Tensor x) -> ()"}, "the schema has 2 arguments, and norm takes 4"),
+        ("norm", {"schema": "norm(Tensor! out, Tensor x) -> ()"}, "the schema has 2 arguments, but norm takes 4"),
         ("norm", {"schema": SCHEMA.replace("float", "str").split("=")[0] + ") -> ()"}, "epsilon is str .* takes float"),
         (
             "norm",
@@ -196,12 +196,12 @@ def test_errors_keep_torchs_types(x):
         ),
         ("norm", {"schema": SCHEMA.replace("float epsilon=1e-06", "int epsilon")}, "epsilon is int .* takes float"),
         ("norm", {"schema": "norm(Tensr x) -> ()"}, "schema= is 'norm"),
-        ("nothing", {}, "has no host function nothing that can be taken; it has norm"),
+        ("nothing", {}, "has no host function nothing that tkjit can call; it has norm"),
         ("norm", {"schema_from": "nothing.cpp"}, "schema_from= is .*nothing.cpp: No such file"),
         ("made", {"schema": "made(Tensor y) -> Tensor"}, "takes x, which the schema lacks; it has y"),
     ],
 )
-def test_what_contradicts_the_function(entry, options, text, x):
+def test_schema_that_contradicts_the_function_is_rejected(entry, options, text, x):
     def host_wrong(x): ...
 
     with pytest.raises(SpecError, match=text):
@@ -215,20 +215,20 @@ def test_what_contradicts_the_function(entry, options, text, x):
         ({"schema": "f() -> ()", "schema_from": "x.cpp"}, "exclude each other"),
     ],
 )
-def test_options_that_are_not_for_it(options, text):
+def test_unsuitable_options_are_rejected(options, text):
     with pytest.raises(SpecError, match=text):
         kernel("norm", **options)(lambda x: ...)
 
 
-def test_a_result_that_is_an_argument_is_refused(x):
+def test_returning_an_argument_is_rejected(x):
     @kernel("same")
     def host_same(x): ...
 
-    with pytest.raises(ArgumentError, match="returned one of its arguments, or a view of it"):
+    with pytest.raises(ArgumentError, match="returned one of its arguments or a view of it"):
         host_same(x)
 
 
-def test_a_spec_file(tmp_path, monkeypatch, x):
+def test_spec_file(tmp_path, monkeypatch, x):
     source = "torch::Tensor made(const torch::Tensor& x) { return x + x; }"  # quick to compile
     (tmp_path / "norm.cu").write_text(f"#include <torch/extension.h>\n{source}\n")
     (tmp_path / "file_norm.py").write_text(
@@ -237,21 +237,21 @@ def test_a_spec_file(tmp_path, monkeypatch, x):
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     loaded = tkjit.load("file_norm")
     assert torch.equal(loaded(x), 2 * x)
-    assert loaded.changed_files() == ()
+    assert loaded._changed_files() == ()
     (tmp_path / "norm.cu").write_text(f"#include <torch/extension.h>\n{source.replace('x + x', 'x - x')}\n")
-    assert loaded.changed_files() == (tmp_path / "norm.cu",)
+    assert loaded._changed_files() == (tmp_path / "norm.cu",)
     assert torch.equal(tkjit.load("file_norm")(x), 0 * x)
     with pytest.raises(SpecError, match=r"file_norm is the host function made of norm.cu, which has no spec"):
         _ = loaded.specs
 
 
-def test_a_copy_and_a_pickle_are_the_kernel(x):
+def test_copying_and_pickling_return_the_kernel(x):
     assert copy.deepcopy(host_made) is host_made
     again = pickle.loads(pickle.dumps(host_made))
     assert torch.equal(again(x), host_made(x))
 
 
-def test_the_command_line(tmp_path, monkeypatch, capsys):
+def test_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "shown.cu").write_text(
         "#include <torch/extension.h>\ntorch::Tensor made(torch::Tensor x) { return x; }\n"
     )
@@ -266,9 +266,9 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     assert "shown" not in (tmp_path / "stubs/tkjit/__init__.pyi").read_text()
     assert main(["why", "shown", "--device", "cpu"]) == 1
     assert "miss  shown.cu of the extension tkjit_host_shown" in capsys.readouterr().out
-    for _ in range(2):  # its functions, two objects and the module, and the runtime
+    for _ in range(2):  # the extension's functions, two objects and module, and the runtime
         assert main(["warmup", "shown", "--device", "cpu"]) == 0
-    assert "5 ready (5 before), 0 failed" in capsys.readouterr().out
+    assert "5 ready (5 from the cache), 0 failed" in capsys.readouterr().out
     assert main(["why", "shown", "--device", "cpu"]) == 0 and main(["show", "shown"]) == 0
     printed = capsys.readouterr().out
     assert "hit   shown.cu of the extension tkjit_host_shown" in printed
@@ -276,7 +276,7 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["bundle", "shown", "--device", "cpu", "-o", str(tmp_path / "bundle")]) == 0
 
 
-def test_a_module_of_the_sources_own_has_the_function(x):
+def test_own_module_must_expose_the_function(x):
     own = '\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("other", &made); }\n'
 
     @tkjit.kernel(SOURCE + own, host=True, entry="made")

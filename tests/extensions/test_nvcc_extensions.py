@@ -1,4 +1,4 @@
-"""Extensions with kernels, compiled for a GPU: they import on any build of torch."""
+"""Extensions with kernels that are compiled for a GPU. They import on any build of torch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def arch(monkeypatch):
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0a")
 
 
-def test_a_module_with_kernels_imports_without_a_gpu(tmp_path):
+def test_module_with_kernels_imports_without_a_gpu(tmp_path):
     path = tmp_path / "add.cu"
     path.write_text(SOURCE + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("add", &add); }\n')
     module = cpp_extension.load("add_kernels", path)
@@ -60,7 +60,7 @@ def test_a_module_with_kernels_imports_without_a_gpu(tmp_path):
 DECLARED = "torch::Tensor add(torch::Tensor a, torch::Tensor b);"
 
 
-def test_a_listed_function_takes_tensors_of_each_device():
+def test_listed_function_takes_tensors_on_either_device():
     module = cpp_extension.load_inline("add_inline", DECLARED, SOURCE, functions={"add": "A sum."})
     assert module.add.__doc__.endswith("-> torch.Tensor\n\nA sum.\n") and module.add.__name__ == "add"
     a, b = torch.randn(300), torch.randn(300)
@@ -71,8 +71,8 @@ def test_a_listed_function_takes_tensors_of_each_device():
             module.add(a.to("meta"), b.to("meta"))
 
 
-@pytest.mark.slow  # one more extension for both devices
-def test_a_function_that_asks_for_the_device_has_its_own_code_for_the_cpu():
+@pytest.mark.slow  # compiles one more extension for both devices
+def test_function_that_queries_the_device_keeps_its_own_cpu_code():
     source = SOURCE.replace("TORCH_CHECK", "if (!a.is_cuda()) return a.neg();\n    TORCH_CHECK")
     module = cpp_extension.load_inline("add_branching", DECLARED, source, functions=["add"])
     a = torch.randn(3)
@@ -80,26 +80,26 @@ def test_a_function_that_asks_for_the_device_has_its_own_code_for_the_cpu():
 
 
 @pytest.mark.slow  # nvcc reads torch's headers
-def test_a_source_for_torchs_stable_api(tmp_path):
+def test_source_for_torchs_stable_api(tmp_path):
     path = tmp_path / "stable.cu"
     path.write_text(STABLE)
     module = cpp_extension.load("nvcc_stable", path)
     with pytest.raises(RuntimeError, match="expected 2 dims"):
         module.add(torch.ones(3), torch.ones(3), None, "add", None)
     assert module.one_more(torch.ones(3, 3), sizes=[3, 3]).tolist() == [[2, 2, 2]] * 3  # in the simulator
-    if not torch.cuda.is_available():  # the guard, or the stream, is torch's
+    if not torch.cuda.is_available():  # the error comes from torch's guard or stream
         with pytest.raises(RuntimeError, match=r"CUDA|accelerator|API call failed"):
             module.one_more(torch.ones(3, 3, device="meta"), [3, 3])
 
 
-def test_a_flag_that_nvcc_does_not_know():
+def test_unknown_nvcc_flag_is_reported():
     with pytest.raises(CompileError, match="Unknown option '--no-such-flag'"):
         cpp_extension.load_inline(
             "unknown_flag", "void f();", "void f() {}", functions=["f"], extra_cuda_cflags=["--no-such-flag"]
         )
 
 
-def test_kernels_that_call_device_functions_of_other_sources(tmp_path):
+def test_kernels_can_call_device_functions_in_other_sources(tmp_path):
     (tmp_path / "first.cu").write_text("__device__ int twice(int n) { return 2 * n; }\n")
     (tmp_path / "second.cu").write_text(
         "#include <torch/extension.h>\n"
@@ -112,7 +112,7 @@ def test_kernels_that_call_device_functions_of_other_sources(tmp_path):
     assert cpp_extension.load("device_linked", sources, extra_cuda_cflags=["-dc"]).f
 
 
-def test_names_of_the_drivers_functions_are_the_sources_to_use(tmp_path):
+def test_sources_can_reuse_names_of_driver_functions(tmp_path):
     path = tmp_path / "maps.cu"
     path.write_text("""
     #include <cuda.h>
@@ -121,7 +121,7 @@ def test_names_of_the_drivers_functions_are_the_sources_to_use(tmp_path):
 
     using Encode = decltype(&cuTensorMapEncodeTiled);
     template <CUtensorMapSwizzle swizzle>
-    CUresult encode(CUtensorMap* map, void* data) {  // whose last parameters have these names, too
+    CUresult encode(CUtensorMap* map, void* data) {  // the driver's function has a parameter named swizzle as well
         const cuuint64_t size[] = {4}, stride[] = {16};
         const cuuint32_t box[] = {4}, step[] = {1};
         return cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 1, data, size, stride, box, step,
@@ -144,12 +144,12 @@ def test_names_of_the_drivers_functions_are_the_sources_to_use(tmp_path):
     module = cpp_extension.load("tensor_maps", path)
     assert module.own()
     if not torch.cuda.is_available():
-        with pytest.raises(RuntimeError, match="cuTensorMapEncodeTiled is not to be had from the CUDA driver"):
+        with pytest.raises(RuntimeError, match="cuTensorMapEncodeTiled is not available from the CUDA driver"):
             module.f(torch.zeros(4))
 
 
 def listed_code(shared_object: Path, kind: str) -> set[str]:
-    """The architectures for which a shared object has ``elf`` or ``ptx``."""
+    """The architectures for which a shared object has code of a kind, ``elf`` or ``ptx``."""
     tool = find_nvidia_binary_utility("cuobjdump")
     assert tool is not None, "install nvidia-cuda-cuobjdump (make test does)"
     listed = subprocess.run([tool, f"--list-{kind}", str(shared_object)], capture_output=True, text=True, check=False)
@@ -160,7 +160,7 @@ def listed_code(shared_object: Path, kind: str) -> set[str]:
     ("listed", "flags", "elf", "ptx"),
     [
         ("8.0;9.0a+PTX", [], {"sm_80", "sm_90a"}, {"sm_90a"}),
-        ("9.0a", ["-gencode", "arch=compute_80,code=sm_80"], {"sm_80"}, set()),  # a user's own flags, as with torch
+        ("9.0a", ["-gencode", "arch=compute_80,code=sm_80"], {"sm_80"}, set()),  # as with torch, the user's flags win
     ],
 )
 def test_code_for_each_architecture(tmp_path, monkeypatch, listed, flags, elf, ptx):
@@ -172,8 +172,8 @@ def test_code_for_each_architecture(tmp_path, monkeypatch, listed, flags, elf, p
     assert listed_code(tmp_path / "one.so", "ptx") == ptx
 
 
-def test_a_wheel_with_kernels(tmp_path, monkeypatch):
-    """Compiled by nvcc for two architectures; where no GPU is, its checks of arguments run."""
+def test_wheel_with_kernels(tmp_path, monkeypatch):
+    """nvcc compiles it for two architectures. Its argument checks run even without a GPU."""
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0;9.0a")
     setup = """
         from setuptools import setup

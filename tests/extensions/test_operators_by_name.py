@@ -1,4 +1,4 @@
-"""Operators with types that only Python passes, and what calls operators by their names."""
+"""Operators with types that only Python can pass, and C++ code that calls operators by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def module():
     return cpp_extension.load("tkjit_test_operators", SOURCE)
 
 
-def test_operators_that_python_registers(module):
+def test_operators_registered_through_python(module):
     operators = torch.ops.tkjit_test_operators
     x = torch.randn(3)
     assert torch.equal(operators.scaled(x, 2.5), x * 2.5) and torch.equal(operators.scaled(x, 2), x * 2)
@@ -29,7 +29,7 @@ def test_operators_that_python_registers(module):
     assert str(operators.each.default._schema).endswith("each(Dict(str, Tensor) _0, int _1) -> Dict(str, Tensor)")
 
 
-def test_calls_by_name(module):
+def test_operators_are_called_by_name(module):
     x = torch.randn(3)
     assert torch.equal(module.by_name(x), x * 3)
     assert torch.equal(module.in_place(x), x) and (x >= 0).all()
@@ -37,7 +37,7 @@ def test_calls_by_name(module):
         module.missing(x)
 
 
-def test_functional(module):
+def test_functional_api(module):
     x = torch.randn(2, 4)
     pad = torch.nn.functional.pad
     assert torch.equal(module.padded(x), pad(x, (1, 2), value=7))
@@ -45,7 +45,7 @@ def test_functional(module):
     assert torch.allclose(module.linear(x, x), x @ x.T)
 
 
-def test_a_tensors_version(module):
+def test_in_place_change_bumps_a_tensors_version(module):
     x = torch.randn(3)
     assert module.changed(x) and x._version == 1
 
@@ -54,7 +54,7 @@ def test_random_numbers(module):
     assert module.drawn(torch.tensor([0.0, 1.0])).tolist() == [2, 2, 2]
 
 
-def test_what_is_logged(module, capfd):
+def test_logging_and_checks(module, capfd):
     module.logged(1)
     assert capfd.readouterr().err == ""
     module.logged(-1)

@@ -30,27 +30,27 @@ def test_flags_are_split_as_a_shell_splits_them(tmp_path):
         ({"with_sycl": True}, "with_sycl= is not supported"),
     ],
 )
-def test_what_is_not_done_is_refused_by_name(option, reason):
+def test_unsupported_options_are_rejected_by_name(option, reason):
     with pytest.raises(ArgumentError, match=reason):
         cpp_extension.load_inline("refused", "int f() { return 1; }", functions=["f"], **option)
 
 
-def test_verbose_prints_the_commands_also_of_what_is_cached(capsys):
+def test_verbose_prints_the_commands_even_if_cached(capsys):
     for _ in range(2):
-        cpp_extension.load_inline("told", "int one() { return 1; }", functions=["one"], verbose=True)
-        told = capsys.readouterr().out
-        assert "main.cpp" in told or "unit.cpp" in told
-        assert "-shared" in told
+        cpp_extension.load_inline("verbose", "int one() { return 1; }", functions=["one"], verbose=True)
+        printed = capsys.readouterr().out
+        assert "main.cpp" in printed or "unit.cpp" in printed
+        assert "-shared" in printed
 
 
-def test_a_name_that_torch_does_not_have(tmp_path):
+def test_name_that_torch_lacks_is_reported(tmp_path):
     path = tmp_path / "unknown.cpp"
     path.write_text("#include <torch/extension.h>\nat::Tensor f(at::Tensor x) { return at::frobnicated_sum(x); }\n")
     with pytest.raises(ArgumentError, match="uses frobnicated_sum, which the installed torch does not have"):
         cpp_extension.load("unknown_operator", path)
 
 
-def test_a_name_in_a_branch_that_is_not_compiled(tmp_path):
+def test_name_in_an_inactive_branch_is_ignored(tmp_path):
     path = tmp_path / "branch.cpp"
     path.write_text(
         "#include <torch/extension.h>\n#if TORCH_VERSION_MAJOR < 2\n#include <torch/old.h>\n"
@@ -60,7 +60,7 @@ def test_a_name_in_a_branch_that_is_not_compiled(tmp_path):
     assert cpp_extension.load("branches", path).f(torch.ones(3)) == 3
 
 
-def test_the_error_of_one_of_several_sources(tmp_path):
+def test_error_in_one_of_several_sources_is_reported(tmp_path):
     good, bad = tmp_path / "good.cpp", tmp_path / "bad.cpp"
     good.write_text('#include <torch/extension.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.doc() = ""; }\n')
     bad.write_text("int f() { return undeclared_name; }\n")
@@ -70,12 +70,12 @@ def test_the_error_of_one_of_several_sources(tmp_path):
     cpp_extension.load("several", [good, bad])
 
 
-def test_functions_of_another_type_are_refused():
-    with pytest.raises(ArgumentError, match="functions is a text, a list or a dict, not 5"):
+def test_functions_of_the_wrong_type_are_rejected():
+    with pytest.raises(ArgumentError, match="functions is 5; expected a str, a list or a dict"):
         cpp_extension.load_inline("refused", "int f() { return 1; }", functions=5)
 
 
-def test_cplusplus_sources_that_use_cuda(monkeypatch):
+def test_cpp_sources_can_use_cuda(monkeypatch):
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
     source = """
     #include <ATen/cuda/CUDAContext.h>

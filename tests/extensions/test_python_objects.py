@@ -1,4 +1,4 @@
-"""What sources do with Python's own objects, with NumPy's arrays and with classes that have a base."""
+"""Sources work with Python's own objects, with NumPy's arrays and with classes that have a base."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def module():
     return cpp_extension.load("tkjit_test_python_objects", SOURCE)
 
 
-def test_arrays(module):
+def test_numpy_arrays(module):
     assert module.total(np.arange(6.0).reshape(2, 3).T) == 15 and module.total([1, 2]) == 3
     assert module.outer([1, 2], np.array([3, 4])).tolist() == [[3, 4], [6, 8]]
     filled = np.zeros(4, np.int32)
@@ -36,27 +36,27 @@ def test_arrays(module):
         module.total("x")
 
 
-def test_a_view_keeps_its_owner(module):
+def test_view_keeps_its_owner_alive(module):
     viewed = module.view()
     gc.collect()
     assert viewed.tolist() == [1, 2, 3] and viewed.base is not None
 
 
-def test_an_array_that_cannot_be_written_to(module):
+def test_writing_to_a_read_only_array_fails(module):
     constant = np.zeros(2, np.int32)
     constant.flags.writeable = False
     with pytest.raises(ValueError, match="not writeable"):
         module.fill(constant)
 
 
-def test_an_overload_without_conversion_is_preferred(module):
+def test_overload_without_conversion_is_preferred(module):
     assert [module.kind(each) for each in (np.zeros(2, np.int32), np.zeros(2), 1.5)] == ["int", "double", "float"]
     assert module.exact(1.5) == 1.5
     with pytest.raises(TypeError, match="expected float, got int"):
         module.exact(1)
 
 
-def test_objects(module):
+def test_python_objects(module):
     made = module.objects({1: "x"}, [1, "b", None], "up")
     assert made == [(1, "x"), 2, "'b'", "None", "UP", 5.0, {"first": 1, "none": None}]
     assert module.bytes(b"ab") == b"ab!" and module.version == "1"
@@ -84,17 +84,17 @@ def test_functions_are_objects(module):
     assert module.adder(3)(x=4) == 7
 
 
-def test_an_enumeration_and_a_class_of_the_module_alone(module):
+def test_module_local_enumeration(module):
     assert module.Mode.second == 1 and module.Mode(0) is module.Mode.first
 
 
-def test_a_bound_class_is_pickled(module):
+def test_bound_class_can_be_pickled(module):
     point = module.Point()
     point.x = 5
     assert copy.deepcopy(point).x == pickle.loads(pickle.dumps(point)).x == 5
 
 
-def test_exceptions_of_a_source(module):
+def test_exception_classes_registered_by_a_source(module):
     assert issubclass(module.OutOfRange, LookupError)
     with pytest.raises(module.OutOfRange, match="too far"):
         module.throw(0)
@@ -104,14 +104,14 @@ def test_exceptions_of_a_source(module):
         module.throw(2)
 
 
-def test_any_number_of_arguments(module):
+def test_args_and_kwargs(module):
     assert module.any(1, 2, 3, k=4) == (1, (2, 3), {"k": 4})
     assert module.any(a=1) == (1, (), {})
     with pytest.raises(TypeError, match="a is missing"):
         module.any(k=1)
 
 
-def test_exceptions(module):
+def test_python_exceptions_pass_through_cpp(module):
     with pytest.raises(ValueError, match="a value"):
         module.raises(0)
     with pytest.raises(KeyError, match="a key"):
@@ -123,7 +123,7 @@ def test_exceptions(module):
         module.call(lambda x, y: x / (y - 2), 1)
 
 
-def test_a_base_class(module):
+def test_class_with_a_base(module):
     square = module.Square()
     square.name = "mine"
     assert isinstance(square, module.Shape) and square.corners() == module.corners_of(square) == 4
@@ -152,7 +152,7 @@ def test_members_of_bound_classes_are_shared(module):
     assert origin.x == 6
 
 
-def test_none_is_no_tensor(module):
+def test_none_is_not_a_tensor(module):
     assert not module.constant(None)
     with pytest.raises(TypeError, match="expected Tensor, got NoneType"):
         module.tensor(None)

@@ -11,9 +11,7 @@ from tkjit import ArgumentError, cpp_extension
 
 pytestmark = [
     pytest.mark.compiles,
-    pytest.mark.skipif(
-        torch.cuda.is_available(), reason="a visible GPU is preferred; run it where CUDA_VISIBLE_DEVICES is empty"
-    ),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="needs the simulator: run it with CUDA_VISIBLE_DEVICES empty"),
 ]
 
 SOURCE = """
@@ -88,7 +86,7 @@ def test_kernels_of_registered_operators_run_in_the_simulator(ops):
     expected = 3 * x
     ops.scale_(x, 3.0)
     assert torch.equal(x, expected)
-    with pytest.raises(RuntimeError, match="a write to address 0x123456789000, where no memory is"):
+    with pytest.raises(RuntimeError, match="a write to address 0x123456789000, where there is no memory"):
         ops.fail(x)
     assert torch.equal(ops.scale(x), 2 * x)
 
@@ -102,7 +100,7 @@ def test_arguments_and_results_of_each_kind(ops):
         ops.about([], [], "none")
 
 
-def test_functions_without_a_schema_have_their_own(ops):
+def test_functions_without_a_schema_get_an_inferred_one(ops):
     assert ops.half_of(3.0) == 1.5
     assert str(ops.half_of.default._schema) == "tkjit_test_scaling::half_of(float _0) -> float"
     first, second = torch.ones(1), torch.ones(2)
@@ -110,7 +108,7 @@ def test_functions_without_a_schema_have_their_own(ops):
     assert torch.equal(ops.negated(first), -first)
 
 
-def test_tensors_are_given_up_after_a_call(ops):
+def test_calls_release_their_tensors(ops):
     held = torch.ones(4)
     uses = held._use_count()
     ops.scale(held, 1.0, held), ops.about([held], [1], "x"), ops.turned([held])
@@ -128,7 +126,7 @@ TORCH_LIBRARY({name}, m) {{ {defines} }}
     return cpp_extension.load(name, [path], is_python_module=False)
 
 
-def test_an_edited_source_asks_for_a_restart(tmp_path):
+def test_edited_source_needs_a_restart(tmp_path):
     path, name = tmp_path / "edited.cpp", "tkjit_test_edited"
     loaded = module_of(path, name, 2)
     assert module_of(path, name, 2) == loaded  # unchanged
@@ -137,15 +135,15 @@ def test_an_edited_source_asks_for_a_restart(tmp_path):
     assert torch.ops.tkjit_test_edited.times(torch.ones(1)) == 2
 
 
-def test_an_operator_of_another_library_is_not_registered_again(tmp_path):
+def test_operator_of_another_library_is_not_registered_again(tmp_path):
     torch.library.define("tkjit_test_taken::times", "(Tensor x) -> Tensor")
     with pytest.raises(
-        ArgumentError, match=r"defines the operator tkjit_test_taken::times, which is registered already"
+        ArgumentError, match=r"defines the operator tkjit_test_taken::times, which is already registered"
     ):
         module_of(tmp_path / "taken.cpp", "tkjit_test_taken", 2)
 
 
-def test_what_torch_does_not_register_is_an_error_and_leaves_nothing(tmp_path):
+def test_failed_registration_is_an_error_and_leaves_no_operators(tmp_path):
     path, name = tmp_path / "wrong.cpp", "tkjit_test_wrong"
     header = f'TORCH_LIBRARY({name}, m) {{ m.def("first(Tensor x) -> Tensor", &times); }}\n'
     header += f'TORCH_LIBRARY_FRAGMENT({name}, m) {{ m.def("second(Tensr x) -> Tensor"); }}\n'
@@ -155,7 +153,7 @@ def test_what_torch_does_not_register_is_an_error_and_leaves_nothing(tmp_path):
 at::Tensor times(at::Tensor x) { return x; }
 #include "blocks.h"
 """)
-    for _ in range(2):  # a second load would run no initializer
+    for _ in range(2):  # a second load would not run the initializers again
         with pytest.raises(ArgumentError, match="cannot register its operators: unknown type specifier"):
             cpp_extension.load(name, [path], is_python_module=False)
     assert not torch._C._jit_get_schemas_for_operator("tkjit_test_wrong::first")
@@ -165,20 +163,20 @@ at::Tensor times(at::Tensor x) { return x; }
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
-        ("times(Tensor x, int n) -> Tensor", r"takes \(Tensor\), and its schema says \(Tensor, int\)"),
-        ("times(Tensor? x) -> Tensor", r"takes \(Tensor\), and its schema says \(Optional\[Tensor\]\)"),
-        ("times(Tensor x) -> float", r"returns \(Tensor\), and its schema says \(float\)"),
+        ("times(Tensor x, int n) -> Tensor", r"takes \(Tensor\), but its schema declares \(Tensor, int\)"),
+        ("times(Tensor? x) -> Tensor", r"takes \(Tensor\), but its schema declares \(Optional\[Tensor\]\)"),
+        ("times(Tensor x) -> float", r"returns \(Tensor\), but its schema declares \(float\)"),
     ],
 )
-def test_a_function_that_is_not_its_schemas(tmp_path, schema, said):
-    with pytest.raises(ArgumentError, match=said):
+def test_function_that_differs_from_its_schema_is_rejected(tmp_path, schema, message):
+    with pytest.raises(ArgumentError, match=message):
         module_of(tmp_path / "other.cpp", "tkjit_test_other", 2, f'm.def("{schema}", &times);')
     assert not torch._C._jit_get_schemas_for_operator("tkjit_test_other::times")
 
 
-def test_of_two_implementations_the_gpus_runs_in_the_simulator(tmp_path):
+def test_simulator_prefers_the_gpu_implementation(tmp_path):
     path = tmp_path / "both.cpp"
     path.write_text("""
 #include <torch/extension.h>
@@ -214,7 +212,7 @@ STABLE_TORCH_LIBRARY_IMPL(tkjit_test_stable, CUDA, m) { m.impl("one_more", TORCH
 """
 
 
-@pytest.mark.slow  # torch's headers
+@pytest.mark.slow  # compiles torch's headers
 def test_operators_of_torchs_stable_api_run_in_the_simulator(tmp_path):
     path = tmp_path / "stable.cu"
     path.write_text(STABLE)
@@ -243,7 +241,7 @@ at::Tensor scaled_on_cpu(const at::Tensor& x, double by) { return x * by; }
 struct Scaled : torch::autograd::Function<Scaled> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, double by) {
         context->saved_data["by"] = by;
-        at::AutoDispatchBelowADInplaceOrView guard;  // without it, the call comes back here
+        at::AutoDispatchBelowADInplaceOrView guard;  // without it, the call would recurse
         return scaled(x, by);
     }
     static torch::autograd::variable_list backward(
@@ -271,7 +269,7 @@ TORCH_LIBRARY_IMPL(tkjit_guards, AutocastCPU, m) {
 """
 
 
-def test_an_operator_with_a_gradient_calls_itself_below_autograd():
+def test_operator_with_a_gradient_calls_itself_below_autograd():
     cpp_extension.load_inline("tkjit_guards", _WITH_GRADIENT, is_python_module=False)
     scaled = torch.ops.tkjit_guards.scaled
     x = torch.randn(3, requires_grad=True)
@@ -283,8 +281,8 @@ def test_an_operator_with_a_gradient_calls_itself_below_autograd():
     assert found.dtype == torch.bfloat16 and torch.equal(found, (half.float() * 1.1).bfloat16())
 
 
-def test_torchscript_keeps_a_call_whose_result_is_not_used():
-    """An inferred schema does not say that the function writes to its argument."""
+def test_torchscript_keeps_a_call_whose_result_is_unused():
+    """An inferred schema does not show that the function writes to its argument."""
     space = "writing_by_jit"
     cpp_extension.load_inline(
         space,

@@ -1,4 +1,4 @@
-"""Extensions with kernels where no GPU is: their functions take tensors on the CPU, and the simulator runs kernels."""
+"""Extensions with kernels, without a GPU: their functions take tensors on the CPU, and the simulator runs kernels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from tkjit import ArgumentError, LaunchError, ToolchainError, cpp_extension
 
 pytestmark = [
     pytest.mark.compiles,
-    pytest.mark.skipif(
-        torch.cuda.is_available(), reason="a visible GPU is preferred; run it where CUDA_VISIBLE_DEVICES is empty"
-    ),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="needs the simulator: run it with CUDA_VISIBLE_DEVICES empty"),
 ]
 
 SOURCE = """
@@ -39,9 +37,9 @@ __global__ void add_pairs(half* a, half* b, half* sum, int n) {
     const int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
     if (i < n) HALF2(sum[i]) = __hadd2(HALF2(a[i]), HALF2(b[i]));
 }
-__global__ void outside(float*) { *reinterpret_cast<float*>(0x123456789000) = 1; }  // where no memory is
+__global__ void outside(float*) { *reinterpret_cast<float*>(0x123456789000) = 1; }  // not a mapped address
 
-// a macro defines the function, as many sources have it
+// a macro defines the functions, as in many sources
 #define DEFINE_SCALE(name, squared)                                                                      \\
     torch::Tensor name(torch::Tensor x, double by, const c10::optional<torch::Tensor>& like) {           \\
         TORCH_CHECK(x.is_cuda() && x.device().is_cuda(), "x must be a CUDA tensor");                     \\
@@ -124,20 +122,20 @@ def test_atomic_sums_of_torchs_types(module, dtype):
     assert torch.equal(module.sum_of(x), x.sum().reshape(1))
 
 
-def test_schemas_are_the_documentation(module):
+def test_docstrings_are_schemas(module):
     assert module.scaled.__doc__ == "scaled(Tensor x, float by, Tensor? like) -> Tensor"
     assert module.add.__doc__ == "add(Tensor(a!) a, Tensor(b!) b, Tensor(c!) sum) -> ()"
 
 
-def test_what_fails_in_a_kernel_is_an_error(module):
-    with pytest.raises(LaunchError, match="a write to address 0x123456789000, where no memory is"):
+def test_failures_in_kernels_are_errors(module):
+    with pytest.raises(LaunchError, match="a write to address 0x123456789000, where there is no memory"):
         module.fail(torch.ones(4))
     assert torch.equal(module.scaled(torch.ones(4), 1.0, None), torch.ones(4))
     with pytest.raises(NotImplementedError, match='"scaled" not implemented for'):
         module.scaled(torch.ones(4, dtype=torch.int32), 1.0, None)
 
 
-def test_an_edit_is_seen(tmp_path):
+def test_edited_source_is_rebuilt(tmp_path):
     path = tmp_path / "fill.cu"
     text = """#include <torch/extension.h>
 __global__ void fill_kernel(float* x) { x[threadIdx.x] = 1; }
@@ -150,7 +148,7 @@ void fill(torch::Tensor x) { fill_kernel<<<1, 4>>>(x.data_ptr<float>()); }
         assert x.tolist() == [value] * 4
 
 
-def test_an_instruction_that_the_simulator_lacks_is_named(tmp_path):
+def test_error_names_an_instruction_that_the_simulator_lacks(tmp_path):
     path = tmp_path / "asm.cu"
     path.write_text(
         "#include <torch/extension.h>\n"
@@ -167,7 +165,7 @@ def stable(tmp_path_factory):
     return load(tmp_path_factory, "stable", STABLE)
 
 
-def test_a_source_for_torchs_stable_api(stable):
+def test_source_for_torchs_stable_api(stable):
     a, b = torch.randn(2, 5, 33)
     stable.add(out := torch.empty_like(a), a, b, "add", None)
     assert torch.equal(out, a + b)
@@ -186,26 +184,26 @@ def test_a_source_for_torchs_stable_api(stable):
             stable.add(*arguments)
 
 
-def test_what_needs_torchs_own_headers_is_for_gpus(tmp_path):
+def test_source_that_needs_torchs_own_headers_cannot_run_on_the_cpu(tmp_path):
     path = tmp_path / "softmax.cu"
     path.write_text(
         "#include <torch/extension.h>\ntorch::Tensor f(torch::Tensor x) { return torch::nn::Linear(3, 4)(x); }\n"
     )
-    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs Linear of torch's own headers"):
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs Linear from torch's own headers"):
         cpp_extension.load("only_for_gpus", path)
 
 
-def test_one_of_several_sources_that_needs_torchs_own_headers_is_told(tmp_path):
+def test_one_of_several_sources_needs_torchs_own_headers(tmp_path):
     kernels, bindings = tmp_path / "kernels.cu", tmp_path / "bindings.cpp"
     kernels.write_text(
         "#include <torch/extension.h>\n__global__ void k() {}\nvoid f(torch::Tensor x) { k<<<1, 1>>>(); }\n"
     )
     bindings.write_text("#include <torch/extension.h>\nvoid g(at::TensorIterator& given) {}\n")
-    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs TensorIterator of torch's own headers"):
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs TensorIterator from torch's own"):
         cpp_extension.load("mixture", [kernels, bindings])
 
 
-def test_headers_with_inline_ptx_and_questions_for_the_architecture(tmp_path):
+def test_headers_with_inline_ptx_and_architecture_checks(tmp_path):
     (tmp_path / "lanes.h").write_text(
         "__device__ inline int lane() {\n"
         "    int found;\n"
@@ -243,7 +241,7 @@ def test_headers_with_inline_ptx_and_questions_for_the_architecture(tmp_path):
     assert x.tolist() == list(range(100, 132))
 
 
-def test_headers_of_curand_are_found(tmp_path, monkeypatch):
+def test_curand_headers_are_found(tmp_path, monkeypatch):
     (tmp_path / "curand_kernel.h").write_text('#include "curand_asks.h"\n')
     (tmp_path / "curand_asks.h").write_text(
         "#ifdef __CUDA_ARCH__\n__device__ inline int drawn() { return 7; }\n#endif\n"
@@ -265,7 +263,7 @@ void draw_into(torch::Tensor x) { draw<<<1, 4>>>(x.data_ptr<int>()); }
     assert x.tolist() == [7] * 4
 
 
-def test_sources_without_functions(tmp_path):
+def test_sources_without_functions_are_rejected(tmp_path):
     path = tmp_path / "empty.cpp"
     path.write_text("int f(int n) { return n; }\n")
     with pytest.raises(ArgumentError, match="no PYBIND11_MODULE, and no function of its sources takes"):
@@ -273,7 +271,7 @@ def test_sources_without_functions(tmp_path):
 
 
 @pytest.mark.parametrize(("asked", "value"), [("", 900), pytest.param("80", 800, marks=pytest.mark.slow)])
-def test_the_architecture_that_the_simulator_is_asked_to_be(monkeypatch, asked, value):
+def test_simulator_models_the_requested_architecture(monkeypatch, asked, value):
     monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)
     source = """
     #include <torch/extension.h>

@@ -1,4 +1,4 @@
-"""What sources for torch's C++ API do with tensors, through the stand-ins for its headers."""
+"""Sources for torch's C++ API work with tensors through the stand-ins for its headers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_factories(module):
     assert last.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_what_a_tensor_says_of_itself(module):
+def test_properties_of_a_tensor(module):
     assert module.about(torch.ones(2, 3, 4, 4)) == "float Float 0 1 0 cpu CPUFloatType"
     last = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
     assert module.about(last) == "float Float 1 1 1 cpu CPUFloatType"
@@ -58,7 +58,7 @@ def test_what_a_tensor_says_of_itself(module):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_block_for_the_type_of_a_tensor(module, dtype):
+def test_dispatch_on_the_type_of_a_tensor(module, dtype):
     assert module.old_dispatch(torch.zeros(1, dtype=dtype)).item() == dtype.itemsize
 
 
@@ -83,7 +83,7 @@ def test_checks_of_arguments(module):
         module.checked(torch.ones(2))
 
 
-def test_errors_and_warnings_are_torchs(module, capfd):
+def test_errors_and_warnings_match_torch(module, capfd):
     with pytest.raises(RuntimeError, match=r"shape '\[-1, 5\]' is invalid for input of size 3"):
         module.wrong(torch.ones(3))
     with pytest.raises(RuntimeError, match="At least one of 'min' or 'max' must not be None"):

@@ -1,4 +1,4 @@
-"""What a source begins with, by the words in it and in its headers."""
+"""The declarations that precede a source, based on the words in it and in its headers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def test_headers_that_do_not_mention_torch_are_left_out(tmp_path):
     assert declarations('#include "mine.h"\n', [tmp_path]) == ""
 
 
-def test_words_for_which_more_is_included():
+def test_words_that_make_the_stand_ins_include_more():
     assert "#define TKJIT_TORCH_COMPLEX\n" in declarations("c10::complex<float> z;", ())
     assert "#define TKJIT_TORCH_CUBLAS\n" in declarations("cublasHandle_t handle;", ())
     assert "#define TKJIT_TORCH_LIBRARY\n" in declarations("TORCH_LIBRARY_IMPL(space, CPU, m) {}", ())
     assert "TKJIT_TORCH_LIBRARY" not in declarations("#include <torch/library.h>", ())
 
 
-def test_the_function_of_a_module_is_exported():
+def test_init_function_of_a_module_is_exported():
     assert "struct _object* PyInit__C();" in declarations("PyObject* PyInit__C(void) { return nullptr; }", ())
     assert "PyInit" not in declarations("PyMODINIT_FUNC CONCAT(PyInit_, NAME)() {}", ())
     assert declarations("float x;", ()) == ""

@@ -1,4 +1,4 @@
-"""Which sources need torch's own headers, by the names in them."""
+"""Whether a source needs torch's own headers, decided from the names in it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def lacking(code: str, *headers: str) -> str:
         "auto stream = at::cuda::getCurrentCUDAStream(); const c10::cuda::CUDAGuard guard(x.device());",
         'TORCH_CHECK(x.is_cuda(), "no"); AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "f", [&] {});',
         'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { py::class_<A>(m, "A").def(py::init<int>()); }',
-        "namespace at { struct Mine {}; } at::Mine mine;",  # the source's own
-        "std::at::nothing; mine::at::nothing;",  # of another namespace
+        "namespace at { struct Mine {}; } at::Mine mine;",  # the source's own name
+        "std::at::nothing; mine::at::nothing;",  # names of other namespaces
         "#define TORCH_CHECK_MINE(x) x\nTORCH_CHECK_MINE(1);",
     ],
 )
-def test_the_stand_ins_are_enough(code):
+def test_stand_ins_are_enough(code):
     assert lacking(code) == ""
 
 
@@ -48,16 +48,16 @@ def test_the_stand_ins_are_enough(code):
         ('TORCH_LIBRARY(a, m) { m.class_<A>("A"); }', "class_"),
     ],
 )
-def test_the_first_name_that_is_missing(code, name):
+def test_first_missing_name_is_reported(code, name):
     assert lacking(code) == name
 
 
-def test_a_header_that_is_missing():
+def test_missing_header_is_reported():
     assert lacking("", "ATen/native/TensorIterator.h") == "ATen/native/TensorIterator.h"
     assert lacking("", "torch/extension.h", "ATen/cuda/Atomic.cuh", "torch/csrc/stable/tensor.h") == ""
 
 
-def test_headers_of_the_source_count(tmp_path):
+def test_own_headers_are_searched(tmp_path):
     (tmp_path / "mine.h").write_text("#include <ATen/Parallel.h>\nat::Tensor made();\n")
     (tmp_path / "math.h").write_text("int twice(int n);\n")
     text = text_of('#include "mine.h"\n#include "math.h"\n// torch::nn\nint x;', [tmp_path])
@@ -65,16 +65,16 @@ def test_headers_of_the_source_count(tmp_path):
     assert text.headers == {"ATen/Parallel.h"}
 
 
-def test_computed_includes_are_left_out(tmp_path):
+def test_computed_includes_are_ignored(tmp_path):
     (tmp_path / "mine.h").write_text("#include CONFIG\nat::Tensor made();\n")
     assert "made" in text_of('#include MINE\n#include "mine.h"\n', [tmp_path]).code
 
 
-def test_texts_are_no_names():
+def test_names_in_string_literals_are_ignored():
     assert lacking('TORCH_CHECK(ok, "use torch::frobnicate");') == ""
 
 
-def test_of_a_preprocessed_text_the_lines_of_other_files_do_not_count(tmp_path):
+def test_preprocessed_text_keeps_only_the_users_lines(tmp_path):
     lines = ['# 1 "/work/a.cu"', "torch::Tensor x;", '# 1 "/usr/include/math.h" 1 3', "double sin(double);"]
     lines += [f'# 1 "{torch_include()}/ATen/ceil_div.h" 1', "int ceil_div;", '# 2 "/work/a.cu" 2', "at::Tensor y;"]
     from pathlib import Path
@@ -88,5 +88,5 @@ def test_names_that_torch_has():
     assert not torch_has("frobnicated_tensor") and not torch_has("THC/THCNumerics.cuh")
 
 
-def test_each_header_that_is_used_is_there():
+def test_installed_torch_has_every_usable_header():
     assert [header for header in sorted(USABLE_HEADERS) if not (torch_include() / header).is_file()] == []

@@ -9,7 +9,7 @@ from tkjit.torch_headers.needed import TORCH_STAND_INS, USABLE_HEADERS
 
 pytestmark = pytest.mark.nvcc
 
-# parts of other headers, which say so or cannot be included twice
+# parts of other headers, which either document this or cannot be included twice
 PARTS = {
     "ATen/CollapseDims.h",
     "ATen/cuda/ApplyGridUtils.cuh",

@@ -1,4 +1,4 @@
-"""Torch's operators as C++ declarations, from the installed torch's own description."""
+"""Torch's operators as C++ declarations, generated from the installed torch's description of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tkjit.torch_headers.needed import TORCH_STAND_INS, torch_include
 from tkjit.torch_headers.operators import declarations_for, operators_by_name
 
 
-def test_an_operator_is_a_method_and_a_function():
+def test_operator_is_a_method_and_a_function():
     text = declarations_for({"index_select"})
     assert "at::Tensor index_select(int64_t dim, const at::Tensor & index) const {" in text
     assert "inline at::Tensor index_select(const at::Tensor & self, int64_t dim, const at::Tensor & index) {" in text
@@ -32,19 +32,19 @@ def test_options_become_the_arguments_of_the_schema():
     assert "options.dtype_opt(), options.layout_opt(), options.device_opt(), options.pinned_memory_opt()" in text
 
 
-def test_each_option_of_a_factory_can_be_given_apart():
+def test_each_option_of_a_factory_can_be_passed_separately():
     text = declarations_for({"zeros"})
     apart = re.search(r"zeros\(at::IntArrayRef size, ::std::optional<at::ScalarType> dtype, [^)]*\)", text)
     assert apart and "=" not in apart[0] and '"aten::zeros", "", size, dtype, layout, device, pin_memory' in text
 
 
-def test_outputs_come_first_and_return():
+def test_outputs_come_first_and_are_returned():
     text = declarations_for({"mm_out"})
     assert "at::Tensor & mm_out(at::Tensor & out, const at::Tensor & self, const at::Tensor & mat2)" in text
     assert "return out;" in text
 
 
-def test_a_change_in_place_returns_its_tensor():
+def test_in_place_operator_returns_its_tensor():
     text = declarations_for({"mul_"})
     assert 'call<void>("aten::mul_", "Tensor", *this, other); return const_cast<at::Tensor &>(*this);' in text
 
@@ -65,7 +65,7 @@ def test_every_operator_compiles(tmp_path):
     assert compiled.returncode == 0, compiled.stderr[:4000]
 
 
-def test_an_operator_that_is_known_by_two_names_is_declared_once():
+def test_operator_with_two_names_is_declared_once():
     text = declarations_for({"max_out", "max_outf"})
     assert text.count("max_outf(const at::Tensor & self, int64_t dim, bool keepdim") == 1
 
@@ -73,8 +73,8 @@ def test_an_operator_that_is_known_by_two_names_is_declared_once():
 @pytest.mark.parametrize(
     "name", ["add", "scatter_reduce", "topk", "linalg_norm", "embedding_bag", "_unique2", "grid_sampler_2d"]
 )
-def test_arguments_are_those_of_the_schema(name):
-    """Each call passes as many arguments as the operator that torch has registered takes."""
+def test_calls_pass_the_schemas_arguments(name):
+    """Each call passes as many arguments as the registered operator takes."""
     for called in re.findall(r'call<[^"]*>\(("aten::[^;]*)\);', declarations_for({name})):
         operator, overload, *arguments = re.sub(r"\([^()]*\)", "", called).split(", ")
         packet = getattr(torch.ops.aten, operator.strip('"').removeprefix("aten::"))

@@ -45,32 +45,32 @@ THREE = torch.full((1,), 3.0)
 @pytest.mark.parametrize(
     "by", [pytest.param(THREE, id="first overload"), pytest.param(3.0, id="second overload", marks=pytest.mark.slow)]
 )
-def test_lower(by):
+def test_lower_casts_to_the_dtype_of_autocast(by):
     x = torch.ones(4)
     assert lowered(x, by).dtype == torch.float32
     with torch.autocast("cpu", torch.bfloat16):
         y = lowered(x, by)
         assert y.dtype == torch.bfloat16 and y.tolist() == [3.0] * 4
-        assert lowered(x.double(), by).dtype == torch.float64  # which torch leaves too
+        assert lowered(x.double(), by).dtype == torch.float64  # torch does not cast float64 either
         with torch.autocast("cpu", enabled=False):
             assert lowered(x, by).dtype == torch.float32
     with torch.autocast("cuda", torch.bfloat16):
-        assert lowered(x, by).dtype == torch.float32  # it is on the cpu
+        assert lowered(x, by).dtype == torch.float32  # x is on the cpu
 
 
-def test_float32():
+def test_float32_casts_to_float32():
     x = torch.ones(4, dtype=torch.bfloat16)
     assert widened(x, THREE).dtype == torch.bfloat16
     with torch.autocast("cpu", torch.bfloat16):
         assert widened(x, THREE).dtype == torch.float32
 
 
-def test_a_kernel_that_says_nothing_takes_what_it_gets():
+def test_kernel_without_the_option_is_not_cast():
     with torch.autocast("cpu", torch.bfloat16):
         assert plain(torch.ones(4), THREE).dtype == torch.float32
 
 
-def test_outputs_that_are_given_are_not_cast_as_in_torch():
+def test_calls_with_given_outputs_are_not_cast():
     x, y = torch.ones(4), torch.zeros(4)
     with torch.autocast("cpu", torch.bfloat16):
         assert lowered(x, THREE, out=y) is y
@@ -78,7 +78,7 @@ def test_outputs_that_are_given_are_not_cast_as_in_torch():
     assert y.tolist() == [2.0] * 4
 
 
-def test_gradients_have_the_dtype_of_what_was_cast():
+def test_gradients_have_the_dtype_of_the_uncast_input():
     x = torch.ones(4, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
         y = lowered(x, THREE)
@@ -86,7 +86,7 @@ def test_gradients_have_the_dtype_of_what_was_cast():
     assert x.grad.dtype == torch.float32 and x.grad.tolist() == [6.0] * 4
 
 
-def test_compiled():
+def test_compiled_calls_are_cast():
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: lowered(x, THREE) + 1, fullgraph=True, backend="aot_eager")
     x = torch.ones(4)
@@ -97,7 +97,7 @@ def test_compiled():
         assert torch.vmap(lambda x: lowered(x, THREE))(torch.ones(2, 4)).dtype == torch.bfloat16
 
 
-def test_refusals_say_what_came_after_the_cast():
+def test_errors_describe_arguments_after_the_cast():
     with torch.autocast("cpu", torch.bfloat16):
         with pytest.raises(tkjit.ArgumentError, match=r"widened: by is \(1,\) float64 on cpu; expected \(1,\) float32"):
             widened(torch.ones(4), THREE.double())
@@ -109,10 +109,10 @@ def test_refusals_say_what_came_after_the_cast():
     ("autocast", "annotation", "message"),
     [
         ("fp32", In, "autocast is 'fp32'; expected 'lower', 'float32' or None"),
-        ("lower", InOut, "autocast= takes a kernel that changes no argument, and x is written in place"),
+        ("lower", InOut, "autocast= needs a kernel that changes no argument, but x is written in place"),
     ],
 )
-def test_refused_specs(autocast, annotation, message):
+def test_invalid_specs_are_rejected(autocast, annotation, message):
     with pytest.raises(SpecError, match=message):
 
         @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, autocast=autocast)

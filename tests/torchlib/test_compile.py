@@ -10,7 +10,7 @@ from support.sampling import sample
 import tkjit
 from tkjit import In, Out, Tensor
 
-# inductor uses what torch has deprecated
+# inductor uses deprecated parts of torch
 pytestmark = [pytest.mark.compiles, pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")]
 
 
@@ -29,13 +29,13 @@ def test_compile_with_dynamic_shapes_compiles_once(backend):
     assert not torch._dynamo.utils.counters["graph_break"]
 
 
-def test_a_second_shape_that_nobody_announced_compiles_at_most_once_more():
+def test_unannounced_second_shape_compiles_once_more():
     softmax = tkjit.load("softmax")
     function = compiled(lambda x: softmax(x) * 2, backend="aot_eager")
     for n in (3, 4, 5, 6, 7):
         x = torch.randn(2, n)
         torch.testing.assert_close(function(x), x.softmax(-1) * 2)
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2  # of the size itself, then of any size
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2  # one for the first size, then one for any size
 
 
 @pytest.mark.parametrize("backend", sample(["aot_eager", "inductor"], "aot_eager"))
@@ -74,8 +74,8 @@ def test_compile_with_out_and_several_outputs():
     torch.testing.assert_close(square, x * x)
 
 
-def test_a_loaded_kernel_has_few_guards():
-    """Each thing that a traced call reads is asked for again in each call of the compiled code."""
+def test_loaded_kernel_has_few_guards():
+    """Each call of compiled code checks a guard for everything that the traced call has read."""
     axpy = tkjit.load("axpy")
     compiled = torch.compile(lambda x, y: axpy(x, y, 2.0) + 1, backend="eager", fullgraph=True)
     compiled(torch.ones(3), torch.ones(3))
@@ -85,7 +85,7 @@ def test_a_loaded_kernel_has_few_guards():
     assert not any(name in guards for name in ("is_compiling", "_traced_call,", "'_traced_call'", "__mro__"))
 
 
-def test_compile_of_a_kernel_that_nobody_has_loaded():
+def test_compile_of_a_kernel_that_is_not_loaded():
     @tkjit.kernel(SCALE.replace("T(g.factor)", "T(3)"), **LAUNCH)
     def scale(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"], factor: float = 2.0) -> Tensor: ...
 
@@ -93,7 +93,7 @@ def test_compile_of_a_kernel_that_nobody_has_loaded():
     torch.testing.assert_close(compiled(lambda x: scale(x) + 1, backend="aot_eager")(x), 3 * x + 1)
 
 
-def test_what_is_wrong_with_a_call_is_said_when_it_is_traced():
+def test_errors_in_a_call_are_raised_while_tracing():
     gemm = tkjit.load("gemm")
     function = compiled(lambda a, b: gemm(a, b), backend="aot_eager")
     with pytest.raises(Exception, match=r"gemm: b is \(6, 8\) float32 on cpu; expected \(K=8, N\) float32"):
@@ -102,7 +102,7 @@ def test_what_is_wrong_with_a_call_is_said_when_it_is_traced():
         compiled(lambda a: gemm(a), backend="eager")(torch.randn(4, 8))
 
 
-def test_export_runs_again_from_a_file(tmp_path):
+def test_exported_program_runs_after_saving_and_loading(tmp_path):
     softmax = tkjit.load("softmax")
 
     class Model(torch.nn.Module):
@@ -145,13 +145,13 @@ def test_opcheck(name):
     torch.library.opcheck(getattr(kernel.operator, overload), arguments)
 
 
-def test_every_bundled_kernel_is_checked():
-    # the headers of libraries are not on every machine, and PyTorch has no type for what is on several devices
+def test_every_bundled_kernel_has_an_opcheck():
+    # not every machine has the libraries' headers, and PyTorch has no type for a tensor on several devices
     specs = {name: tkjit.find(name).specs[0] for name in tkjit.kernels()}
     assert {name for name, spec in specs.items() if not spec.headers and not spec.is_parallel} <= set(samples())
 
 
-def test_integers_from_shapes_are_no_reason_to_compile_again():
+def test_integers_from_shapes_do_not_cause_recompilation():
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.n + 1000 * g.sizes[1]; }", entry="f", grid=1, block=1)
     def count(x: In[Tensor, "float32", "N"], n: int, sizes: list[int], y: Out[Tensor, "float32", 1]) -> Tensor: ...
 
@@ -161,7 +161,7 @@ def test_integers_from_shapes_are_no_reason_to_compile_again():
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
-def test_the_same_overload_is_called_however_the_call_comes():
+def test_every_kind_of_call_chooses_the_same_overload():
     body = "__global__ void f(Globals g) { g.y[0] = %d; }"
     options = {"entry": "f", "grid": 1, "block": 1}
 

@@ -1,4 +1,4 @@
-"""Gradients of kernels: supported and refused cases."""
+"""Gradients of kernels: supported and rejected cases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.operators import LAUNCH, SCALE, compiled, gradient, parts, scale
 import tkjit
 from tkjit import In, Out, Tensor
 
-# inductor uses what torch has deprecated
+# inductor uses deprecated parts of torch
 pytestmark = [pytest.mark.compiles, pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")]
 
 
@@ -34,7 +34,7 @@ def test_gradients_of_the_bundled_kernels(mode):
     torch.testing.assert_close(found, (a.grad, b.grad), rtol=1e-4, atol=1e-5)
 
 
-def test_only_the_gradients_that_are_needed_are_computed():
+def test_only_needed_gradients_are_computed():
     asked = []
 
     def gradients(grad_y, needed):
@@ -51,7 +51,7 @@ def test_only_the_gradients_that_are_needed_are_computed():
     def sum(a: In[Tensor, "float32", "N"], b: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
 
     a = torch.randn(5, requires_grad=True)
-    sum(a, torch.randn(5)).sum().backward()  # an expanded gradient comes in
+    sum(a, torch.randn(5)).sum().backward()  # the incoming gradient is expanded
     assert asked == [{"a"}]
     torch.testing.assert_close(a.grad, torch.ones(5))
 
@@ -77,7 +77,7 @@ def test_another_kernel_as_backward(tmp_path, monkeypatch):
     torch.testing.assert_close(x.grad, torch.full((6,), 2.0))
 
 
-def test_without_backward_a_gradient_is_refused_everywhere():
+def test_gradients_are_rejected_without_backward():
     x = torch.randn(5, requires_grad=True)
     message = "requires a gradient"
     with pytest.raises(tkjit.ArgumentError, match=message):
@@ -90,10 +90,10 @@ def test_without_backward_a_gradient_is_refused_everywhere():
         torch.testing.assert_close(parts(x).twice, 2 * x)
 
 
-def test_a_write_in_place_is_seen_by_autograd():
+def test_autograd_sees_in_place_writes():
     axpy = tkjit.load("axpy")
     x, y = torch.randn(5, requires_grad=True), torch.randn(5)
-    product = x * y  # keeps y
+    product = x * y  # autograd saves y
     axpy(torch.randn(5), y)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         product.sum().backward()
@@ -103,7 +103,7 @@ def test_a_write_in_place_is_seen_by_autograd():
     assert c._version == version + 1
 
 
-def test_a_parameter_is_a_tensor():
+def test_parameters_get_gradients():
     softmax = tkjit.load("softmax")
     parameter = torch.nn.Parameter(torch.randn(3, 4))
     result = softmax(parameter)
@@ -122,10 +122,10 @@ def test_inference_mode():
         torch.testing.assert_close(axpy(x, y), x)
         result = softmax(x)
     assert result.is_inference()
-    torch.testing.assert_close(softmax(x), x.softmax(-1))  # an inference tensor is read outside too
+    torch.testing.assert_close(softmax(x), x.softmax(-1))  # an inference tensor can be read outside as well
 
 
-def test_a_gradient_can_be_taken_from_another_thread():
+def test_gradient_can_be_computed_in_another_thread():
     import threading
 
     softmax = tkjit.load("softmax")
@@ -137,7 +137,7 @@ def test_a_gradient_can_be_taken_from_another_thread():
     assert x.grad is not None
 
 
-def test_a_list_that_requires_a_gradient_is_refused():
+def test_list_that_requires_a_gradient_is_rejected():
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.xs[0][0]; }", entry="f", grid=1, block=1)
     def first_of(xs: In[list[Tensor], "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
 
@@ -147,7 +147,7 @@ def test_a_list_that_requires_a_gradient_is_refused():
             call(xs)
 
 
-def test_a_kernel_that_is_defined_again_with_another_gradient():
+def test_redefined_kernel_uses_its_new_gradient():
     def define(factor):
         def gradient(grad_y):
             return grad_y * factor
@@ -163,7 +163,7 @@ def test_a_kernel_that_is_defined_again_with_another_gradient():
         assert x.grad.tolist() == [factor] * 3
 
 
-def test_forward_mode_is_refused_and_not_forgotten():
+def test_forward_mode_is_rejected_rather_than_ignored():
     softmax, x = tkjit.load("softmax"), torch.randn(3)
     with pytest.raises(tkjit.ArgumentError, match="forward-mode gradients are not recorded"):
         torch.func.jvp(parts, (x,), (torch.ones(3),))
@@ -176,7 +176,7 @@ def test_forward_mode_is_refused_and_not_forgotten():
     torch.func.jacrev(torch.func.jacrev(lambda x: softmax(x).square().sum()))(x)
 
 
-def test_a_backward_that_is_not_there_can_be_mended():
+def test_missing_backward_can_be_fixed_by_redefinition():
     def define(backward):
         @tkjit.kernel(SCALE, **LAUNCH, backward=backward)
         def mended(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"], *, factor: float = 2.0) -> Tensor: ...

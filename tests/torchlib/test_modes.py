@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tkjit
 
-# inductor uses what torch has deprecated
+# inductor uses deprecated parts of torch
 pytestmark = [pytest.mark.compiles, pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")]
 
 
@@ -32,7 +32,7 @@ def test_vmap_in_place():
     expected = y + 2 * x.T
     torch.vmap(lambda x, y: axpy(x, y, 2.0), (0, 1))(x, y)
     torch.testing.assert_close(y, expected)
-    with pytest.raises(tkjit.ArgumentError, match="y is written in place and has no batch"):
+    with pytest.raises(tkjit.ArgumentError, match="y is written in place but has no batch"):
         torch.vmap(lambda x: axpy(x, torch.zeros(3)))(x)
 
 
@@ -57,7 +57,7 @@ def test_fake_and_meta_tensors():
 
 
 class Logged(torch.Tensor):
-    """A subclass that sees every function."""
+    """A subclass that logs the functions called with it."""
 
     seen: ClassVar[list[str]] = []
 
@@ -67,7 +67,7 @@ class Logged(torch.Tensor):
         return super().__torch_function__(function, types, args, kwargs or {})
 
 
-def test_a_subclass_with_a_torch_function_sees_the_call():
+def test_subclass_with_a_torch_function_sees_the_call():
     softmax = tkjit.load("softmax")
     x = torch.randn(3, 4)
     Logged.seen.clear()
@@ -78,10 +78,10 @@ def test_a_subclass_with_a_torch_function_sees_the_call():
 
 
 class Plain(torch.Tensor):
-    """A subclass that says nothing for itself."""
+    """A subclass that overrides nothing."""
 
 
-def test_a_plain_subclass_gets_its_kind_back():
+def test_plain_subclass_gets_its_own_type_back():
     x = torch.randn(3, 4)
     result = tkjit.load("softmax")(x.as_subclass(Plain))
     assert type(result) is Plain
@@ -110,10 +110,10 @@ def test_modes_see_the_call():
         assert "tkjit.softmax.default" in seen, mode
         torch.testing.assert_close(result, x.softmax(-1))
     softmax(x)
-    assert seen.count("tkjit.softmax.default") == 1  # and none when the mode is over
+    assert seen.count("tkjit.softmax.default") == 1  # the call after the mode has ended is not seen
 
 
-def test_a_default_device_is_no_reason_for_a_detour():
+def test_default_device_keeps_the_direct_call():
     from torch.utils._python_dispatch import TorchDispatchMode
 
     axpy = tkjit.load("axpy")
@@ -131,7 +131,7 @@ def test_a_default_device_is_no_reason_for_a_detour():
             axpy(x, y)
 
 
-def test_the_profiler_shows_a_kernel_by_its_name():
+def test_profiler_shows_a_kernel_by_its_name():
     gemm, axpy = tkjit.load("gemm"), tkjit.load("axpy")
     a = torch.randn(16, 16)
     gemm(a, a)
@@ -161,7 +161,7 @@ def test_nested_and_compiled_vmap_in_place():
     torch.testing.assert_close(y[0], x[0])
 
 
-def test_an_output_that_stands_for_a_tensor_is_asked():
+def test_output_with_a_torch_function_handles_the_call():
     class Duck:
         seen: ClassVar[list] = []
 
@@ -173,6 +173,6 @@ def test_an_output_that_stands_for_a_tensor_is_asked():
     assert tkjit.load("gemm")(a, a, out=duck) is duck
     assert [(str(function), args[2]) for function, args in Duck.seen] == [("tkjit.gemm.out", duck)]
     with pytest.raises(
-        tkjit.ArgumentError, match=r"twice is .*which stands for a tensor; give all outputs with it, or none"
+        tkjit.ArgumentError, match=r"twice is .*which stands in for a tensor; pass all outputs with it or none"
     ):
         parts(torch.ones(3), twice=duck)

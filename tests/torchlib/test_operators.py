@@ -12,7 +12,7 @@ from support.operators import parts, profiled, scale
 import tkjit
 from tkjit import In, InOut, Out, Tensor
 
-# inductor uses what torch has deprecated
+# inductor uses deprecated parts of torch
 pytestmark = [pytest.mark.compiles, pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")]
 
 
@@ -24,7 +24,7 @@ def test_schemas():
         torch._C.parse_schema(kernel.schema)
 
 
-def test_two_kernels_of_one_name_have_an_operator_each():
+def test_two_kernels_of_one_name_have_separate_operators():
     def make(factor):
         @tkjit.kernel(
             f"__global__ void times(Globals g) {{ g.x[threadIdx.x] *= {factor}; }}", entry="times", grid=1, block="N"
@@ -43,7 +43,7 @@ def test_two_kernels_of_one_name_have_an_operator_each():
     assert again.operator is kernels[2].operator
 
 
-def test_a_kernel_in_a_module_that_is_copied():
+def test_module_with_a_kernel_can_be_copied():
     softmax = tkjit.load("softmax")
 
     class Model(torch.nn.Module):
@@ -58,7 +58,7 @@ def test_a_kernel_in_a_module_that_is_copied():
     torch.testing.assert_close(copy.deepcopy(Model())(x), x.softmax(-1))
 
 
-def test_a_kernel_is_pickled_as_a_function_is():
+def test_kernels_are_pickled_like_functions():
     x = torch.randn(2, 3)
     softmax = pickle.loads(pickle.dumps(tkjit.load("softmax")))
     torch.testing.assert_close(softmax(x), x.softmax(-1))
@@ -66,14 +66,14 @@ def test_a_kernel_is_pickled_as_a_function_is():
         torch.testing.assert_close(pickle.loads(pickle.dumps(kernel))(x[0]), 2 * x[0])
 
 
-def test_outputs_that_share_memory_are_refused_through_the_operator_too():
+def test_operator_also_rejects_outputs_that_share_memory():
     x = torch.zeros(4)
     for call in (parts, lambda *args, **kwargs: profiled(parts, *args, **kwargs)):
         with pytest.raises(tkjit.ArgumentError, match="the output twice shares memory with x"):
             call(x, twice=x)
 
 
-def test_an_overload_without_an_operator_keeps_the_kernel_out_of_the_dispatcher():
+def test_overload_without_an_operator_keeps_the_kernel_out_of_the_dispatcher():
     @tkjit.kernel("inline void f(Globals g) { g.x[0] = 1; }", entry="f", host=True)
     def mix(x: InOut[Tensor, "float32", "N"], name: str) -> Tensor: ...
 
@@ -83,7 +83,7 @@ def test_an_overload_without_an_operator_keeps_the_kernel_out_of_the_dispatcher(
     assert [profiled(mix, torch.zeros(1), one).item() for one in ("a", {"a": 1.0})] == [1, 2]
 
 
-def test_results_are_of_one_type_and_pickled():
+def test_results_have_one_type_and_can_be_pickled():
     x = torch.ones(3)
     plain, through = parts(x), profiled(parts, x)
     assert type(plain) is type(through) and type(plain).__name__ == "parts_result"
@@ -92,7 +92,7 @@ def test_results_are_of_one_type_and_pickled():
 
 
 @pytest.mark.parametrize("name", ["name", "_dir"])
-def test_a_name_that_torchs_namespaces_have(name):
+def test_kernel_can_have_the_name_of_an_attribute_of_torchs_namespaces(name):
     space = {"In": In[Tensor, "float32", "N"], "Out": Out[Tensor, "float32", "N"], "__name__": __name__}
     exec(compile(f"def {name}(x: In, y: Out): ...", __file__, "exec", dont_inherit=True), space)
     kernel = tkjit.kernel("__global__ void f(Globals g) { g.y[0] = 5; }", entry="f", grid=1, block=1)(space[name])

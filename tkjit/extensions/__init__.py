@@ -1,1 +1,1 @@
-"""Sources that were written for torch's C++ API, as Python modules; see ``tkjit.cpp_extension``."""
+"""Builds Python modules from sources written for torch's C++ API; see ``tkjit.cpp_extension``."""

@@ -1,4 +1,4 @@
-"""Builds one wheel for all versions of torch and Python: ``BuildExtension`` and its kin, for a ``setup.py``."""
+"""Builds one wheel for all versions of torch and Python: ``BuildExtension`` and its extensions, for a ``setup.py``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tkjit.extensions.sources import (
 from tkjit.extensions.stable_abi import OLDEST_PYTHON, build_and_audit
 
 _LIMITED_API = re.compile(r"-DPy_LIMITED_API=(0x[0-9a-fA-F]+)")
-_HOST_ONLY_ARCH = "80"  # of an extension that uses CUDA and compiles no kernel
+_HOST_ONLY_ARCH = "80"  # of an extension that uses CUDA but compiles no kernel
 _COMPILERS = ("cxx", "nvcc")
 
 
@@ -39,9 +39,9 @@ class TorchExtension(setuptools.Extension):
     Parameters
     ----------
     extra_compile_args : list of str or dict of str to list of str
-        Flags for both compilers, or for each: ``{"cxx": ["-O3"], "nvcc": ["-O3", "--use_fast_math"]}``.
+        Flags for both compilers, or a list for each: ``{"cxx": ["-O3"], "nvcc": ["-O3", "--use_fast_math"]}``.
     uses_cuda : bool
-        Whether C++ sources see CUDA's headers too.
+        Whether C++ sources can include CUDA's headers as well.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TorchExtension(setuptools.Extension):
         **options: Any,
     ) -> None:
         if dlink_libraries:
-            raise ArgumentError(f"{name}: dlink_libraries= is not supported; give the library's sources")
+            raise ArgumentError(f"{name}: dlink_libraries= is not supported; pass the library's sources instead")
         if isinstance(extra_compile_args, dict):
             if unknown := extra_compile_args.keys() - {*_COMPILERS, "nvcc_dlink"}:
                 raise ArgumentError(f"{name}: extra_compile_args has {sorted(unknown)}; expected 'cxx' and 'nvcc'")
@@ -66,44 +66,44 @@ class TorchExtension(setuptools.Extension):
         if dlink and not links_device_code(self.nvcc_flags):
             self.nvcc_flags = (*self.nvcc_flags, "-rdc=true")
         self.uses_cuda = uses_cuda
-        options["py_limited_api"] = True  # whether or not the setup.py asks for it
+        options["py_limited_api"] = True  # even if the setup.py does not ask for it
         options.setdefault("language", "c++")
         super().__init__(name, list(sources), *arguments, **options)
 
 
 def CppExtension(name: str, sources: Sequence[str], *arguments: Any, **options: Any) -> TorchExtension:
-    """A C++ extension. The arguments are those of ``torch.utils.cpp_extension.CppExtension``."""
+    """Make a C++ extension. The arguments are those of ``torch.utils.cpp_extension.CppExtension``."""
     return TorchExtension(name, sources, *arguments, **options)
 
 
 def CUDAExtension(name: str, sources: Sequence[str], *arguments: Any, **options: Any) -> TorchExtension:
-    """A C++ and CUDA extension. The arguments are those of ``torch.utils.cpp_extension.CUDAExtension``."""
+    """Make a C++ and CUDA extension. The arguments are those of ``torch.utils.cpp_extension.CUDAExtension``."""
     return TorchExtension(name, sources, *arguments, uses_cuda=True, **options)
 
 
 class BuildExtension(build_ext):
-    """The ``build_ext`` of a ``setup.py`` whose extensions use torch.
+    """The ``build_ext`` command for a ``setup.py`` whose extensions use torch.
 
-    It compiles the extensions that ``CUDAExtension`` and ``CppExtension`` made, through tkjit's stand-ins for torch's
+    It compiles the extensions made by ``CUDAExtension`` and ``CppExtension`` through tkjit's stand-ins for torch's
     headers. The shared objects need only Python's limited API and torch's stable ABI, and the wheel is tagged
-    ``cp310-abi3``. Other extensions, such as Cython's, are left to setuptools.
+    ``cp310-abi3``. It leaves other extensions, such as Cython's, to setuptools.
 
-    ``TORCH_CUDA_ARCH_LIST="8.0;9.0a;10.0+PTX"`` names the architectures of kernels, unless ``-gencode`` flags do. With
-    neither, the kernels are for this machine's GPU.
+    ``TORCH_CUDA_ARCH_LIST="8.0;9.0a;10.0+PTX"`` sets the architectures of the kernels, unless ``-gencode`` flags do.
+    With neither, the kernels are compiled for this machine's GPU.
     """
 
     no_python_abi_suffix = False
 
     @classmethod
     def with_options(cls, *, no_python_abi_suffix: bool = False, use_ninja: bool = True) -> type[BuildExtension]:
-        """A subclass with other options.
+        """Make a subclass with other options.
 
         Parameters
         ----------
         no_python_abi_suffix : bool
             Name the file ``NAME.so`` instead of ``NAME.abi3.so``.
         use_ninja : bool
-            Ignored: tkjit compiles sources side by side, and keeps their objects in its cache.
+            Ignored: tkjit compiles sources in parallel anyway, and caches their objects.
         """
         return type(cls.__name__, (cls,), {"no_python_abi_suffix": no_python_abi_suffix})
 
@@ -116,7 +116,7 @@ class BuildExtension(build_ext):
         return name.replace(".abi3.so", ".so") if self.no_python_abi_suffix else name
 
     def build_extension(self, ext: setuptools.Extension) -> None:
-        """Compile one extension, and copy it to where setuptools wants it.
+        """Compile one extension and copy it to the path that setuptools expects.
 
         Raises
         ------
@@ -136,12 +136,12 @@ class BuildExtension(build_ext):
         path.chmod(0o755)
 
     def _tag_wheel(self) -> None:
-        """Give the wheel the tag of the newest limited API that its extensions ask for, if all of them keep to one."""
+        """Tag the wheel with the newest limited API that an extension asks for, if all extensions use a limited API."""
         if not self.extensions or not all(getattr(each, "py_limited_api", False) for each in self.extensions):
             return
         versions = [_limited_api_of(each) for each in self.extensions if isinstance(each, TorchExtension)]
         newest = max(versions, default=int(OLDEST_PYTHON, 16))
-        if wheel := self.distribution.command_obj.get("bdist_wheel"):  # build_ext may also run alone
+        if wheel := self.distribution.command_obj.get("bdist_wheel"):  # None if build_ext runs alone
             wheel.py_limited_api = f"cp{newest >> 24}{newest >> 16 & 0xFF}"  # type: ignore[attr-defined]
 
 
@@ -151,20 +151,20 @@ def _limited_api_of(extension: TorchExtension) -> int:
 
 
 def _extension_of(given: TorchExtension) -> Extension:
-    """What tkjit compiles for an extension of a ``setup.py``.
+    """Convert an extension of a ``setup.py`` to one that tkjit compiles.
 
     Raises
     ------
     ArgumentError, ToolchainError
     """
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise ToolchainError("a Python without the GIL has no limited API; build the wheel with another one")
+        raise ToolchainError("a Python without the GIL has no limited API; build the wheel with one that has the GIL")
     files = files_of([*map(str, given.sources)])
     macros = [*_macros(given)]
     return extension_of(
         given.name.rpartition(".")[2],
         files,
-        # extension_of splits flags as a shell does, and those of a setup.py are not for a shell
+        # quoted, because extension_of splits flags like a shell, and a setup.py passes each flag as one word
         [*map(shlex.quote, [*macros, *given.cxx_flags])],
         [*map(shlex.quote, [*macros, *given.nvcc_flags])],
         [*map(shlex.quote, _link_flags(given))],
@@ -181,8 +181,8 @@ def _macros(given: TorchExtension) -> Iterator[str]:
 
 
 def _link_flags(given: TorchExtension) -> Iterator[str]:
-    """The linker's flags. Many packages name torch's libraries, which are left out because nothing uses them."""
-    yield from ("-Wl,--as-needed", "-lstdc++")  # the latter first, because libc10 has functions of it
+    """The linker's flags. Many packages list torch's libraries; ``--as-needed`` drops them, as nothing uses them."""
+    yield from ("-Wl,--as-needed", "-lstdc++")  # libstdc++ comes first because libc10 contains some of its functions
     yield from given.extra_objects
     yield from (f"-L{directory}" for directory in given.library_dirs)
     yield from (f"-Wl,-rpath,{directory}" for directory in given.runtime_library_dirs)
@@ -191,12 +191,12 @@ def _link_flags(given: TorchExtension) -> Iterator[str]:
 
 
 def _archs(files: Sequence[Source], nvcc_flags: Sequence[str], *, uses_cuda: bool) -> tuple[str, ...]:
-    """The architectures of an extension's kernels; empty for C++ alone.
+    """The architectures of an extension's kernels; empty if it does not use CUDA.
 
     Raises
     ------
     ToolchainError
-        If there is no GPU and nothing names an architecture.
+        If there is no GPU, and neither a flag nor ``TORCH_CUDA_ARCH_LIST`` names an architecture.
     """
     has_kernels = any(source.is_cuda for source in files)
     if not has_kernels:
@@ -204,6 +204,6 @@ def _archs(files: Sequence[Source], nvcc_flags: Sequence[str], *, uses_cuda: boo
     listed = archs_of_flags(nvcc_flags) or archs_for(files, Settings.from_environment().cuda_archs)
     if listed == (CPU,):
         raise ToolchainError(
-            "there is no GPU here, so name the architectures of the wheel: TORCH_CUDA_ARCH_LIST='8.0;9.0a'"
+            "this machine has no GPU, so set the architectures of the wheel: TORCH_CUDA_ARCH_LIST='8.0;9.0a'"
         )
     return listed

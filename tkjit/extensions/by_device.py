@@ -1,4 +1,4 @@
-"""Functions of a module for a GPU that take tensors on the CPU too: the simulator runs those calls."""
+"""Lets the functions of a GPU module also take tensors on the CPU, by running those calls in the simulator."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _CHECK = re.compile(r"\w*(?:CHECK|ASSERT|ENFORCE|EXPECT|REQUIRE)\w*")
 
 
 def take_each_device(module: ModuleType, extension: Extension, load_simulated: Callable[[], ModuleType]) -> None:
-    """Let calls of a module's functions run in the simulator, if all of their tensors are on the CPU.
+    """Run a call of a module's functions in the simulator if all of its tensors are on the CPU.
 
-    Nothing changes for a source that asks for a tensor's device elsewhere than in a check, and so may have code for the
-    CPU, or that registers operators.
+    Two kinds of sources are left alone: those that query a tensor's device outside a check, because they may have their
+    own code for the CPU, and those that register operators.
 
     Parameters
     ----------
     load_simulated : callable
-        Gives the module for the simulator, which is built when it is first needed.
+        Returns the module for the simulator. It is built when a call first needs it.
     """
     if extension.target is None or extension.is_simulated:
         return
@@ -35,7 +35,7 @@ def take_each_device(module: ModuleType, extension: Extension, load_simulated: C
 
 
 def asks_for_device(extension: Extension) -> bool:
-    """Whether a source asks on which device a tensor is, elsewhere than in a check or a macro.
+    """Whether a source queries the device of a tensor, other than in a check or a macro.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def _is_compared(words: list[str], i: int) -> bool:
 
 
 def _outside_checks(code: list[Token]) -> Iterator[Token]:
-    """Tokens without what checks are given: ``TORCH_CHECK(...)``."""
+    """The tokens without checks and their arguments, such as ``TORCH_CHECK(...)``."""
     i = 0
     while i < len(code):
         is_check = code[i].kind == "word" and _CHECK.fullmatch(code[i].text) and code[i + 1 : i + 2]
@@ -81,7 +81,7 @@ def _outside_checks(code: list[Token]) -> Iterator[Token]:
 
 
 class _Simulated:
-    """The module for the simulator, loaded once; sources are read when a call first has no tensor elsewhere."""
+    """The module for the simulator. The first call whose tensors are all on the CPU reads the sources and loads it."""
 
     def __init__(self, extension: Extension, load: Callable[[], ModuleType]) -> None:
         self._extension = extension
@@ -94,7 +94,7 @@ class _Simulated:
         return not (asks_for_device(self._extension) or registers_operators(self._extension))
 
     def function(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-        """A function in the simulator, or the GPU module's own where the sources have code for the CPU."""
+        """The simulator's version of a function, or the GPU module's if the sources may have code for the CPU."""
         if not self._is_wanted:
             return own
         if self._module is None:
@@ -105,7 +105,7 @@ class _Simulated:
 
 
 class FunctionByDevice:
-    """A function of an extension, which runs in the simulator where all tensors of a call are on the CPU."""
+    """A function of an extension; it runs in the simulator if all tensors of a call are on the CPU."""
 
     def __init__(self, name: str, function: Callable[..., Any], simulated: _Simulated) -> None:
         self.__name__ = self.__qualname__ = name
@@ -125,7 +125,7 @@ class FunctionByDevice:
 
 
 def _device_types(values: Iterable[Any]) -> Iterator[str]:
-    """The kinds of the tensors' devices."""
+    """The device type of each tensor, in lists and tuples as well."""
     import torch
 
     for value in values:

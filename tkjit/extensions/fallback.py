@@ -1,4 +1,4 @@
-"""Tells what the stand-ins for torch's headers lack from a user's own mistake, by the compiler's words."""
+"""Tells from a compiler's errors whether the stand-ins for torch's headers lack a name, or the source has a mistake."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIGNS = [
     r'cannot open source file "(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[^"]+)"',
     r'identifier "(?P<name>(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_\w+)" is undefined',
     rf"argument list: \((?P<name>[^)]*{_TORCH}::)",
-    # g++, and nvcc's run of it
+    # g++, also when nvcc runs it
     rf"'(?P<name>\w+)' is not a member of '{_TORCH}",
     rf"'(?:const )?(?:class |struct )?{_TORCH}::[^']*' has no member named '(?P<name>\w+)",
     r"(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[\w./]+): No such file",
@@ -19,11 +19,11 @@ _SIGNS = [
     rf"'(?P<name>\w+)' in namespace '{_TORCH}[^']*' does not name a type",
 ]
 _IN_STAND_INS = re.compile(r"(?P<name>include/(?:tkjit/torch|stand_ins/torch)/[^\s(:]+)[(:]\d+(?::\d+)?\)?: error")
-_TYPE = re.compile(r"\b(?:Passed|Reader)<(?:const )?(?:\w+::)*(?P<name>\w+)")  # that no conversion is known for
+_TYPE = re.compile(r"\b(?:Passed|Reader)<(?:const )?(?:\w+::)*(?P<name>\w+)")  # a type without a known conversion
 
 
 def lacking_in(log: str) -> str:
-    """The first name of torch's that a compiler did not find; empty where the mistake is the source's."""
+    """The first name of torch that the compiler did not find; empty if the source itself is wrong."""
     for line in log.translate({0x2018: "'", 0x2019: "'"}).splitlines():
         if "error" not in line:
             continue

@@ -1,4 +1,4 @@
-"""Finds the functions of a source that take or return tensors, and what they take in a schema's words."""
+"""Finds the functions of a source that take or return tensors, and derives their schemas."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Parameter:
     Parameters
     ----------
     type : str
-        A schema's: ``Tensor?``.
+        Its type in a schema: ``Tensor?``.
     spelling : str
-        The type as the source has it: ``const std::optional<at::Tensor>&``.
+        Its type as the source spells it: ``const std::optional<at::Tensor>&``.
     is_mutable : bool
-        Whether it is a reference that is not const.
+        Whether it is a non-const reference.
     """
 
     name: str
@@ -61,11 +61,11 @@ class HostFunction:
     Parameters
     ----------
     name : str
-        With its namespaces.
+        Its name, with namespaces.
     results : tuple of str
-        Types of a schema.
+        The types of its results in a schema.
     result_spelling : str
-        What it returns, as the source has it.
+        Its return type as the source spells it.
     """
 
     name: str
@@ -79,7 +79,7 @@ class HostFunction:
 
     @property
     def pointer(self) -> str:
-        """Its type, as a pointer, for whoever is in its namespace."""
+        """The function's pointer type, as code in its namespace can spell it."""
         return f"{self.result_spelling} (*)({', '.join(parameter.spelling for parameter in self.parameters)})"
 
     @property
@@ -88,10 +88,10 @@ class HostFunction:
 
     @property
     def schema(self) -> str:
-        """Its schema as PyTorch writes them.
+        """Its schema in PyTorch's syntax.
 
-        A reference that is not const counts as written to. Where a function has none and returns nothing, it writes to
-        something all the same, and each tensor counts.
+        A non-const reference counts as written to. A function that has none and returns nothing must still write
+        somewhere, so then every tensor counts as written to.
         """
         mutable = {p.name for p in self.parameters if p.is_mutable and p.type.startswith("Tensor")}
         if not mutable and not self.results:
@@ -109,7 +109,7 @@ class HostFunction:
 def functions_of(text: str) -> list[HostFunction]:
     """The functions of a preprocessed source that have a tensor among their parameters or results.
 
-    Templates, members and overloaded functions are none of them, nor is what has a parameter of another type.
+    Templates, members, overloaded functions and functions with a parameter of an unknown type are left out.
 
     >>> source = "namespace n { void f(torch::Tensor& out, std::optional<at::Tensor> in, double by) { } }"
     >>> [(function.name, function.schema) for function in functions_of(source)]
@@ -124,7 +124,7 @@ def functions_of(text: str) -> list[HostFunction]:
 
 
 def read_functions(path: Path) -> list[HostFunction]:
-    """Functions as a file has them."""
+    """Read the functions that ``FunctionsPlan`` has written to a file."""
     return [
         HostFunction(
             made["name"],
@@ -137,7 +137,7 @@ def read_functions(path: Path) -> list[HostFunction]:
 
 
 def lines_of(file: Path, preprocessed: str) -> str:
-    """The lines of one file in a preprocessed text, whose line marks say where each comes from."""
+    """The lines of one file in a preprocessed text, found by the text's line markers."""
     found, is_inside = [], False
     for line in preprocessed.splitlines():
         if mark := _LINE_MARK.match(line):
@@ -148,7 +148,7 @@ def lines_of(file: Path, preprocessed: str) -> str:
 
 
 def names_in_module(functions: Sequence[HostFunction]) -> dict[str, str]:
-    """What each function is called in a module, by its full name; those that share a name get their namespaces too."""
+    """The name of each function in a module, by its full name. Functions that share a name keep their namespaces."""
     bare = [function.bare_name for function in functions]
     return {
         function.name: function.bare_name if bare.count(function.bare_name) == 1 else function.name.replace("::", "_")
@@ -157,7 +157,7 @@ def names_in_module(functions: Sequence[HostFunction]) -> dict[str, str]:
 
 
 def alias_letter(position: int) -> str:
-    """What a schema calls the memory of the argument at a position."""
+    """The letter that stands for the memory of an argument in a schema, by the argument's position."""
     return chr(ord("a") + position) if position < 26 else f"a{position}"
 
 
@@ -172,7 +172,7 @@ def _host_function(function: Function, aliases: dict[str, str]) -> HostFunction 
         return None
     name = head[bracket - 1].text
     if bracket > 1 and head[bracket - 2].text == "::":
-        return None  # a member that is defined outside
+        return None  # a member that is defined outside its class
     result = _results(head[: bracket - 1], aliases)
     parameters = [_parameter(part, i, aliases) for i, part in enumerate(split(head[bracket + 1 : end]))]
     known = [each for each in parameters if each is not None]
@@ -206,7 +206,7 @@ def _parameter(part: Sequence[Token], position: int, aliases: dict[str, str]) ->
     if not part:
         return None
     name = f"arg{position}"
-    # the name is a word behind the type: `unsigned n` has one, `unsigned` none
+    # the name is a word after the type: `unsigned n` has one, `unsigned` does not
     if len(part) > 1 and part[-1].kind == "word" and part[-2].text != "::" and part[-1].text not in (*_KNOWN, "const"):
         name, part = part[-1].text, part[:-1]
     texts = [token.text for token in part]
@@ -219,12 +219,12 @@ def _parameter(part: Sequence[Token], position: int, aliases: dict[str, str]) ->
 
 
 def _type(tokens: Sequence[Token], aliases: dict[str, str]) -> str | None:
-    """A C++ type as a schema has it; None for another one, "" for void."""
-    for wrapped, behind in (("optional", "?"), *((name, "[]") for name in _LISTS)):
-        inside = _arguments_of(tokens, (wrapped,))
+    """The schema's name of a C++ type: "" for void, None for an unknown type."""
+    for wrapper, suffix in (("optional", "?"), *((name, "[]") for name in _LISTS)):
+        inside = _arguments_of(tokens, (wrapper,))
         if inside is not None:
             inner = _type(inside, aliases)
-            return f"{inner}{behind}" if inner else None
+            return f"{inner}{suffix}" if inner else None
     if any(token.text in ("<", "*") for token in tokens):
         return None
     named = [token.text for token in tokens if token.kind == "word" and token.text not in _SPECIFIERS]
@@ -234,7 +234,7 @@ def _type(tokens: Sequence[Token], aliases: dict[str, str]) -> str | None:
 
 
 def _arguments_of(tokens: Sequence[Token], names: Sequence[str]) -> list[Token] | None:
-    """What stands in the angle brackets of a template of one of these names, if the type is an instance of it."""
+    """The template arguments of a type, if it is an instance of a template with one of these names."""
     for i, token in enumerate(tokens):
         if token.text == "<" and i:
             end = closing_angle(tokens, i) or len(tokens) - 1
@@ -243,7 +243,7 @@ def _arguments_of(tokens: Sequence[Token], names: Sequence[str]) -> list[Token] 
 
 
 def _aliases(code: Sequence[Token]) -> dict[str, str]:
-    """Names that a source gives to known types: ``using fptr_t = int64_t;``."""
+    """The source's own names for known types: ``using fptr_t = int64_t;``."""
     found: dict[str, str] = {}
     for name, tokens in _definitions(code):
         type_ = _type(tokens, found)

@@ -1,4 +1,4 @@
-"""Builds extensions, and imports them."""
+"""Builds and imports extensions."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tkjit.torch_headers import needed
 
 
 def build(extension: Extension, *, is_python_module: bool = True) -> Path:
-    """The shared object of an extension. What the stand-ins for torch's headers lack is compiled with torch's own.
+    """Return an extension's shared object, compiled with torch's own headers if the stand-ins for them lack a name.
 
     Raises
     ------
     ArgumentError
-        If it is to be a module, and its sources have neither one nor functions that take tensors.
+        If it should be a module, but its sources have neither a module nor a function that takes or returns tensors.
     CompileError
-        If it compiles with neither: the error of torch's headers.
+        If it does not compile. If torch's own headers were tried, the error is theirs.
     ToolchainError
-        If its kernels would run in the simulator, for which torch's headers are not.
+        If it needs torch's own headers, and its kernels would run in the simulator, which does not support them.
     """
     return _entries(extension, is_python_module=is_python_module)[-1].shared_object
 
@@ -50,7 +50,7 @@ def _entries(extension: Extension, *, is_python_module: bool) -> list[Entry]:
 
 
 def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
-    """All that the cache keeps of an extension, the module itself last; built where it is missing.
+    """All cache entries of an extension, the module itself last. Missing entries are built.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
 
 
 def _lacking(loader: Loader, extension: Extension) -> str:
-    """The first header or name of torch's that the stand-ins lack; empty where nothing is known to be missing.
+    """The first header or name of torch that the stand-ins lack; empty if none is known to be missing.
 
     Scans the raw sources first. If a name looks missing, preprocesses them, because it may be in an inactive branch.
     """
@@ -109,8 +109,8 @@ def _build_with_torch(loader: Loader, loaded: Loaded, lacking: str, error: Compi
     extension = loaded.extension
     if extension.is_simulated:
         raise ToolchainError(
-            f"{extension.name} cannot run on the CPU: it needs {lacking} of torch's own headers, with which sources"
-            " are for GPUs alone; give one: TORCH_CUDA_ARCH_LIST=9.0a" + (f"\n{error}" if error else "")
+            f"{extension.name} cannot run on the CPU: it needs {lacking} from torch's own headers, which the simulator"
+            " does not support; set a GPU architecture: TORCH_CUDA_ARCH_LIST=9.0a" + (f"\n{error}" if error else "")
         ) from None
     warnings.warn(
         f"{extension.name} is compiled with torch's own headers, which takes minutes: tkjit's lack {lacking}",
@@ -122,7 +122,7 @@ def _build_with_torch(loader: Loader, loaded: Loaded, lacking: str, error: Compi
 
 
 def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
-    """The plans of an extension; without those that need what is not there yet."""
+    """The plans of an extension, except those that depend on entries that are not built yet."""
     rounds: list[list[Plan]] = []
     for headers in _headers_of(loaded.extension):
         whole = replace(loaded, extension=headers)
@@ -136,17 +136,17 @@ def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
         plans += objects
         if (found := _all_of(map(loader.find, objects))) is not None:
             return [*plans, LinkPlan(loader.env, extension, found)]
-    return rounds[0]  # what a build would begin with
+    return rounds[0]  # the plans that a build would start with
 
 
 def _headers_of(extension: Extension) -> list[Extension]:
-    """An extension with the stand-ins for torch's headers, and with torch's own where they may be taken."""
+    """The extension with the stand-ins for torch's headers and, if they may be used, with torch's own."""
     real = replace(extension, has_stand_ins=False)
     return [extension] if extension.is_simulated or not extension.has_stand_ins else [extension, real]
 
 
 def build_with_stand_ins(extension: Extension) -> Path:
-    """The shared object of an extension that needs no header of torch's own but those of its stable C++ API.
+    """Return the shared object of an extension that uses none of torch's own headers except its stable C++ API.
 
     Raises
     ------
@@ -157,12 +157,14 @@ def build_with_stand_ins(extension: Extension) -> Path:
 
 
 def build_stable(extension: Extension) -> Path:
-    """The shared object of an extension compiled through the stand-ins alone, with no module but the sources' own.
+    """Return the shared object of an extension compiled only with the stand-ins.
+
+    It is a Python module only if the sources define one.
 
     Raises
     ------
     ArgumentError
-        If a source needs a header or a name of torch's that the stand-ins lack, with its line.
+        If a source needs a header or a name of torch that the stand-ins lack. The message gives the line.
     CompileError
     """
     loader = loader_for(Settings.from_environment())
@@ -182,7 +184,7 @@ def build_stable(extension: Extension) -> Path:
 
 
 def functions_of_extension(extension: Extension) -> list[HostFunction]:
-    """The functions of an extension's sources that a module can have.
+    """The functions of an extension's sources that a module can expose.
 
     Raises
     ------
@@ -202,19 +204,20 @@ def load_extension(
     defines_functions: bool = False,
     verbose: bool = False,
 ) -> ModuleType | str:
-    """Build an extension, and import it, or load it for what it registers.
+    """Build an extension and import it, or load it for the operators that it registers.
 
     Parameters
     ----------
     defines_functions : bool
-        Whether its module is made of functions, as of sources without one, and not written by a person.
+        Whether tkjit has written its module from a list of functions, as it does for sources without a module.
     verbose : bool
         Whether to print each compiler's command and output.
 
     Raises
     ------
     ArgumentError, CompileError, ToolchainError
-        As ``build``; and if it registers an operator that this process has.
+        As ``build``. An ArgumentError also if its operators cannot be registered, for example because this process
+        already has them.
     """
     *objects, module_entry = _entries(extension, is_python_module=is_python_module)
     if verbose:
@@ -244,7 +247,7 @@ def load_extension(
 
 
 def fingerprints_of(extension: Extension) -> list[bytes]:
-    """The fingerprints of all files that the cache's entries of an extension depend on; empty if they are not there."""
+    """The fingerprints of all files that an extension's cache entries depend on; empty if it is not cached."""
     loader = loader_for(Settings.from_environment())
     return [entry.fingerprint for entry in _find_with_any_headers(loader, Loaded(extension)) or ()]
 
@@ -263,7 +266,7 @@ def _find_with_any_headers(loader: Loader, loaded: Loaded) -> list[Entry] | None
 
 
 def _find(loader: Loader, loaded: Loaded) -> list[Entry] | None:
-    """What the cache has of an extension, if that is all of it."""
+    """The cache entries of an extension, or None if one is missing."""
     listed = _all_of(map(loader.find, _functions_plans(loader, loaded)))
     if listed is None:
         return None
@@ -280,14 +283,14 @@ def _build(loader: Loader, loaded: Loaded) -> list[Entry]:
     try:
         extension = _with_functions(loaded.extension, listed)
     except ArgumentError:
-        _build_objects(loader, loaded.extension)  # a mistake in a source may be the reason
+        _build_objects(loader, loaded.extension)  # if a mistake in a source is the reason, this raises its CompileError
         raise
     objects = _build_objects(loader, extension)
     return [*listed, *objects, loader.find_or_build(LinkPlan(loader.env, extension, objects))]
 
 
 def _all_of(entries: Iterable[Entry | None]) -> list[Entry] | None:
-    """Entries, if each is there; none is looked for behind the first that is not."""
+    """The entries, or None if one is missing. Looks up no further entry after the first that is missing."""
     found = []
     for entry in entries:
         if entry is None:
@@ -297,7 +300,7 @@ def _all_of(entries: Iterable[Entry | None]) -> list[Entry] | None:
 
 
 def _with_functions(extension: Extension, listed: Sequence[Entry]) -> Extension:
-    """An extension with the module that is made of the functions that were found, where it needs one."""
+    """The extension with a module of the functions that were found, if it needs one."""
     if not listed:
         return extension
     functions = [read_functions(entry.shared_object) for entry in listed]
@@ -314,7 +317,7 @@ def _build_objects(loader: Loader, extension: Extension) -> list[Entry]:
 
 
 def _functions_plans(loader: Loader, loaded: Loaded) -> list[FunctionsPlan]:
-    """What finds the functions of an extension that is to be a module and defines none."""
+    """The plans that find the functions of an extension that should be a module but does not define one."""
     extension = loaded.extension
     if not loaded.is_python_module or defines_module(extension.own_sources):
         return []

@@ -1,4 +1,4 @@
-"""Writes the Python module of sources that define none: it has their functions that take or return tensors."""
+"""Writes a Python module for sources that do not define one, with their functions that take or return tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tkjit.extensions.sources import Extension, Source
 
 _DEFINES_MODULE = re.compile(r"\b(?:PYBIND11_MODULE|PyMODINIT_FUNC|PyInit_\w+|NB_MODULE|REGISTER_EXTENSION)\b")
 _SIMPLE_DEFAULT = re.compile(r"-?[\d.]+(?:e-?\d+)?[fFlLuU]*|true|false|\"[^\"\\]*\"|(?:std|c10)::nullopt")
-# torch's own headers of its stable C++ API define this macro, and the stand-ins do not
+# torch's own headers of its stable C++ API define this macro, but the stand-ins do not
 _HEADER = """
 #ifdef TORCH_ERROR_CODE_CHECK
 #include <tkjit/torch/stable_module.h>
@@ -22,12 +22,12 @@ _HEADER = """
 
 
 def defines_module(sources: Sequence[Source]) -> bool:
-    """Whether a source makes a Python module by itself."""
+    """Whether any of the sources defines a Python module."""
     return any(_DEFINES_MODULE.search(source.content) for source in sources)
 
 
 def with_module(extension: Extension, functions: Sequence[Sequence[HostFunction]]) -> Extension:
-    """An extension whose module has these functions of each of its sources."""
+    """The extension with a module of the given functions, a list for each of its sources."""
     header = _HEADER if extension.has_stand_ins else "\n#include <torch/extension.h>\n"
     names = names_in_module([function for found in functions for function in found])
     own = extension.own_sources
@@ -49,7 +49,7 @@ def with_module(extension: Extension, functions: Sequence[Sequence[HostFunction]
 
 
 def _adder(name: str, function: HostFunction, known_as: str) -> list[str]:
-    """The definition of what adds a function to a module: in its namespace, where its types have their names."""
+    """C++ code that adds a function to a module. It is in the function's namespace, so that type names resolve."""
     arguments = []
     for parameter in function.parameters:
         default = f" = {parameter.default}" if _SIMPLE_DEFAULT.fullmatch(parameter.default) else ""

@@ -1,4 +1,4 @@
-"""What is compiled and kept of an extension: an object of each source, and the module that is linked of them."""
+"""The cache entries of an extension: an object file for each source, and the module linked from them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 _PARSER = (functions.__file__, tokens.__file__, lexer.__file__, scopes.__file__)
 OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
 PREPROCESSED, _PREPROCESSED_FILE = "extension_preprocessed", "preprocessed.ii"
-LACKING = "lacking"  # of a manifest: what the stand-ins for torch's headers lack
+LACKING = "lacking"  # the key in a manifest for the name that the stand-ins for torch's headers lack
 
 
 class _ExtensionPlan(Plan):
-    warmup = "python -m tkjit warmup --record FILE -- your program, and --from-file FILE"
+    warmup = "python -m tkjit warmup --record FILE -- PROGRAM, then python -m tkjit warmup --from-file FILE"
 
     def __init__(self, env: Environment, extension: Extension) -> None:
         self._env = env
@@ -57,7 +57,7 @@ class _ExtensionPlan(Plan):
 
 
 class _SourcePlan(_ExtensionPlan):
-    """What is made of one source."""
+    """A plan for one source."""
 
     kind: str
 
@@ -76,7 +76,7 @@ class _SourcePlan(_ExtensionPlan):
     def inputs(self) -> Iterable[str]:
         if not self._is_simulated:
             return super().inputs()
-        # the simulator's text holds the source itself
+        # the text for the simulator contains the source, so the compiler does not report the file as a dependency
         own = [str(self._source.path)] if self._source.path else []
         return [*super().inputs(), *own, *map(str, translation.TRANSLATOR)]
 
@@ -113,7 +113,7 @@ class _SourcePlan(_ExtensionPlan):
         return ToolchainError(f"{self.what} cannot run on the CPU: {reason}\n{error}") if reason else error
 
     def _write_headers(self, staging: Path) -> None:
-        """Write headers that the source includes, to where ``_compiler`` searches first."""
+        """Write the generated headers that the source includes to ``staging``, which the compiler searches first."""
         included = included_anywhere(self._source.content, self._extension.directories_of(self._source))
         self._env.forward_to_curand(included, staging)
         if self._extension.has_stand_ins:
@@ -131,7 +131,7 @@ class _SourcePlan(_ExtensionPlan):
         directories = [f"-I{directory}" for directory in (staging, *self._include_dirs)]
         system = [python]
         if self._extension.archs and not self._extension.is_simulated and self._target is None:
-            # a C++ source next to CUDA's may call the runtime, and include Thrust's headers
+            # a C++ source in an extension with CUDA may call CUDA's runtime and include Thrust's headers
             system += [toolchain.cuda_root / "include", toolchain.cuda_root / "include/cccl"]
         return [
             *first,
@@ -142,7 +142,7 @@ class _SourcePlan(_ExtensionPlan):
 
     @cached_property
     def _text(self) -> str:
-        """What is compiled: the operators of torch that the source mentions, and the source."""
+        """The text to compile: declarations of the torch operators that the source mentions, and then the source."""
         if not self._extension.has_stand_ins or self._source == CUDA_SYMBOLS:
             return self._source_text
         return (
@@ -152,7 +152,7 @@ class _SourcePlan(_ExtensionPlan):
 
     @property
     def _source_text(self) -> str:
-        """For the simulator the source itself, adapted, followed by its generated module."""
+        """The source's text. For the simulator, the file's adapted content followed by the generated module."""
         path = self._source.path
         if not self._is_simulated:
             return self._source.text
@@ -160,8 +160,8 @@ class _SourcePlan(_ExtensionPlan):
 
         if path is None:
             return adapt(self._source.text)
-        behind = self._source.text.removeprefix(self._source.including)
-        return f"#line 1 {json.dumps(str(path))}\n{adapt(self._source.content)}\n{behind}"
+        generated = self._source.text.removeprefix(self._source.including)
+        return f"#line 1 {json.dumps(str(path))}\n{adapt(self._source.content)}\n{generated}"
 
     @property
     def _target(self) -> Target | None:
@@ -189,7 +189,7 @@ class _SourcePlan(_ExtensionPlan):
 
 
 class ObjectPlan(_SourcePlan):
-    """The object of one source."""
+    """The object file of one source."""
 
     kind = OBJECT
 
@@ -215,7 +215,7 @@ class ObjectPlan(_SourcePlan):
 
 
 class PreprocessedPlan(_SourcePlan):
-    """One source after the preprocessor, with the lines that say which file each comes from."""
+    """The preprocessed text of one source, with line markers."""
 
     kind = PREPROCESSED
 
@@ -223,7 +223,7 @@ class PreprocessedPlan(_SourcePlan):
         from tkjit.compile import compiler
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            listing = f"-MD,-MF,{depfile}"  # nvcc itself writes no dependencies of what it only preprocesses
+            listing = f"-MD,-MF,{depfile}"  # nvcc writes no dependency file when it only preprocesses
             is_nvcc = self._target is not None and not self._is_simulated
             dependencies = [f"-Xcompiler={listing}"] if is_nvcc else listing.split(",")
             host = ["-DTKJIT_SIM_TRANSLATES", "-DTKJIT_SIM_FOR_HOST"] if self._is_simulated else []
@@ -234,13 +234,13 @@ class PreprocessedPlan(_SourcePlan):
 
     @property
     def own_directories(self) -> list[Path]:
-        """The directories of headers that are not the user's."""
+        """The directories of tkjit's, torch's and the compilers' headers, as opposed to the user's."""
         toolkit = [self._env.toolchain.cuda_root] if self._target is not None and not self._is_simulated else []
         return [INCLUDE.parent, *_torch_headers(self._extension), Path("/usr"), *toolkit]
 
 
 class FunctionsPlan(PreprocessedPlan):
-    """The functions of one source that a module can have; they are found after the preprocessor."""
+    """The functions of one source that a module can expose, found in its preprocessed text."""
 
     kind = FUNCTIONS
 
@@ -264,7 +264,7 @@ class FunctionsPlan(PreprocessedPlan):
 
 
 class LinkPlan(_ExtensionPlan):
-    """The module of all objects."""
+    """The module linked from all object files."""
 
     def __init__(self, env: Environment, extension: Extension, objects: Sequence[Entry]) -> None:
         super().__init__(env, extension)
@@ -311,7 +311,7 @@ class LinkPlan(_ExtensionPlan):
 
     @property
     def _links_device_code(self) -> bool:
-        """Whether kernels may call device functions of other sources."""
+        """Whether kernels may call device functions in other sources."""
         return not self._extension.is_simulated and sources.links_device_code(self._extension.cuda_flags)
 
     @property
@@ -337,7 +337,7 @@ class LinkPlan(_ExtensionPlan):
 
     @property
     def _cuda_runtime(self) -> tuple[str, ...]:
-        """The flags that nvcc links with; a toolkit has its libraries in one of two directories."""
+        """The flags that nvcc itself links with. A toolkit keeps its libraries in one of two directories."""
         root = self._env.toolchain.cuda_root
         return (f"-L{root / 'lib64'}", f"-L{root / 'lib'}", "-lcudart_static", "-lrt", "-lpthread", "-ldl")
 

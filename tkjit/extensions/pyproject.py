@@ -1,7 +1,7 @@
 """Lets a ``pyproject.toml`` describe extensions, so that a package needs no ``setup.py``.
 
-setuptools calls ``add_extensions`` in every build in whose environment tkjit is installed (its entry point
-``setuptools.finalize_distribution_options``).
+If tkjit is installed in a build's environment, setuptools calls ``add_extensions`` through the entry point
+``setuptools.finalize_distribution_options``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tkjit.extensions.build_ext import TorchExtension
 
 _FILE = Path("pyproject.toml")
-# the keys of a table, with the parameter of CUDAExtension that each is
+# the keys of a table, and the parameter of CUDAExtension that each one sets
 _KEYS = {
     "include-dirs": "include_dirs",
     "library-dirs": "library_dirs",
@@ -29,12 +29,12 @@ _KEYS = {
 
 
 def add_extensions(distribution: Distribution) -> None:
-    """Add the extensions of ``[[tool.tkjit.extension]]`` to a distribution, once: setuptools may call this again.
+    """Add the extensions of ``[[tool.tkjit.extension]]`` to a distribution, unless an earlier call has added them.
 
     Raises
     ------
     ArgumentError
-        If a table has an unknown key, or no name or sources; if a pattern matches no file.
+        If a table has an unknown key, or no name or sources, or if a pattern matches no file.
     """
     if not _FILE.is_file() or b"tool.tkjit" not in _FILE.read_bytes():
         return
@@ -43,9 +43,9 @@ def add_extensions(distribution: Distribution) -> None:
         return
     from tkjit.extensions.build_ext import BuildExtension
 
-    there = [*(distribution.ext_modules or ())]
-    names = {each.name for each in there}
-    distribution.ext_modules = there + [made for made in map(_extension_of, tables) if made.name not in names]
+    known = [*(distribution.ext_modules or ())]
+    names = {each.name for each in known}
+    distribution.ext_modules = known + [made for made in map(_extension_of, tables) if made.name not in names]
     distribution.cmdclass.setdefault("build_ext", BuildExtension)
 
 
@@ -64,7 +64,7 @@ def _extension_of(table: Mapping[str, Any]) -> TorchExtension:
     name, patterns = table.get("name", ""), table.get("sources", [])
     known = {"name", "sources", "define-macros", "cxx-flags", "nvcc-flags", *_KEYS}
     if unknown := sorted(table.keys() - known):
-        raise ArgumentError(f"{_FILE}: [[tool.tkjit.extension]] has no key {unknown[0]}; expected {sorted(known)}")
+        raise ArgumentError(f"{_FILE}: unknown key {unknown[0]} in [[tool.tkjit.extension]]; expected {sorted(known)}")
     if not name or not patterns:
         raise ArgumentError(f"{_FILE}: [[tool.tkjit.extension]] needs a name and sources")
     sources = []

@@ -12,12 +12,12 @@ from tkjit.loader.record import append, read_lines
 
 @dataclass(frozen=True)
 class Loaded:
-    """An extension, as it was loaded.
+    """An extension, and how it was loaded.
 
     Parameters
     ----------
     is_python_module : bool
-        Or else it was loaded for what it registers.
+        False if it was loaded only for the operators that it registers.
     """
 
     extension: Extension
@@ -25,12 +25,12 @@ class Loaded:
 
 
 def record_extension(path: Path, loaded: Loaded) -> None:
-    """Add a line to a file; other processes may add lines too.
+    """Append a line to a file. Other processes may append lines at the same time.
 
     Raises
     ------
     CacheError
-        If it cannot be written.
+        If the file cannot be written.
     """
     extension = loaded.extension
     content = asdict(extension) | {
@@ -41,7 +41,7 @@ def record_extension(path: Path, loaded: Loaded) -> None:
 
 
 def _content_of(source: Source) -> dict[str, Any] | None:
-    """A source; None for tkjit's own, which lies elsewhere on another machine."""
+    """The fields of a source; None for tkjit's own source, because its path differs between machines."""
     return (
         None
         if source == CUDA_SYMBOLS
@@ -55,7 +55,7 @@ def read_extensions(path: Path) -> list[Loaded]:
     Raises
     ------
     CacheError
-        If the file cannot be read, or a line is no record.
+        If the file cannot be read, or a line is not a record.
     """
     return list(dict.fromkeys(read_lines(path, _parse)))
 

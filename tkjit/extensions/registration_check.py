@@ -1,4 +1,4 @@
-"""A program that loads a shared object, and prints the reason if its operators cannot be registered."""
+"""A program that loads a shared object and, if its operators cannot be registered, prints the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
     try:
         problem = registration_problem(name, Path(path))
     except OSError as error:
-        if "cannot open shared object file" in str(error):  # a library that only the machines that use it have
+        if "cannot open shared object file" in str(error):  # a library that a build machine may lack
             return
         problem = str(error)
     if problem:

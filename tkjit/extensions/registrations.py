@@ -1,4 +1,4 @@
-"""The operators that an extension's own sources register with torch, which a process can do once for each."""
+"""The operators that an extension's sources register with torch. A process can register each operator only once."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tkjit.source.lexer import Token, closing, tokens_of
 _BLOCK = re.compile(r"(?:STABLE_)?TORCH_LIBRARY(?P<kind>_FRAGMENT|_IMPL)?(?:_EXPAND)?")
 _REGISTER_OPERATORS = "RegisterOperators"
 _loaded: dict[tuple[str, ...], Path] = {}  # by an extension's name and files
-_owners: dict[str, Path] = {}  # by an operator's name, or a namespace's with "::" behind it
-_failed: dict[Path, str] = {}  # what could not register: a second load of it would run nothing
+_owners: dict[str, Path] = {}  # by an operator's name, or a namespace's followed by "::"
+_failed: dict[Path, str] = {}  # errors: loading the same shared object again would not run its registrations
 
 
 def registers_operators(extension: Extension) -> bool:
-    """Whether a source of an extension has a ``TORCH_LIBRARY`` of any kind, or ``RegisterOperators``."""
+    """Whether a source of an extension has any kind of ``TORCH_LIBRARY`` block, or ``RegisterOperators``."""
     is_left_out = WITHOUT_OPERATORS in (*extension.cflags, *extension.cuda_flags)
     contents = [source.content for source in extension.own_sources]
     return not is_left_out and any(_BLOCK.search(text) or _REGISTER_OPERATORS in text for text in contents)
 
 
 def check_registrations(extension: Extension, shared_object: Path) -> list[str]:
-    """Refuse what would register an operator a second time, before it is loaded; the names that it registers.
+    """Check, before an extension is loaded, that nothing has registered its operators yet, and return their names.
 
     Raises
     ------
     ArgumentError
-        If an earlier version of the extension is loaded, or another library has an operator or a namespace that it
-        defines; if it could not register before.
+        If an earlier version of the extension is loaded, if another library has already defined one of its operators
+        or namespaces, or if it has failed to register before.
     """
     if shared_object in _failed:
         raise ArgumentError(_failed[shared_object])
@@ -44,7 +44,7 @@ def check_registrations(extension: Extension, shared_object: Path) -> list[str]:
     if earlier is not None and earlier != shared_object:
         raise ArgumentError(
             f"cpp_extension: an earlier version of {extension.name} has registered its operators in this process, and"
-            " torch takes an operator once; restart Python to load the edited one"
+            " torch accepts each operator only once; restart Python to load the edited version"
         )
     names = operators_of(extension)
     for name in names:
@@ -54,24 +54,25 @@ def check_registrations(extension: Extension, shared_object: Path) -> list[str]:
         what = f"namespace {name[:-2]}" if name.endswith("::") else f"operator {name}"
         by = f", by {owner.parent.name}" if owner else f": {schema}"
         raise ArgumentError(
-            f"cpp_extension: {extension.name} defines the {what}, which is registered already{by};"
-            " torch takes it once in a process"
+            f"cpp_extension: {extension.name} defines the {what}, which is already registered{by};"
+            " torch accepts it only once in a process"
         )
     return names
 
 
 def note_registrations(extension: Extension, shared_object: Path, names: list[str]) -> None:
-    """Note what an extension has registered by being loaded.
+    """Remember the operators that a loaded extension has registered.
 
     Parameters
     ----------
     names : list of str
-        What ``check_registrations`` has found.
+        The result of ``check_registrations``.
 
     Raises
     ------
     ArgumentError
-        With torch's words, if it could not register all; if a function is not its schema's. Then nothing of it stays.
+        If an operator could not be registered, with torch's message, or if a function does not match its schema. Then
+        all of the extension's operators are withdrawn.
     """
     if text := registration_problem(extension.name, shared_object):
         _failed[shared_object] = text
@@ -82,14 +83,14 @@ def note_registrations(extension: Extension, shared_object: Path, names: list[st
 
 
 def registration_problem(name: str, shared_object: Path) -> str:
-    """The reason why the operators of a loaded extension cannot be used; they are then withdrawn. Empty if all can.
+    """Why an extension's operators cannot be used, in which case they are withdrawn; empty if all can be used.
 
     Raises
     ------
     OSError
-        If it is not loaded yet, and cannot be.
+        If the shared object is not loaded yet and cannot be loaded.
     """
-    import torch  # noqa: F401 - whose library the extension needs
+    import torch  # noqa: F401 - loads the library that the extension needs
 
     library = ctypes.CDLL(str(shared_object))
     if not hasattr(library, "tkjit_registration_error"):  # not compiled with the stand-ins, or registers nothing
@@ -103,7 +104,7 @@ def registration_problem(name: str, shared_object: Path) -> str:
 
 
 def operators_of(extension: Extension) -> list[str]:
-    """The operators that the sources of an extension define, ``mine::norm``, and whole namespaces: ``mine::``.
+    """The operators that an extension's sources define, such as ``mine::norm``, and its namespaces, such as ``mine::``.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def _old_registrations(tokens: list[Token]) -> Iterator[str]:
 
 
 def _blocks(tokens: list[Token]) -> Iterator[tuple[str, str, list[Token]]]:
-    """The kind, the namespace and the body of each block that registers."""
+    """The kind, the namespace and the body of each registration block."""
     for i, token in enumerate(tokens):
         block = _BLOCK.fullmatch(token.text) if token.kind == "word" and i + 2 < len(tokens) else None
         end = closing(tokens, i + 1) if block and tokens[i + 1].text == "(" else None
@@ -149,20 +150,20 @@ def _identity(extension: Extension) -> tuple[str, ...]:
 
 
 def _schema_of(operator: str) -> Any:
-    """torch's schema of an operator, ``mine::norm`` or ``mine::norm.out``; None for one that is not registered."""
+    """torch's schema of an operator, ``mine::norm`` or ``mine::norm.out``; None if it is not registered."""
     import torch
 
     name, _, overload = operator.partition(".")
     if name.endswith("::"):
-        return None  # torch does not tell who has a namespace
+        return None  # torch cannot be asked whether a namespace is defined
     schemas = torch._C._jit_get_schemas_for_operator(name)
     return next((schema for schema in schemas if schema.overload_name == overload), None)
 
 
 def _disagreement(extension: str, functions: str) -> str:
-    """The first function whose types are not those of the schema that it is registered for; empty where all agree.
+    """An error for the first function whose types differ from those of its registered schema; empty if all agree.
 
-    The dispatcher's C ABI passes bits, and a function would read them as what they are not.
+    The dispatcher's C ABI passes untyped bits, so a function with other types would misread them.
     """
     import torch
 
@@ -172,14 +173,14 @@ def _disagreement(extension: str, functions: str) -> str:
         if schema is None:
             continue
         for part in ("arguments", "returns"):
-            told, takes = (
+            declared, actual = (
                 [str(each.type).replace("SymInt", "int") for each in getattr(one, part)] for one in (schema, own)
             )
-            if told != takes:
+            if declared != actual:
                 does = "takes" if part == "arguments" else "returns"
                 return (
-                    f"cpp_extension: {extension}: the function of {operator} {does} ({', '.join(takes)}), and its"
-                    f" schema says ({', '.join(told)}): {schema}"
+                    f"cpp_extension: {extension}: the function of {operator} {does} ({', '.join(actual)}), but its"
+                    f" schema declares ({', '.join(declared)}): {schema}"
                 )
     return ""
 

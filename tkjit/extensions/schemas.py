@@ -1,4 +1,4 @@
-"""Schemas of operators: what a C++ function says, what a registration elsewhere says, and whether they agree."""
+"""Reads the schemas of operators from C++ functions and from registrations, and checks that they agree."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tkjit.source.lexer import Token, tokens_of
 
 
 def parse_schema(kernel: str, text: str) -> Any:
-    """torch's own reading of a schema.
+    """Parse a schema with torch's own parser.
 
     Raises
     ------
     SpecError
-        If it is none.
+        If it is not a valid schema.
     """
     import torch
 
@@ -30,12 +30,12 @@ def parse_schema(kernel: str, text: str) -> Any:
 
 
 def schema_in(kernel: str, path: Path, name: str) -> str:
-    """The schema that a file registers for an operator: ``ops.def("name(Tensor x) -> Tensor")``.
+    """Find the schema that a file registers for an operator: ``ops.def("name(Tensor x) -> Tensor")``.
 
     Raises
     ------
     SpecError
-        If the file is not there, or registers no such operator, or two different ones.
+        If the file cannot be read, or registers no schema for the operator, or two different ones.
     """
     try:
         tokens = tokens_of(path.read_text(encoding="utf-8", errors="replace"))
@@ -54,29 +54,29 @@ def schema_in(kernel: str, path: Path, name: str) -> str:
 
 
 def check_agreement(kernel: str, schema: Any, function: HostFunction) -> None:
-    """Refuse a schema that is not the function's.
+    """Check that a schema matches a function.
 
     Raises
     ------
     SpecError
-        With the first difference.
+        If it does not. The message gives the first difference.
     """
     own = parse_schema(kernel, function.schema)
     if (given := len(schema.arguments)) != (taken := len(own.arguments)):
-        raise SpecError(f"{kernel}: the schema has {given} arguments, and {function.bare_name} takes {taken}")
+        raise SpecError(f"{kernel}: the schema has {given} arguments, but {function.bare_name} takes {taken}")
     for argument, parameter in zip(schema.arguments, own.arguments, strict=True):
-        told, takes = str(argument.type), str(parameter.type)
-        if told != takes and (told, takes) != ("number", "float"):  # a Scalar
+        declared, actual = str(argument.type), str(parameter.type)
+        if declared != actual and (declared, actual) != ("number", "float"):  # a function takes a Scalar as a double
             raise SpecError(
-                f"{kernel}: {argument.name} is {told} in the schema, and {function.bare_name} takes {takes}"
+                f"{kernel}: {argument.name} is {declared} in the schema, but {function.bare_name} takes {actual}"
             )
-    told, returns = (", ".join(str(one.type) for one in each.returns) or "nothing" for each in (schema, own))
-    if told != returns:
-        raise SpecError(f"{kernel}: the schema returns {told}, and {function.bare_name} returns {returns}")
+    declared, returned = (", ".join(str(one.type) for one in each.returns) or "nothing" for each in (schema, own))
+    if declared != returned:
+        raise SpecError(f"{kernel}: the schema returns {declared}, but {function.bare_name} returns {returned}")
 
 
 def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """A schema's text without the name: with a letter for each tensor that is written to, and more defaults."""
+    """A schema's text without its name, with an alias letter for each written tensor and with further defaults."""
     text = re.sub(r"\(\$(\d+)! -> \)", lambda found: f"({alias_letter(int(found[1]))}!)", str(schema))
     inside, results = text[text.index("(") + 1 :].rsplit(") -> ", 1)
     parts = [part.strip() for part in _split(inside)] if inside else []
@@ -94,7 +94,7 @@ def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({}))
 
 
 def definitions_in(tokens: list[Token]) -> list[str]:
-    """The texts that calls of ``def`` begin with; neighbouring literals are one."""
+    """The string that each call of ``def`` begins with. Adjacent literals are joined."""
     found = []
     for i, token in enumerate(tokens):
         if token.text != "def" or token.kind != "word" or i + 1 >= len(tokens) or tokens[i + 1].text != "(":
@@ -112,7 +112,7 @@ def _content(literal: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """What stands between the commas outside of brackets and quotes."""
+    """Split a text at the commas outside of brackets and quotes."""
     return re.findall(r'(?:[^,("\[]|\([^)]*\)|"[^"]*"|\[[^\]]*\])+', text)
 
 

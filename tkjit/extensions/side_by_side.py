@@ -1,4 +1,4 @@
-"""Builds the objects of an extension side by side, as many as there are cores."""
+"""Builds the object files of an extension in parallel, one per core."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tkjit.system.machine import usable_cores
 
 
 def find_or_build_all(loader: Loader, plans: Sequence[Plan]) -> list[Entry]:
-    """The entry of each plan, built where it is missing.
+    """Return the entry of each plan, and build the missing ones in parallel.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def find_or_build_all(loader: Loader, plans: Sequence[Plan]) -> list[Entry]:
         builds = [pool.submit(loader.find_or_build, plan) for plan in plans]
         try:
             wait(builds, return_when=FIRST_EXCEPTION)
-        except BaseException:  # Ctrl-C: the compilers end, and nothing is left half done
+        except BaseException:  # on Ctrl-C, stop the compilers and leave no partial entry
             pool.shutdown(wait=False, cancel_futures=True)
             loader.cache.interrupt(lambda: not any(build.running() for build in builds))
             raise

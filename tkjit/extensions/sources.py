@@ -1,4 +1,4 @@
-"""What an extension is compiled from."""
+"""The sources, flags and architectures that an extension is compiled from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tkjit.errors import ArgumentError
 CPU = "cpu"
 PTX = "+PTX"
 _CUDA, _CPP = (".cu",), (".cpp", ".cc", ".cxx", ".c++")
-# as torch.utils.cpp_extension has them
+# the flags of torch.utils.cpp_extension
 _COMMON = ("-std=c++20", "-DTORCH_API_INCLUDE_EXTENSION_H")
 _NVCC = (
     "-D__CUDA_NO_HALF_OPERATORS__",
@@ -26,27 +26,27 @@ _NVCC = (
     "-D__CUDA_NO_HALF2_OPERATORS__",
     "--expt-relaxed-constexpr",
 )
-WITHOUT_OPERATORS = "-DTKJIT_TORCH_WITHOUT_OPERATORS"  # a source's own registrations are parsed and left out
+WITHOUT_OPERATORS = "-DTKJIT_TORCH_WITHOUT_OPERATORS"  # a source's registrations are parsed, but register nothing
 _RELOCATABLE = re.compile(r"(?<!\S)(?:-dc|--device-c|--?(?:rdc|relocatable-device-code)[= ]true)(?!\S)")
 _NAMES_ARCHITECTURE = re.compile(r"(?:-gencode|--generate-code|-arch|--gpu-architecture|-code|--gpu-code)(?==|$)")
 _ARCHITECTURE = re.compile(r"\barch=(?:compute|sm)_(\d+[af]?)")
 _SIMULATED = ("-DTKJIT_SIM=1", "-DUSE_CUDA", "-include", "tkjit/torch/simulated.h")
-# the C ABI's functions for CUDA, and the driver's without a link dependency
+# torch's C ABI functions for CUDA, and the driver's functions without a link dependency
 _OWN_NVCC = ("-DUSE_CUDA", "-include", "tkjit/driver.h")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file of an extension, or a text.
+    """One source of an extension, a file or a text.
 
     Parameters
     ----------
     name : str
-        Of the file.
+        The file's name.
     directory : Path or None
-        Where it lies; None for a text.
+        The file's directory; None for a text.
     text : str
-        What is compiled: of a file, a line that includes it.
+        The text to compile. For a file, it is a line that includes the file.
     """
 
     name: str
@@ -63,17 +63,17 @@ class Source:
 
     @property
     def including(self) -> str:
-        """How the text of a file begins."""
+        """The line with which the text of a file begins."""
         return _including(self.name)
 
     @property
     def content(self) -> str:
-        """What a person wrote.
+        """The code as the user wrote it.
 
         Raises
         ------
         ArgumentError
-            If the file is not there any more.
+            If the file cannot be read any more.
         """
         if self.path is None:
             return self.text
@@ -93,23 +93,23 @@ CUDA_SYMBOLS = Source(_SYMBOLS.name, _SYMBOLS.parent, _including(_SYMBOLS.name))
 
 @dataclass(frozen=True)
 class Extension:
-    """A module of several sources, with the flags of all of them.
+    """The sources of one module, and the flags for all of them.
 
     Parameters
     ----------
     name : str
-        Of the Python module.
+        The name of the Python module.
     archs : tuple of str
         The GPU architectures of its CUDA sources, such as ``"90a"`` or ``"90+PTX"``, or ``"cpu"`` for the simulator;
         empty if it has no CUDA sources.
     cflags, cuda_flags, ldflags : tuple of str
-        What g++ and nvcc are given besides torch's own flags, and the linker.
+        Flags for g++, nvcc and the linker, in addition to torch's own.
     has_stand_ins : bool
-        Whether the headers of torch are tkjit's own.
+        Whether it is compiled with tkjit's stand-ins for torch's headers.
     lacking : str
-        Otherwise the first name that these lack.
+        If it is not, the first name that the stand-ins lack.
     model : str
-        The GPU architecture that the simulator is asked to be; empty for its own.
+        The GPU architecture that the simulator should model; empty for its default.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Extension:
 
     @property
     def target(self) -> Target | None:
-        """The first architecture."""
+        """The first architecture; None if there is none."""
         if self.is_simulated:
             return cpu_target(model=self.model)
         return gpu_target(self.archs[0].removesuffix(PTX)) if self.archs else None
@@ -137,7 +137,7 @@ class Extension:
 
     @property
     def gencode(self) -> tuple[str, ...]:
-        """The flags that name the architectures to nvcc: as with torch, the user's own if there are any."""
+        """nvcc's flags for the architectures. As with torch, the user's own flags replace them."""
         if own := _architecture_flags(self.cuda_flags):
             return own
         found = []
@@ -150,22 +150,22 @@ class Extension:
 
     @property
     def own_sources(self) -> tuple[Source, ...]:
-        """Those that a user gave."""
+        """The sources that the user passed."""
         return tuple(source for source in self.sources if source != CUDA_SYMBOLS)
 
     def directories_of(self, source: Source) -> tuple[Path, ...]:
-        """Where a source's own headers are looked for: next to it, and in the directories that the user named."""
+        """The directories of a source's own headers: the source's directory, and those that the user passed."""
         return (*((source.directory,) if source.directory else ()), *self.include_dirs)
 
     def flags_of(self, source: Source) -> tuple[str, ...]:
-        """The flags that the compiler is given for a source, without directories."""
+        """The compiler's flags for a source, without include directories."""
         common = (*_COMMON, f"-DTORCH_EXTENSION_NAME={self.name}")
         if not source.is_cuda:
             simulated = _SIMULATED if self.is_simulated else ()
             given = filterfalse(_is_standard, self.cflags) if self.is_simulated else self.cflags
             return (*_last_standard((*common, *simulated, *given)), "-O2", "-fPIC", "-fvisibility=hidden")
         if self.is_simulated:
-            # whose headers need C++20
+            # the user's standard is dropped, because the simulator's headers need C++20
             given = filterfalse(_is_standard, self.cuda_flags)
             return (*common, *_SIMULATED, *simulated_flags(cpu_target(model=self.model), given))
         host = ("-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v", *self.gencode)
@@ -175,7 +175,7 @@ class Extension:
 
 
 def _architecture_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags among nvcc's that name architectures, and their values.
+    """The flags of nvcc that name architectures, with their values.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def _architecture_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def _last_standard(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags with one ``-std``, of which nvcc takes no second."""
+    """The flags with only the last ``-std``, because nvcc rejects a second one."""
     standards = [flag for flag in flags if _is_standard(flag)]
     return (*standards[-1:], *(flag for flag in flags if not _is_standard(flag)))
 
@@ -200,12 +200,12 @@ def _is_standard(flag: str) -> bool:
 
 
 def files_of(sources: str | Path | Iterable[str | Path]) -> tuple[Source, ...]:
-    """The files that a user names.
+    """The files that a user passes.
 
     Raises
     ------
     ArgumentError
-        If there is none, one is not there, or of an unknown kind.
+        If there are none, or if one does not exist or has an unknown suffix.
     """
     given = [sources] if isinstance(sources, (str, Path)) else list(sources)
     if not given:
@@ -233,7 +233,7 @@ def extension_of(
     with_cuda: bool | None = None,
     archs: tuple[str, ...] = (),
 ) -> Extension:
-    """What is compiled for the arguments of ``load``.
+    """Make an extension from the arguments of ``load``.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def extension_of(
         The architectures of CUDA sources. By default ``archs_for`` decides.
     """
     if not name.isidentifier():
-        raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
+        raise ArgumentError(f"cpp_extension: name is {name!r}; expected a Python identifier, because it names a module")
     sources = tuple(sources)
     settings = Settings.from_environment()
     archs = archs or archs_for(sources, settings.cuda_archs, with_cuda=bool(with_cuda))
@@ -261,31 +261,31 @@ def extension_of(
 
 
 def split_flags(flags: Sequence[str] | None) -> tuple[str, ...]:
-    """Flags as a shell splits them, since torch writes them into commands of a shell: ``"-Xptxas -O3"`` is two.
+    """Split flags like a shell, because torch pastes them into shell commands: ``"-Xptxas -O3"`` becomes two.
 
     Raises
     ------
     ArgumentError
-        If a flag has a quotation mark that does not end.
+        If a flag has an unclosed quotation mark.
     """
     try:
         return tuple(word for flag in flags or () for word in shlex.split(flag))
     except ValueError as error:
-        raise ArgumentError(f"cpp_extension: a flag among {list(flags or ())} cannot be split: {error}") from None
+        raise ArgumentError(f"cpp_extension: a flag in {list(flags or ())} cannot be split: {error}") from None
 
 
 def source_of_kernel(path: Path | None, text: str) -> Source:
-    """A CUDA source by its file, or its text."""
+    """Make a CUDA source from a file or, without one, from a text."""
     return _file(path) if path is not None else Source("kernel.cu", None, text)
 
 
 def links_device_code(flags: Sequence[str]) -> bool:
-    """Whether flags of nvcc's let kernels call device functions of other sources."""
+    """Whether nvcc's flags let kernels call device functions in other sources."""
     return bool(_RELOCATABLE.search(" ".join(flags)))
 
 
 def archs_of_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The architectures that nvcc's own flags name; empty if none does.
+    """The architectures that nvcc's flags name; empty if they name none.
 
     Examples
     --------
@@ -297,21 +297,21 @@ def archs_of_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def archs_for(sources: Iterable[Source], listed: str, *, with_cuda: bool = False) -> tuple[str, ...]:
-    """The architectures of CUDA sources: those listed, or the current GPU's; none without such sources.
+    """The architectures of CUDA sources: those listed, or else the current GPU's or, without a GPU, the simulator's.
 
-    Without a GPU it is the simulator's.
+    Empty if no source uses CUDA.
 
     Parameters
     ----------
     listed : str
         The value of ``TORCH_CUDA_ARCH_LIST``.
     with_cuda : bool
-        Whether sources use CUDA that do not end with .cu.
+        Whether sources that do not end in .cu use CUDA as well.
 
     Raises
     ------
     ToolchainError
-        If one is listed that is unknown.
+        If a listed architecture is unknown.
     """
     if not with_cuda and not any(source.is_cuda for source in sources):
         return ()
@@ -330,7 +330,7 @@ def archs_listed(listed: str) -> tuple[str, ...]:
     Raises
     ------
     ToolchainError
-        If one is unknown.
+        If an architecture is unknown.
 
     Examples
     --------

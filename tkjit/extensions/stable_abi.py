@@ -1,4 +1,4 @@
-"""Builds extensions that run with every later version of torch and of Python, and proves that they do."""
+"""Builds extensions that run with every later version of torch and Python, and checks that they do."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _DECLARED = re.compile(r"\b(\w+)\s*\(")
 
 
 def build_and_audit(extension: Extension) -> Path:
-    """The shared object of an extension, which needs nothing of torch and Python but their stable ABIs.
+    """Build an extension that needs only the stable ABIs of torch and Python, and return its shared object.
 
     Raises
     ------
     ArgumentError
-        If a source uses an API of torch that is not stable, with its name and line; if the shared object needs a symbol
-        that is not stable.
+        If a source uses an unstable API of torch; the message gives its name and line. Also if the shared object needs
+        an unstable symbol, or if its operators cannot be registered.
     CompileError, ToolchainError
         As ``load``.
     """
@@ -51,11 +51,11 @@ def build_and_audit(extension: Extension) -> Path:
 
 
 def with_stable_flags(extension: Extension) -> Extension:
-    """An extension with the macros that keep it to the oldest versions. A version that its own flags name is kept."""
+    """The extension with macros that restrict it to the oldest versions, unless its own flags set a version."""
     has_module = any("PYBIND11_MODULE" in source.content for source in extension.own_sources)
     macros = ["-DTKJIT_RAISES_AT_IMPORT" if has_module else "-DTKJIT_PRINTS_ERRORS"]
     versions = {"Py_LIMITED_API": OLDEST_PYTHON}
-    if _includes_stable_headers_alone(extension):  # others refuse this macro
+    if _includes_stable_headers_alone(extension):  # torch's other headers reject this macro
         versions["TORCH_TARGET_VERSION"] = f"0x{OLDEST_TORCH[0]:02x}{OLDEST_TORCH[1]:02x}000000000000"
 
     def with_macros(flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -73,10 +73,10 @@ def _includes_stable_headers_alone(extension: Extension) -> bool:
 
 
 def unstable_symbols(shared_object: Path) -> Iterator[str]:
-    """The symbols that a shared object needs of torch and that are not in its stable C ABI.
+    """The symbols that a shared object needs from torch outside its stable C ABI.
 
-    A C function that only a later torch has counts too, unless the reference is weak. Python's functions need no check,
-    because ``Python.h`` declares only the stable ones if ``Py_LIMITED_API`` is defined.
+    They include C functions that only a later torch has, unless the reference is weak. Python's functions need no
+    check, because ``Python.h`` declares only the stable ones if ``Py_LIMITED_API`` is defined.
     """
     nm = loader_for(Settings.from_environment()).env.toolchain.binutil("nm")
     command = [nm, "--dynamic", "--undefined-only", "--demangle", str(shared_object)]
@@ -95,7 +95,7 @@ def _is_newer(name: str) -> bool:
 
 @cache
 def versions_of_c_functions() -> dict[str, tuple[int, int]]:
-    """The functions of torch's stable C ABI, with the version of torch that a program has to ask for to see each."""
+    """The functions of torch's stable C ABI, each with the version of torch that a program must target to see it."""
     found: dict[str, tuple[int, int]] = {}
     for header in _C_SHIMS:
         version = (0, 0)
@@ -110,7 +110,7 @@ def versions_of_c_functions() -> dict[str, tuple[int, int]]:
 
 
 def _check_operators(extension: Extension, path: Path) -> None:
-    """Refuse operators whose functions do not take what their schemas say.
+    """Check that an extension's operators can be registered and that their functions match the schemas.
 
     torch's C ABI passes untyped 64-bit values, so a mismatch would go unnoticed at run time. A child process loads the
     library for this check.

@@ -1,1 +1,1 @@
-"""The stand-ins for torch's C++ headers: what is generated for a source, and whether they are enough for it."""
+"""Completes the stand-ins for torch's C++ headers for each source, and decides whether they suffice for it."""

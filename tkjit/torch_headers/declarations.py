@@ -1,4 +1,4 @@
-"""What is declared at the beginning of a source, by the identifiers in it and in its headers."""
+"""Writes the declarations that precede a source, based on the identifiers in it and in its headers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _USES_TORCH = re.compile(rb"\b(?:torch|c10|ATen|Tensor)\b|\bat::")
 
 _OPERATOR_HEADER = re.compile(r"ATen/ops/\w+\.h")
-# macros that let the stand-ins include more, where a source has a word
+# for each of these words in a source, a macro makes the stand-ins include more
 _MACROS = ("complex", "cublas", "torch_library")
-# a module's function without PyMODINIT_FUNC would be hidden, as all functions of a source are
+# a module's init function without PyMODINIT_FUNC would be hidden, because sources are compiled with hidden visibility
 _MODULE = re.compile(r"\bPyInit_\w+(?=\s*\()")
 _EXPORTED = 'extern "C" __attribute__((visibility("default"))) struct _object* {}();\n'
 
 
 def declarations(source: str, search: Sequence[Path]) -> str:
-    """The lines that a source begins with: the operators of torch that it mentions, and macros of the stand-ins.
+    """The lines that precede a source: macros for the stand-ins, and the operators of torch that the source mentions.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def declarations(source: str, search: Sequence[Path]) -> str:
 
 
 def write_operator_headers(included: Iterable[str], directory: Path) -> None:
-    """Write the headers of single operators, ``ATen/ops/NAME.h``, that are among the names of headers.
+    """Write stand-ins for those of the included headers that are for single operators, ``ATen/ops/NAME.h``.
 
-    torch has 1,300. Here each is the same stand-in, so that only those that are included are made.
+    torch has 1,300 of these. Their stand-ins are all the same, so only those that a source includes are written.
     """
     for name in filter(_OPERATOR_HEADER.fullmatch, included):
         path = directory / name
@@ -49,7 +49,7 @@ def write_operator_headers(included: Iterable[str], directory: Path) -> None:
 
 
 def declarations_of_spec(spec: Spec, source: Source) -> str:
-    """What a kernel's launcher begins with, where its source includes torch's headers."""
+    """The declarations that precede a kernel's source in its launcher; empty unless the spec uses torch's headers."""
     if all(library.name != "torch" for library in spec.headers):
         return ""
     own = (source.path.parent,) if source.path else ()
@@ -57,9 +57,9 @@ def declarations_of_spec(spec: Spec, source: Source) -> str:
 
 
 def words_of(text: str, search: Sequence[Path]) -> frozenset[str]:
-    """The identifiers of a source and of each header in some directories that it may include and that mentions torch.
+    """The identifiers in a source, and in each header that it may include and that mentions torch.
 
-    Conditions and comments are not looked at: a word too many costs a declaration.
+    Preprocessor conditions and comments are ignored, because an extra word costs only an extra declaration.
 
     Examples
     --------

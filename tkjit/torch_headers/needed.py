@@ -14,8 +14,8 @@ from tkjit.system import files
 from tkjit.torch_headers.operators import operators_by_name
 
 TORCH_STAND_INS = STAND_INS / "torch"
-# torch's own headers that need nothing of its C++ ABI, so that they compile with the stand-ins
-# (tests/torch_headers/test_nvcc_headers.py compiles each); those of operators are written for each source
+# torch's own headers that need nothing of its C++ ABI, so they compile with the stand-ins
+# (tests/torch_headers/test_nvcc_headers.py compiles each); the headers of operators are written for each source
 USABLE_DIRECTORIES = ("torch/headeronly/", "torch/csrc/stable/", "torch/csrc/inductor/aoti_torch/c/")
 USABLE_HEADERS = frozenset(
     """
@@ -51,22 +51,22 @@ _DECLARED = re.compile(
     r"(?:\b(?:struct|class|enum|union|namespace|using|typename)\s+|(?<![\w:.>~])(?=[A-Za-z_]\w*\s*\())([A-Za-z_]\w*)"
 )
 _DEFINED = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
-_LACKING = re.compile(r"\b(?:torch\s*::|\w+\s*\.)\s*(class_)\s*<")  # pybind11 has one that the stand-ins do not lack
-MENTIONS_TORCH = re.compile(r"\b(?:torch|c10|ATen|Tensor|pybind11)\b|\bat::")  # of headers: Eigen's 7 MB do not
+_LACKING = re.compile(r"\b(?:torch\s*::|\w+\s*\.)\s*(class_)\s*<")  # the stand-ins have only pybind11's class_
+MENTIONS_TORCH = re.compile(r"\b(?:torch|c10|ATen|Tensor|pybind11)\b|\bat::")  # skips headers such as Eigen's 7 MB
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LITERAL = re.compile(r'(?<!include )"(?:[^"\\\n]|\\.)*"')
 _MARK = re.compile(r'^# \d+ "([^"]*)"')
 
 
 class Text(NamedTuple):
-    """What a user wrote, and the headers of torch that it includes."""
+    """A user's code, and the headers of torch that it includes."""
 
     code: str
     headers: frozenset[str]
 
 
 def first_lacking(texts: Iterable[Text]) -> str:
-    """The first header or name of torch's that some sources use and the stand-ins lack; empty if there is none."""
+    """The first header or name of torch that the sources use but the stand-ins lack; empty if there is none."""
     texts = [Text(_LITERAL.sub('""', text.code), text.headers) for text in texts]
     for text in texts:
         for header in sorted(text.headers):
@@ -95,28 +95,29 @@ def first_lacking(texts: Iterable[Text]) -> str:
 
 
 def _qualified(namespaces: Iterable[str]) -> re.Pattern[str]:
-    """Finds the names that follow one of some namespaces."""
+    """A pattern for the names that follow one of these namespaces."""
     return re.compile(rf"(?<![\w:])(?:{'|'.join(dict.fromkeys(namespaces))})((?:\s*::\s*[A-Za-z_]\w*)+)")
 
 
 def torch_has(name: str) -> bool:
-    """Whether torch has a header, or a header of torch's has a name."""
+    """Whether torch has this header, or mentions this name in one of its headers."""
     if "/" in name:
         return any((directory / name).is_file() for directory in (torch_include(), _frontend_include()))
-    word = re.compile(rf"\b{re.escape(name.removeprefix('k'))}\b")  # macros make kFloat of Float
-    headers = (path for path in torch_include().rglob("*.*h") if path.parent.name != "ops")  # a file for each operator
+    word = re.compile(rf"\b{re.escape(name.removeprefix('k'))}\b")  # macros make kFloat from Float
+    # ops has a file for each operator
+    headers = (path for path in torch_include().rglob("*.*h") if path.parent.name != "ops")
     return any(word.search(_content(path)) for path in headers)
 
 
 def text_of(content: str, search: Sequence[Path]) -> Text:
-    """A source with its headers in some directories, as far as they mention torch, whatever their conditions say."""
+    """A source with those of its headers that mention torch, whether or not preprocessor conditions include them."""
     headers = [_read(str(path), path.stat().st_mtime_ns) for path in closure(content, search, skips_computed=True)]
     code = _COMMENT.sub(" ", "\n".join([content, *filter(MENTIONS_TORCH.search, headers)]))
     return Text(code, frozenset(name for name in _INCLUDE.findall(code) if _OF_TORCH.fullmatch(name)))
 
 
 def first_use(name: str, sources: Iterable[tuple[Path, str, Sequence[Path]]]) -> str:
-    """The first line that has a name, outside comments, as ``file:line``; the first file if no line has it.
+    """The first line that uses a name outside of comments, as ``file:line``; the first file if there is none.
 
     Parameters
     ----------
@@ -136,12 +137,12 @@ def first_use(name: str, sources: Iterable[tuple[Path, str, Sequence[Path]]]) ->
 
 
 def text_of_preprocessed(preprocessed: str, own: Sequence[Path]) -> Text:
-    """The lines of a preprocessed text that come from a user's files, and the headers of torch that were read.
+    """The lines of a preprocessed text that come from the user's files, and the headers of torch that were included.
 
     Parameters
     ----------
     own : sequence of Path
-        The directories whose files are tkjit's own or the compiler's: their lines do not count.
+        The directories of tkjit's, torch's and the compilers' headers, whose lines are left out.
     """
     beginnings = tuple(f"{directory}/" for directory in own)
     code, headers, is_own = [], set(), False
@@ -165,18 +166,18 @@ def _is_usable(header: str) -> bool:
 
 @cache
 def _names_of_stand_ins() -> frozenset[str]:
-    """Every identifier in the stand-ins, and in those of torch's headers that are used with them."""
+    """Every identifier in the stand-ins, and in the headers of torch that are used with them."""
     torch = torch_include()
     usable = [torch / header for header in USABLE_HEADERS]
     directories = [INCLUDE / "tkjit/torch", TORCH_STAND_INS, *(torch / directory for directory in USABLE_DIRECTORIES)]
     every = [*usable, *(path for directory in directories for path in directory.rglob("*"))]
     found = {word for path in every if path.is_file() for word in _WORD.findall(_content(path))}
-    return frozenset(found | {f"k{word}" for word in found if word[0].isupper()})  # macros make kFloat of Float
+    return frozenset(found | {f"k{word}" for word in found if word[0].isupper()})  # macros make kFloat from Float
 
 
 @cache
 def _members_of_torch() -> frozenset[str]:
-    """The names that torch's own class of tensors has."""
+    """The names of the member functions of torch's own tensor class."""
     return frozenset(_MEMBER_DECLARED.findall(_content(torch_include() / "ATen/core/TensorBase.h")))
 
 

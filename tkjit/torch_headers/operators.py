@@ -1,7 +1,7 @@
 """Torch's operators as C++ methods and functions, generated from the installed torch's ``native_functions.yaml``.
 
-The stand-ins for torch's headers (``include/tkjit/torch/``) hold what is not an operator. For the rest, a source's text
-begins with two macros that declare the operators that it mentions: 20 of 2,600, so that compile time does not suffer.
+The stand-ins for torch's headers (``include/tkjit/torch/``) contain no operators. Instead, two macros that precede a
+source declare the operators that it mentions. These are about 20 of 2,600, so compilation stays fast.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _FACT = r"(?m)^  {}: *(.*)$"
 _OPTIONS = ("dtype", "layout", "device", "pin_memory")
 _OPTION_ACCESSORS = ("dtype_opt", "layout_opt", "device_opt", "pinned_memory_opt")
-# what torch's C ABI cannot pass, and Python would not either
+# types that neither torch's C ABI nor Python can pass
 _UNSUPPORTED = re.compile(r"\b(?:Storage|Stream|QScheme|DimVector|ConstQuantizerPtr)\b")
-# Tensor members that the stand-ins write by hand, because they need no dispatcher
+# members of Tensor that the stand-ins define by hand, because they need no dispatcher
 _WRITTEN = frozenset(["data_ptr", "item", "is_same"])
 
 
@@ -35,9 +35,9 @@ class Operator(NamedTuple):
     schema : str
         ``add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor``.
     variants : frozenset of str
-        Of ``function`` and ``method``.
+        ``function``, ``method``, or both.
     without_defaults : frozenset of str
-        The arguments that have a default in Python and none in C++.
+        The arguments that have a default in Python but not in C++.
     """
 
     schema: str
@@ -61,7 +61,7 @@ def declarations_for(words: Collection[str]) -> str:
     <BLANKLINE>
     """
     known = operators_by_name()
-    # an operator is known by two names, of its _out and its _outf function
+    # an operator with outputs is listed under two names, those of its _out and its _outf function
     overloads = dict.fromkeys(each for word in sorted(known.keys() & set(words)) for each in known[word])
     found = [(variant, text) for each in overloads for variant, text in _declared(each)]
     texts = []
@@ -95,7 +95,7 @@ def operators_by_name() -> dict[str, tuple[Operator, ...]]:
 
 
 def description_file() -> Path:
-    """The file that describes torch's operators. The torch wheel has it, next to its code generator."""
+    """The file that describes torch's operators. The torch wheel includes it with the code generator, torchgen."""
     import importlib.util
 
     spec = importlib.util.find_spec("torchgen")
@@ -109,7 +109,7 @@ def _listed(facts: str, name: str) -> frozenset[str]:
 
 
 def _declared(operator: Operator) -> Iterator[tuple[str, str]]:
-    """The variant and the definition of each C++ function that an operator has."""
+    """The variant and the definition of each C++ function of an operator."""
     from torchgen import local
     from torchgen.model import FunctionSchema
 
@@ -119,7 +119,7 @@ def _declared(operator: Operator) -> Iterator[tuple[str, str]]:
             is_method = variant == "method"
             if variant not in operator.variants or (is_method and schema.is_out_fn()):
                 continue
-            # with outputs last, and with each option of a factory apart
+            # the faithful form has its outputs last, and a parameter for each option of a factory
             has_two = schema.is_out_fn() or schema.arguments.tensor_options is not None
             for is_faithful in (False, True) if has_two else (False,):
                 yield variant, _definition(operator, schema, is_method=is_method, is_faithful=is_faithful)
@@ -161,7 +161,7 @@ def _body(schema: FunctionSchema, result: str, arguments: str, given: list[Bindi
 
 
 def _passed(schema: FunctionSchema, given: list[Binding], *, is_method: bool) -> Iterator[str]:
-    """The arguments of the schema in its order, as C++ expressions of the parameters."""
+    """The schema's arguments in order, each as a C++ expression of the function's parameters."""
     from torchgen.model import SelfArgument, TensorOptionsArguments
 
     names: dict[str, Any] = {binding.name: binding for binding in given}

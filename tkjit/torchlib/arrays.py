@@ -1,4 +1,4 @@
-"""Wraps arrays of other frameworks as tensors, because an operator takes tensors alone."""
+"""Wraps arrays of other frameworks as tensors, because an operator takes only tensors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tkjit.torchlib.describe import describe, type_name
 
 
 class NegativeStrides(Exception):
-    """An array that no tensor can share its memory with."""
+    """An array cannot share its memory with a tensor, because its strides are negative."""
 
 
 def is_proxy(value: Any) -> bool:
-    """Whether it stands for a tensor and is none: torch then asks its ``__torch_function__``."""
+    """Whether a value is not a tensor but stands in for one, so that torch calls its ``__torch_function__``."""
     return not isinstance(value, torch.Tensor) and hasattr(type(value), "__torch_function__")
 
 
@@ -25,7 +25,7 @@ _INTERFACES = ("__cuda_array_interface__", "__array_interface__")
 
 
 def _shows_memory(value: Any) -> bool:
-    """Whether it is an array by one of the ways that the runtime knows (``runtime/interfaces.h``)."""
+    """Whether a value is an array, by one of the protocols that the runtime knows (``runtime/interfaces.h``)."""
     is_capsule = type(value).__name__ == "PyCapsule"
     return is_capsule or any(hasattr(value, name) for name in ("__dlpack__", *_INTERFACES)) or _is_buffer(value)
 
@@ -44,21 +44,21 @@ class Arrays:
     Parameters
     ----------
     capsule_of : callable
-        An array's DLPack capsule; None where its strides are negative, since torch ends the process over them.
+        Returns an array's DLPack capsule, or None if its strides are negative, because torch would end the process.
     """
 
     def __init__(self, capsule_of: Callable[[Any], Any]) -> None:
         self._capsule_of = capsule_of
-        self._arrays: dict[int, tuple[torch.Tensor, Any]] = {}  # by the tensor
+        self._arrays: dict[int, tuple[torch.Tensor, Any]] = {}  # by the tensor's id
         self._like: Any = None  # the first argument, if it is an array
 
     def tensor(self, value: Any) -> torch.Tensor | None:
-        """A tensor, or an array as one; None for anything else.
+        """Return a tensor as it is, an array as a tensor that shares its memory, and None for anything else.
 
         Raises
         ------
         NegativeStrides
-            If an array has such.
+            If an array's strides are negative.
         Exception
             Whatever the array's own ``__dlpack__`` raises.
         """
@@ -68,7 +68,7 @@ class Arrays:
                 self._like = value
             return value
         if is_proxy(value):
-            proxy: torch.Tensor = value  # it stands for a tensor, and torch asks it
+            proxy: torch.Tensor = value  # not a tensor, but torch calls its __torch_function__
             return proxy
         if isinstance(value, type) or not _shows_memory(value):
             return None
@@ -83,7 +83,7 @@ class Arrays:
 
     @staticmethod
     def is_read_only(value: Any) -> bool:
-        """Whether an array may not be written to: NumPy's flag, and JAX's nature."""
+        """Whether an array must not be written to. NumPy's arrays have a flag for this, and JAX's are immutable."""
         if isinstance(value, torch.Tensor):
             return False
         for name in _INTERFACES:
@@ -95,7 +95,7 @@ class Arrays:
         return type(value).__module__.startswith("jax") or not getattr(flags, "writeable", True)
 
     def given_back(self, value: Any) -> Any:
-        """A result in the first argument's framework; an argument as it came."""
+        """Return a result in the first argument's framework, and an argument as the caller passed it."""
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) in self._arrays:

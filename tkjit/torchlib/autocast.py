@@ -14,14 +14,14 @@ _KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.A
 
 
 def register_autocast(spec: Spec, operator: Any, library: Any) -> None:
-    """Have an operator cast its inputs where autocast is on, below which it is called again.
+    """Make an operator cast its inputs if autocast is on, and then call itself with autocast excluded.
 
-    PyTorch's ``torch.library.register_autocast`` knows one dtype for good; here it is the one of the ``with``.
+    ``torch.library.register_autocast`` fixes one dtype. Here the ``with torch.autocast`` block sets it.
     """
     qualified = operator.name().partition("::")[2]
     for device_type, key in _KEYS.items():
         call = _casting(spec, operator, device_type, torch._C.DispatchKeySet(key))
-        operator.py_impl(key)(call)  # where Python dispatches, as make_fx has it
+        operator.py_impl(key)(call)  # for calls that Python dispatches, as in make_fx
         library.impl(qualified, call, f"Autocast{device_type.upper()}")
 
 
@@ -43,7 +43,7 @@ def _casting(spec: Spec, operator: Any, device_type: str, keys: Any) -> Callable
 
 
 def _takes(spec: Spec, f: Field, dtype: str) -> bool:
-    """Whether a field has a use for a dtype; scales, say, are float32 whatever is scaled."""
+    """Whether a field accepts a dtype. Scales, for example, are float32 whatever they scale."""
     return f.is_tensor and dtype in spec.dtypes_of(f)
 
 

@@ -13,7 +13,7 @@ from tkjit.spec.schema import operator_fields
 
 
 def loop_rule(spec: Spec, operator: Callable[..., Any], *, out: bool) -> Callable[..., Any]:
-    """The rule that ``torch.library.register_vmap`` takes."""
+    """Make the rule that ``torch.library.register_vmap`` expects."""
     fields = operator_fields(spec, out=out)
     outputs = 0 if out else len(spec.outputs)
 
@@ -23,7 +23,7 @@ def loop_rule(spec: Spec, operator: Callable[..., Any], *, out: bool) -> Callabl
             absent = [one is None for one in value] if isinstance(value, (list, tuple)) else [value is None]
             if f.is_written and any(its is None and not no for its, no in zip(dims, absent, strict=True)):
                 raise ArgumentError(
-                    f"{spec.name}: {f.name} is written in place and has no batch of its own under vmap; expand it first"
+                    f"{spec.name}: {f.name} is written in place but has no batch dimension under vmap; expand it first"
                 )
         results = []
         for i in range(info.batch_size):

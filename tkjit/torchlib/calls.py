@@ -22,16 +22,16 @@ from tkjit.torchlib.meta import meta_outputs
 
 
 class OverloadCall:
-    """One overload's call.
+    """Calls one overload of a kernel through its operators.
 
     Parameters
     ----------
     operator : callable
         The operator that allocates the outputs.
     out_operator : callable or None
-        The one that writes into given outputs.
+        The operator that writes to given outputs.
     capsule_of : callable
-        An array's DLPack capsule.
+        Returns an array's DLPack capsule.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class OverloadCall:
         self.operator, self.out_operator = operator, out_operator
 
     def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the operator; it gives what a call of the kernel does.
+        """Call the operator, and return what a direct call of the kernel returns.
 
         Raises
         ------
         ArgumentError, ShapeError
-            If the arguments are not this overload's.
+            If the arguments do not fit this overload.
         """
         arrays = Arrays(self.capsule_of)
         given = self._read(self._bind(args, kwargs), arrays)
@@ -77,13 +77,13 @@ class OverloadCall:
         return named(*returned) if named else returned[0] if returned else None
 
     def _complete(self, outputs: list[Any], given: dict[str, Any]) -> list[Any]:
-        """All outputs, where a call gives some."""
+        """Allocate the outputs that a call leaves out if it passes some of them."""
         if all(output is not None for output in outputs):
-            return outputs  # the operator checks them, or what stands for one of them does
+            return outputs  # they are checked by the operator, or by an output's own __torch_function__
         odd = [f.name for f in self.spec.tensors if is_proxy(given.get(f.name))]
         if odd:
             raise self._refuse(
-                f"{odd[0]} is {describe(given[odd[0]])}, which stands for a tensor; give all outputs with it, or none"
+                f"{odd[0]} is {describe(given[odd[0]])}, which stands in for a tensor; pass all outputs with it or none"
             )
         missing = iter(meta_outputs(self.spec, given))
         return [next(missing) if output is None else output for output in outputs]
@@ -122,8 +122,8 @@ class OverloadCall:
             given[name] = tensor
 
     def _read(self, given: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-        """The arguments as the operator takes them."""
-        # the first says the framework
+        """Convert the arguments to those of the operator."""
+        # inputs come first, because the first argument decides the framework of the results
         for f in (*self.spec.inputs, *self.spec.outputs):
             if given.get(f.name) is not None or (f.direction != "out" and not f.optional):
                 given[f.name] = self._read_tensors(f, given[f.name], arrays)
@@ -152,7 +152,7 @@ class OverloadCall:
         except NegativeStrides:
             text = f"{name} is {describe(value)}, which is not contiguous; pass a contiguous copy"
             raise self._refuse(text) from None
-        except Exception as error:  # whatever the array's own hooks raise
+        except Exception as error:  # an array's own hooks can raise anything
             raise self._refuse(f"{name} is {describe(value)}; expected a torch.Tensor") from error
         if tensor is None:
             remedy = f"; torch.tensor({name}) makes one" if _is_number_like(value) else ""
@@ -195,12 +195,12 @@ def in_stream(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str
 
 
 def call_overloads(overloads: Sequence[OverloadCall], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call the first overload that takes the arguments, where they have no data by which the glue could say it.
+    """Call the first overload that takes the arguments, for calls without data from which the glue could choose.
 
     Raises
     ------
     ArgumentError
-        If none does; with every signature and the reason.
+        If none does. The message lists each signature with the reason.
     """
     if len(overloads) == 1:
         return overloads[0](args, kwargs)
@@ -215,7 +215,7 @@ def call_overloads(overloads: Sequence[OverloadCall], args: Sequence[Any], kwarg
 
 
 def read_value(f: Field, value: Any) -> tuple[Any, str]:
-    """A value as an operator takes it, and what was expected if it is none of a field's type."""
+    """Convert a value for an operator. If it does not fit the field, the second result describes what was expected."""
     if f.value_type is not None:
         read = _read_by_code(f.value_type.code, value)
         return read, "" if read is not None else f.value_type.text
@@ -225,7 +225,7 @@ def read_value(f: Field, value: Any) -> tuple[Any, str]:
     expected = f"{'an' if kind == 'int' else 'a'} {kind}"
     if read is None:
         return None, expected
-    # a bound on a symbol would be a guard
+    # a symbol is not compared, because that would add a guard
     if bounds and isinstance(read, int) and not bounds[0] <= read <= bounds[1]:
         return None, f"{expected} from {bounds[0]} to {bounds[1]}"
     return read, ""
@@ -261,7 +261,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {"int": _read_int, "float": _read_fl
 
 
 def _read_by_code(code: str, value: Any) -> Any:
-    """A value of ``tkjit/spec/values.py``; None if it is of another type."""
+    """Convert a value by its type's code (``tkjit/spec/values.py``); None if it has another type."""
     match code[0]:
         case "t":
             found = value if isinstance(value, torch.dtype) else getattr(torch, _dtype_name(value), None)
@@ -290,7 +290,7 @@ def _read_by_code(code: str, value: Any) -> Any:
 
 
 def _dtype_name(value: Any) -> str:
-    """A dtype's name: text, ``numpy.float32``, ``numpy.dtype("float32")``."""
+    """The name of a dtype given as text, ``numpy.float32`` or ``numpy.dtype("float32")``; empty for anything else."""
     if isinstance(value, str):
         return value
     owner = value if isinstance(value, type) else type(value)
@@ -302,5 +302,5 @@ def _dtype_name(value: Any) -> str:
 def _convert(kind: Callable[[Any], Any], value: Any) -> Any:
     try:
         return kind(value)
-    except Exception:  # whatever an object of the caller's raises
+    except Exception:  # a caller's object can raise anything
         return None

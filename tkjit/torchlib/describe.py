@@ -1,4 +1,4 @@
-"""Describes arguments in messages, in the same words as the runtime."""
+"""Describes arguments in messages, with the same texts as the runtime."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import torch
 
 
 def describe(value: Any) -> str:
-    """``3.0 (float)``, or the tensor, as the runtime's texts have it (``runtime/refusals.h``)."""
+    """Describe a value as ``3.0 (float)``, and a tensor by its shape, dtype and device, like ``runtime/refusals.h``."""
     if isinstance(value, torch.Tensor):
         return f"{_shape(value.shape)} {str(value.dtype).removeprefix('torch.')} on {value.device}"
     try:
         if not _holds_freed(value):
             return _describe(value)
-    except Exception:  # of its own attributes, or its __repr__
+    except Exception:  # its attributes and its __repr__ can raise anything
         pass
     return f"an object that cannot be shown ({type_name(value)})"
 
 
 def _holds_freed(value: Any, depth: int = 0) -> bool:
-    """Whether a container holds a tensor whose storage was freed: torch crashes when it shows one."""
+    """Whether a container holds a tensor whose storage was freed: torch crashes when it prints one."""
     if isinstance(value, torch.Tensor):
-        with suppress(RuntimeError):  # one without a storage: sparse, batched
+        with suppress(RuntimeError):  # sparse and batched tensors have no storage
             nbytes = value.untyped_storage().nbytes()
             return value.numel() > 0 and nbytes < (value.storage_offset() + value.numel()) * value.itemsize
         return False
@@ -49,7 +49,7 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def type_name(value: Any) -> str:
-    """A type as C knows it: with its module where it was not made in Python."""
+    """The name of a value's type in C. It includes the module unless the type was made in Python."""
     kind = type(value)
     plain = kind.__module__ == "builtins" or kind.__flags__ & _HEAP_TYPE
     return kind.__name__ if plain else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,4 +1,4 @@
-"""Gradients: runs a spec's ``backward`` in PyTorch's autograd."""
+"""Runs a spec's ``backward`` in PyTorch's autograd."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tkjit.torchlib.describe import describe
 
 
 def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
-    """What a call gets that would record a gradient which nobody can compute."""
+    """Make a function that rejects a call if its gradient would be recorded, because there is no way to compute it."""
     fields = operator_fields(spec, out=out)
     who = "out= does" if out and spec.backward else "this kernel does"
 
@@ -46,7 +46,7 @@ def _tensors(fields: Sequence[Field], arguments: Sequence[Any]) -> Iterator[tupl
 
 
 def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Callable[..., Any]:
-    """A function that calls an operator and records its gradient."""
+    """Make a function that calls an operator and records its gradient."""
     fields = operator_fields(spec)
     outputs = [f.name for f in spec.outputs]
     saved_names = [name for name in gradient.parameters if name not in gradient.of_outputs and name != NEEDED]
@@ -55,7 +55,7 @@ def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Ca
     class Recorded(torch.autograd.Function):
         @staticmethod
         def forward(*arguments: Any) -> Any:
-            return operator(*arguments)  # gradients are off here, so it does not come back
+            return operator(*arguments)  # gradients are off here, so this does not recurse
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -75,11 +75,11 @@ def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Ca
             return tuple(found.get(f.name) if f.name in needed else None for f in fields)
 
     Recorded.__name__ = Recorded.__qualname__ = f"{spec.name}_backward"
-    # the dispatcher has dealt with the levels of torch.func, for which Function.apply would start anew
+    # skip Function.apply, which would handle the levels of torch.func again after the dispatcher has done so
     apply: Callable[..., Any] = super(torch.autograd.Function, Recorded).apply
 
     def record(*arguments: Any) -> Any:
-        # reverse mode above forward mode, as in torch.func.hessian: autograd would lose the forward one
+        # in reverse mode over forward mode, as in torch.func.hessian, autograd would lose the forward-mode gradient
         levels = torch._C._functorch.get_interpreter_stack() or []
         if any(level.key() == torch._C._functorch.TransformType.Jvp for level in levels):
             raise _forward_mode(spec)
@@ -90,12 +90,12 @@ def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Ca
 
 
 class Gradient:
-    """A spec's ``backward``: what it takes, and what it gives for each input.
+    """A spec's ``backward``: its parameters, and the gradients that it computes.
 
     Parameters
     ----------
     find : callable
-        Gives the kernel of a name.
+        Returns the kernel of a name.
     """
 
     def __init__(self, spec: Spec, find: Callable[[str], Any]) -> None:
@@ -114,7 +114,7 @@ class Gradient:
         self.use(spec, find)
 
     def use(self, spec: Spec, find: Callable[[str], Any]) -> None:
-        """Take the function of a spec that was defined anew and is the same but for it."""
+        """Switch to the function of a spec that was defined again and differs only in its function."""
         assert spec.backward is not None
         if spec.backward.kernel:
             self.function = find(spec.backward.kernel)
@@ -128,13 +128,13 @@ class Gradient:
         if len(listed) != len(self.inputs):
             raise SpecError(
                 f"{self.spec.name}: backward returned {len(listed)} gradients; expected {len(self.inputs)}, "
-                f"of {', '.join(self.inputs)}"
+                f"for {', '.join(self.inputs)}"
             )
         return dict(zip(self.inputs, listed, strict=True))
 
 
 def _parameters_of(spec: Spec, backward: Spec) -> tuple[str, ...]:
-    """What a backward kernel takes of the forward call; its outputs are the gradients, in the order of the inputs."""
+    """The values that a backward kernel takes. Its outputs must be the gradients, in the order of the inputs."""
     known = {f.name for f in spec.given} | {f"grad_{f.name}" for f in spec.outputs}
     taken: list[Field] = [f for f in backward.given if f.direction != "out"]
     wanted = [f"grad_{f.name}" for f in differentiable(spec)]

@@ -1,4 +1,4 @@
-"""Registers operators whose implementation is a host function: by torch's own custom operators."""
+"""Registers host functions as operators, through ``torch.library.custom_op``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def register_host_operator(
     call: Callable[..., Any],
     shapes: Callable[..., Any] | None,
 ) -> str:
-    """Register an operator; the name below ``torch.ops.tkjit``, with a digest behind it where another has the name.
+    """Register an operator and return its name in ``torch.ops.tkjit``, with a digest appended if the name is taken.
 
     Parameters
     ----------
     schema : FunctionSchema
     defaults : mapping
-        Of arguments; those of the schema are among them.
+        The defaults of arguments, including those in the schema.
     call : callable
-        Runs it on tensors of any device.
+        Runs the operator on tensors of any device.
     shapes : callable, optional
-        Computes the results of fake tensors. An operator without results needs none.
+        Computes the results for fake tensors. An operator without results needs none.
     """
     text = schema_text(schema, defaults)
     if _taken.get(name, text) != text or (name not in _taken and hasattr(torch.ops.tkjit, name)):
@@ -47,7 +47,7 @@ def register_host_operator(
             return None
         if shapes is None:
             raise SpecError(
-                f"{name} cannot be traced: its function has no body, which would say the shapes of its results"
+                f"{name} cannot be traced: its function has no body that computes the shapes of its results; write one"
             )
         return shapes(*args, **kwargs)
 

@@ -20,19 +20,19 @@ from tkjit.torchlib.describe import describe
 def meta_outputs(
     spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """The outputs that are allocated for a call, as tensors of the kind that is being traced.
+    """Allocate the outputs of a call, as tensors of the kind that is being traced.
 
-    Sizes may be symbols; a check on them becomes a guard.
+    Sizes may be symbols, and then a check on them becomes a guard.
 
     Parameters
     ----------
     known : mapping, optional
-        What expressions may use besides: the number of devices of a call over several.
+        Other values that expressions may use, such as the number of devices of a call over several.
 
     Raises
     ------
     ArgumentError
-        If a dtype or a device is not as the spec says.
+        If a dtype or a device does not match the spec.
     ShapeError
         If extents contradict each other or a constraint.
     """
@@ -40,7 +40,7 @@ def meta_outputs(
 
 
 def fake_operator(spec: Spec, *, out: bool) -> Callable[..., Any]:
-    """What a spec's operator is for fake tensors; ``out`` for that which writes to given outputs."""
+    """Implement a spec's operator for fake tensors; ``out`` selects the operator that writes to given outputs."""
     fields = operator_fields(spec, out=out)
 
     def fake(*arguments: Any, **named: Any) -> Any:
@@ -54,12 +54,12 @@ def fake_operator(spec: Spec, *, out: bool) -> Callable[..., Any]:
 def scratch_of(
     spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None
 ) -> dict[str, torch.Tensor]:
-    """The scratch of a call, by its names.
+    """Allocate the scratch tensors of a call, by name.
 
     Raises
     ------
     ArgumentError, ShapeError
-        As for its outputs.
+        As ``meta_outputs``.
     """
     call = _Call(spec, arguments, known or {})
     call.outputs()
@@ -67,12 +67,12 @@ def scratch_of(
 
 
 def numbers_drawn(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tuple[torch.device, int]:
-    """Where a call runs, and how many random numbers each of its threads draws.
+    """The device of a call, and how many random numbers each of its threads draws.
 
     Raises
     ------
     ArgumentError, ShapeError
-        As for its outputs.
+        As ``meta_outputs``.
     """
     call = _Call(spec, arguments, {})
     call.outputs()
@@ -88,7 +88,7 @@ class _Call:
         self.arguments = arguments
         self.values: dict[str, Any] = {**known, **{f.name: arguments[f.name] for f in spec.fields if f.is_integer}}
         self.leading: tuple[Any, ...] | None = None
-        self.chosen: dict[str, torch.dtype] = {}  # of the type variants
+        self.chosen: dict[str, torch.dtype] = {}  # the dtype of each type variant
         for f in spec.dtype_fields:
             name = str(arguments[f.name]).removeprefix("torch.")
             if name not in spec.type_variants[f.name]:
@@ -116,7 +116,7 @@ class _Call:
         return tuple(made for f in spec.outputs for made in self._output(f))
 
     def _tensors(self, f: Field) -> list[torch.Tensor]:
-        """A field's tensors: its one, or those of its list."""
+        """The tensors of a field: one, or those in its list."""
         given = self.arguments[f.name]
         return [tensor for tensor in given if tensor is not None] if f.is_list else [given]
 
@@ -126,7 +126,7 @@ class _Call:
                 self._require(dim.evaluate(self.values) == size, lambda: self._mismatch(f, tensor))
 
     def empty(self, f: Field) -> torch.Tensor:
-        """What is allocated for a field."""
+        """Allocate the tensor of a field."""
         return torch.empty(self._shape(f), dtype=self._dtype(f), device=self.device)
 
     def _shape(self, f: Field) -> tuple[Any, ...]:
@@ -134,7 +134,7 @@ class _Call:
         return (*leading, *(dim.evaluate(self.values) for dim in f.dims))
 
     def _output(self, f: Field) -> list[torch.Tensor]:
-        """A new output; nothing for one that was given, which is checked."""
+        """Allocate an output, or only check it if the call passes one."""
         shape, given = self._shape(f), self.arguments.get(f.name)
         if given is None:
             return [self.empty(f)]
@@ -183,7 +183,7 @@ class _Call:
         return found
 
     def _require(self, holds: Any, error: Callable[[], TkjitError]) -> None:
-        """What is a symbol becomes a guard, or a check at run time."""
+        """Raise an error unless a condition holds. A symbolic condition becomes a guard, or a check at run time."""
         if isinstance(holds, (bool, int)):
             if not holds:
                 raise error()

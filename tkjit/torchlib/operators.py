@@ -22,11 +22,11 @@ from tkjit.torchlib.gradients import Gradient, recorder, refusal
 from tkjit.torchlib.meta import fake_operator
 
 NAMESPACE = "tkjit"
-_TAKEN = {*dir(_OpNamespace), *vars(_OpNamespace(NAMESPACE))}  # what torch.ops.tkjit has by itself
+_TAKEN = {*dir(_OpNamespace), *vars(_OpNamespace(NAMESPACE))}  # attributes that torch.ops.tkjit has anyway
 
 
 class _Registered(NamedTuple):
-    """A kernel's operators: the specs they were made of, the cell that holds the kernel, and its gradients."""
+    """A kernel's operators: the specs they were made from, the cell that holds the kernel, and its gradients."""
 
     specs: tuple[Spec, ...]
     cell: CellType
@@ -34,7 +34,10 @@ class _Registered(NamedTuple):
 
 
 class _Registry:
-    """The operators of a process. Torch keeps an operator until the process ends, so what it calls is a cell."""
+    """The operators of a process.
+
+    torch keeps an operator until the process ends, so an operator finds its kernel in a cell that can be updated.
+    """
 
     def __init__(self) -> None:
         self._library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -42,14 +45,14 @@ class _Registry:
         self._lock = ForkSafeLock()
 
     def register(self, kernel: Any, implementation: ModuleType, find: Callable[[str], Any]) -> str:
-        """The name of a kernel's operator, registered if it was not."""
+        """Return the name of a kernel's operator, and register it first if necessary."""
         specs: tuple[Spec, ...] = kernel.specs
         with self._lock:
             own = name_for_torch(kernel.name, specs[0].module)
             for name in (own, f"{own}_{_digest(specs)}"):
                 known = self._kernels.get(name)
                 if known is None and name not in _TAKEN:
-                    # what can fail comes before torch is told, which forgets nothing
+                    # do everything that can fail first, because registrations in torch cannot be undone
                     gradients = [None if spec.backward is None else Gradient(spec, find) for spec in specs]
                     cell = CellType(kernel)
                     for overload, (spec, gradient) in enumerate(zip(specs, gradients, strict=True)):
@@ -57,7 +60,7 @@ class _Registry:
                             self._define(name, spec, overload, out, cell, implementation, gradient)
                     self._kernels[name] = _Registered(specs, cell, gradients)
                     return name
-                if known is not None and known.specs == specs:  # loaded, or defined, anew
+                if known is not None and known.specs == specs:  # loaded or defined again
                     known.cell.cell_contents = kernel
                     for spec, gradient in zip(specs, known.gradients, strict=True):
                         if gradient is not None:
@@ -79,7 +82,7 @@ class _Registry:
         qualified = f"{NAMESPACE}::{name}{'.' if qualifier else ''}{qualifier}"
         tags = [torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides]
         if any(f.draws is not None for f in spec.fields):
-            tags.append(torch.Tag.nondeterministic_seeded)  # or two calls would become one
+            tags.append(torch.Tag.nondeterministic_seeded)  # otherwise two calls would become one
         self._library.define(schema_of(spec, overload, name=name, out=out), tags=tags)
         operator = getattr(getattr(torch.ops.tkjit, name), qualifier or "default")
         fields = operator_fields(spec, out=out)
@@ -92,7 +95,7 @@ class _Registry:
         implementation.record_gradients(qualified, records, len(returned))
 
         torch.library.register_fake(qualified, fake_operator(spec, out=out), lib=self._library)
-        if spec.autocast is not None and not out:  # torch's operators with out= cast nothing either
+        if spec.autocast is not None and not out:  # torch's own operators do not cast with out= either
             register_autocast(spec, operator, self._library)
         torch.library.register_vmap(qualified, loop_rule(spec, operator, out=out), lib=self._library)
 
@@ -105,18 +108,18 @@ _registry = _Registry()
 
 
 def register_operators(kernel: Any, implementation: ModuleType, find: Callable[[str], Any]) -> str:
-    """Register a loaded kernel's operators, if they are not; the name below ``torch.ops.tkjit``.
+    """Register a loaded kernel's operators, if they are not registered yet; return their name in ``torch.ops.tkjit``.
 
-    The first kernel of a name gets the name; another one, that differs in anything but its loading, a digest behind it.
+    The first kernel of a name gets that name. A later kernel with different specs gets it with a digest appended.
 
     Parameters
     ----------
     kernel : Kernel
-        A loaded one, whose glue is attached.
+        A loaded kernel with its glue attached.
     implementation : module
-        What was compiled of ``runtime/operators.cpp``.
+        The module compiled from ``runtime/operators.cpp``.
     find : callable
-        Gives the kernel of a name, for ``backward``.
+        Returns the kernel of a name, for ``backward``.
     """
     for spec in kernel.specs:
         check_operator(spec)
@@ -129,12 +132,14 @@ def operator_of(name: str) -> Any:
 
 
 def calls_of(name: str, specs: Sequence[Spec], capsule_of: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A function that takes the overload which the glue has chosen (-1 if it could not) and a kernel's arguments.
+    """Make a function that calls a kernel's operators.
+
+    It takes the number of the overload that the glue has chosen (-1 if it could not) and then the kernel's arguments.
 
     Parameters
     ----------
     capsule_of : callable
-        An array's DLPack capsule; None where its strides are negative.
+        Returns an array's DLPack capsule, or None if its strides are negative.
     """
     packet = operator_of(name)
     overloads = tuple(_overload_call(spec, overload, packet, capsule_of) for overload, spec in enumerate(specs))
@@ -156,9 +161,9 @@ def _overload_call(spec: Spec, overload: int, packet: Any, capsule_of: Callable[
 
 
 def opaque(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call that ``torch.compile`` puts into its graph as it is, and looks into when shapes are traced.
+    """Wrap a call so that ``torch.compile`` puts it into the graph as it is, and traces it only to infer shapes.
 
-    If it were traced with everything else, each call of compiled code would guard all that it reads: 3 us.
+    If it were traced like other code, each call of the compiled code would check guards on all that it reads: 3 us.
     """
 
     def in_graph(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Takes random numbers from torch's generators for a call, as the runtime does (``runtime/random.h``)."""
+"""Takes the seed and the offset of a call from torch's generators, as the runtime does (``runtime/random.h``)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tkjit.torchlib.meta import numbers_drawn
 
 
 def draw(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tuple[int, int]:
-    """The seed and the offset of a call: on the CPU a new seed, on a GPU the generator's own and its offset.
+    """Return the seed and the offset of a call: a new seed on the CPU; on a GPU the generator's, whose offset advances.
 
     Raises
     ------
     ArgumentError
-        If the generator is one of another device.
+        If the generator belongs to another device.
     LaunchError
-        If a CUDA graph is being captured, which would draw the same numbers each time.
+        If a CUDA graph is being captured, because each replay would draw the same numbers.
     """
     generator: torch.Generator | None = arguments[field.name]
     device, count = numbers_drawn(spec, field, arguments)

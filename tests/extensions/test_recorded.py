@@ -1,4 +1,4 @@
-"""Extensions ahead of time: recorded, warmed up, bundled, and asked why."""
+"""Extensions ahead of time: ``TKJIT_RECORD``, ``warmup``, ``bundle`` and ``why``."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def extension(**changes: object) -> Extension:
     return Extension("mine", sources, **given)  # type: ignore[arg-type]
 
 
-def test_a_record_is_what_was_loaded(tmp_path):
+def test_record_lists_what_was_loaded(tmp_path):
     path = tmp_path / "record"
     listed = [Loaded(extension()), Loaded(extension(archs=("cpu",))), Loaded(extension(), is_python_module=False)]
     for one in [*listed, listed[0]]:
         record_extension(path, one)
     assert read_extensions(path) == listed
-    assert str(CUDA_SYMBOLS.directory) not in path.read_text(), "tkjit lies elsewhere on another machine"
+    assert str(CUDA_SYMBOLS.directory) not in path.read_text(), "tkjit's directory differs between machines"
 
 
 @pytest.mark.parametrize("line", ['{"extension": {}}', '{"extension": 3}', "{"])
-def test_no_record(tmp_path, line):
+def test_invalid_record_is_reported(tmp_path, line):
     path = tmp_path / "record"
     path.write_text(line)
     with pytest.raises(CacheError, match="record:1 is not a line that"):
@@ -49,7 +49,7 @@ def test_no_record(tmp_path, line):
 
 @pytest.mark.compiles
 @pytest.mark.slow  # compiles an extension twice
-def test_from_a_run_to_a_machine_that_must_not_compile(tmp_path, fresh, monkeypatch, capsys):
+def test_recorded_run_works_on_a_machine_that_must_not_compile(tmp_path, fresh, monkeypatch, capsys):
     source, record, bundle = tmp_path / "twice.cu", tmp_path / "record", tmp_path / "bundle"
     source.write_text(KERNEL)
     code = (
@@ -58,18 +58,18 @@ def test_from_a_run_to_a_machine_that_must_not_compile(tmp_path, fresh, monkeypa
     )
     assert fresh.run(code, TKJIT_RECORD=str(record)) == "[2.0, 2.0]\n"
     assert main(["why", "--from-file", str(record)]) == 0
-    assert capsys.readouterr().out.count("hit ") == 4  # its functions, two objects, the module
+    assert capsys.readouterr().out.count("hit ") == 4  # the functions, two objects, the module
     assert main(["bundle", "--from-file", str(record), "-o", str(bundle)]) == 0
-    assert "5 ready (5 before), 0 failed" in capsys.readouterr().out  # and the runtime
+    assert "5 ready (5 from the cache), 0 failed" in capsys.readouterr().out  # and the runtime
     empty = {"TKJIT_CACHE": str(tmp_path / "empty"), "TKJIT_JIT": "0"}
     assert fresh.run(code, TKJIT_CACHE_READONLY=str(bundle), **empty) == "[2.0, 2.0]\n"
-    refused = fresh.start(code, **empty).wait()
-    assert "twice.cu of the extension ahead is not in the cache" in refused.stderr
+    failed = fresh.start(code, **empty).wait()
+    assert "twice.cu of the extension ahead is not in the cache" in failed.stderr
 
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "another"))
     source.write_text(KERNEL.replace("2 * x", "y_ * x"))
     assert main(["warmup", "--from-file", str(record)]) == 1
-    assert "y_" in (said := capsys.readouterr().err) and "was not declared" in said
+    assert "y_" in (printed := capsys.readouterr().err) and "was not declared" in printed
     source.unlink()
     for command in ("warmup", "why"):
         assert main([command, "--from-file", str(record)]) == 1
