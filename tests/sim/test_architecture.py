@@ -24,7 +24,7 @@ def line(mark: str) -> int:
     return number
 
 
-def test_device_code_has_the_architecture_and_host_code_has_not():
+def test_only_device_code_has_an_architecture():
     y = torch.zeros(14, dtype=torch.int32)
     host_function(SOURCE, "run")(y)
     lines = {1: "around a function", 2: "by a macro", 3: "in code", 4: "in a template", 5: "in either", 6: "in either"}
@@ -33,7 +33,7 @@ def test_device_code_has_the_architecture_and_host_code_has_not():
     assert dict(enumerate(y.tolist())) == dict(sorted(expected.items()))
 
 
-def test_host_code_cannot_run_what_is_compiled_for_the_device():
+def test_host_code_cannot_call_a_function_that_is_compiled_for_the_device():
     kernel = host_function(SOURCE, "misuse")
     with pytest.raises(
         LaunchError, match=rf"architectures.cu:{line('in either') - 2}: host code calls a function whose"
@@ -41,13 +41,13 @@ def test_host_code_cannot_run_what_is_compiled_for_the_device():
         kernel(torch.zeros(1, dtype=torch.int32))
 
 
-def refusal(source: str, **options) -> str:
+def rejection(source: str, **options) -> str:
     with pytest.raises(ToolchainError) as raised:
         host_function(source, "run", **options)(torch.zeros(1, dtype=torch.int32))
     return str(raised.value).splitlines()[0].split("cannot run on the CPU: ")[1]
 
 
-def test_what_both_use_is_refused():
+def test_a_macro_that_host_and_device_code_use_is_rejected():
     source = """
 #if __CUDA_ARCH__ >= 800 \\
     && 1
@@ -59,11 +59,13 @@ constexpr int bytes = 4 * STAGES;
 __global__ void kernel(int* y) { y[0] = bytes; }
 void run(int* y) { kernel<<<1, 1, bytes>>>(y); }
 """
-    said = refusal(source)
-    assert said.startswith("inline.cu:2 depends on __CUDA_ARCH__ where nvcc compiles twice and the simulator once")
+    message = rejection(source)
+    assert message.startswith(
+        "inline.cu:2 depends on __CUDA_ARCH__ in code that nvcc compiles twice and the simulator once"
+    )
 
 
-def test_a_constant_of_a_header_that_has_two_values_is_refused(tmp_path):
+def test_a_constant_of_a_header_with_two_values_is_rejected(tmp_path):
     header = tmp_path / "stages.h"
     header.write_text("// __CUDA_ARCH__\n#if 0\n#ifdef __CUDA_ARCH__\n#endif\n#endif\nconstexpr int stages = 3;\n")
     source = (
@@ -77,15 +79,17 @@ def test_a_constant_of_a_header_that_has_two_values_is_refused(tmp_path):
         "#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 800\nconstexpr int stages = 2;\n"
         "#else\nconstexpr int stages = 4;\n#endif\n"
     )
-    said = refusal(source, include_dirs=[tmp_path])
-    assert said.startswith(f"{header}:4 depends on __CUDA_ARCH__ where nvcc compiles twice and the simulator once")
-    # for the system's headers it is not defined
+    message = rejection(source, include_dirs=[tmp_path])
+    assert message.startswith(
+        f"{header}:4 depends on __CUDA_ARCH__ in code that nvcc compiles twice and the simulator once"
+    )
+    # in system headers __CUDA_ARCH__ is undefined
     flags = ["-isystem", str(tmp_path)]
     host_function(source, "run", flags=flags)(y)
     assert y[0] == 2
 
 
-def test_a_host_function_in_a_kernel_is_refused_by_its_line(tmp_path):
+def test_a_host_function_in_a_kernel_is_rejected_with_its_line(tmp_path):
     (tmp_path / "other.h").write_text("#pragma once\n")
     source = (
         "int twice(int x) { return 2 * x; }\n__global__ void kernel(int* y) {\n"
@@ -95,7 +99,7 @@ def test_a_host_function_in_a_kernel_is_refused_by_its_line(tmp_path):
     y = torch.zeros(1, dtype=torch.int32)
     with pytest.raises(CompileError, match=r"inline.cu:3:\d+: error: calling a __host__ function\(twice\) from device"):
         host_function(source, "run")(y)
-    # a header might have another function of that name, so that only the call itself can tell
+    # a header might have another function of that name, so only the call itself can raise the error
     with_header = '#include "other.h"\n' + source
     with pytest.raises(LaunchError, match=r"device code calls the host function twice.*\(inline.cu:2\)"):
         host_function(with_header, "run", include_dirs=[tmp_path])(y)

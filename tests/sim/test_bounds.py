@@ -1,4 +1,4 @@
-"""An index outside of a global layout raises, with the tensor's name, but under TKJIT_SIM_BOUNDS=0."""
+"""An index outside of a global layout raises an error with the tensor's name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __global__ void edges(const __grid_constant__ Globals g) {
         case 11: g.x(39, 2) = 1; break;
         case 12: g.x(2, 40) = 1; break;
     }
-    // the last elements of all, and rows that are counted over all matrices
+    // the last element of each, and row numbers that count over all matrices
     g.y[g.y.numel() - 1] = g.x(2, 39) + g.z(0, 1, 2, 3) + g.z(5, 3) + g.xs[1][short(6)];
     g.y[i] = g.x(0, i);
 }
@@ -56,7 +56,7 @@ EXPECTED = {
     5: ("x: col -1 is out of bounds: the extent is 40; compare it with cols() first", 9),
     6: ("z: depth 2 is out of bounds: the extent is 2; compare it with depth() first", 10),
     7: ("z: col 4 is out of bounds: the extent is 4; compare it with cols() first", 11),
-    8: ("bias is indexed, and the call left it out; if (g.bias) asks for it first", 12),
+    8: ("bias is indexed, but the call left it out; check if (g.bias) first", 12),
     9: ("xs[1][7] is out of bounds: xs[1] has 7 elements; compare the index with numel() first", 13),
     11: ("x: row 39 is out of bounds: the extent is 3; compare it with rows() first" + ORDER, 15),
     12: ("x: col 40 is out of bounds: the extent is 40; compare it with cols() first", 16),
@@ -67,12 +67,7 @@ def _arguments(what: int) -> tuple[object, ...]:
     return torch.zeros(3, 40), [torch.ones(7), torch.ones(7)], torch.ones(1, 2, 3, 4), what
 
 
-@pytest.fixture(autouse=True)
-def compares_by_default(monkeypatch):
-    monkeypatch.delenv("TKJIT_SIM_BOUNDS", raising=False)
-
-
-def test_an_index_outside_raises_with_name_index_extent_and_line():
+def test_an_index_out_of_bounds_raises_with_name_index_extent_and_line():
     edges = _spec("edges")
     for what, (text, line) in EXPECTED.items():
         with pytest.raises(LaunchError) as error:
@@ -84,14 +79,6 @@ def test_an_index_outside_raises_with_name_index_extent_and_line():
     assert edges(*_arguments(10), out=y[:64]).shape == (64,)
 
 
-def test_nothing_is_compared_where_it_is_turned_off(monkeypatch):
-    edges = _spec("edges")
-    y = torch.zeros(128)
-    monkeypatch.setenv("TKJIT_SIM_BOUNDS", "0")
-    assert edges(*_arguments(1), out=y[:64])[63] == 3  # another entry of the cache than without it
-    assert y[64] == 1
-
-
 STRIDED = """
 __global__ void past(Globals g) {
     const int i = threadIdx.x;
@@ -100,7 +87,7 @@ __global__ void past(Globals g) {
 """
 
 
-def test_an_index_outside_of_a_strided_layout():
+def test_an_index_outside_of_a_strided_layout_raises():
     @tkjit.kernel(STRIDED, entry="past", grid=1, block=3)
     def past(x: In[Strided, "float32", "M", "N"], by: int, *, y: Out[Tensor, "float32", 3]): ...
 
@@ -136,11 +123,11 @@ def test_a_row_without_columns_has_an_address():
     assert norms(x, x).tolist() == [0, 0, 0]
 
 
-def test_an_optional_layout_of_fixed_extents_that_was_left_out():
+def test_indexing_an_omitted_layout_of_fixed_extents_raises():
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.b(0, 1); }", entry="f", grid=1, block=1)
     def f(
         x: In[Tensor, "float32", "N"], b: In[Tensor, "float32", 2, 4] | None = None, *, y: Out[Tensor, "float32", "N"]
     ): ...
 
-    with pytest.raises(LaunchError, match=r"b is indexed, and the call left it out; if \(g.b\) asks for it first"):
+    with pytest.raises(LaunchError, match=r"b is indexed, but the call left it out; check if \(g.b\) first"):
         f(torch.ones(4))

@@ -1,4 +1,4 @@
-"""CUB's primitives for blocks and warps on the CPU. The values are small integers, so that any order gives one sum."""
+"""CUB's primitives for blocks and warps on the CPU. Values are small integers, so sums do not depend on the order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.compiles
 
 
 class Shape(NamedTuple):
-    """A block of x * y threads with n items each, of the name and type in the source."""
+    """A block of x * y threads with n items each; the source has a kernel for each dtype."""
 
     dtype: type
     x: int
@@ -51,7 +51,7 @@ def values(shape: Shape, high: int = 3) -> np.ndarray:
 
 
 def rows(library: Library, kernel: str, shape: Shape, x: np.ndarray, number: int, count: int) -> np.ndarray:
-    """What a kernel writes; what it does not write is 88."""
+    """Run a kernel, and return the rows that it writes; elements that it does not write are 88."""
     y = np.full((count, shape.items), 88, shape.dtype)
     name = f"{kernel}_{np.dtype(shape.dtype).name}"
     assert library.launch(name, 1, (shape.x, shape.y), x, y, 0, number) is None
@@ -116,7 +116,7 @@ def test_loads_and_stores(library, shape, missing):
 
 
 def keys_of(shape: Shape) -> np.ndarray:
-    """With equal keys, negative ones where there are any, and both zeros."""
+    """Return keys with duplicates, negative ones if the type has any, and both zeros."""
     keys = values(shape, 30)
     if np.dtype(shape.dtype).kind != "u":
         keys -= shape.dtype(12)
@@ -126,7 +126,7 @@ def keys_of(shape: Shape) -> np.ndarray:
 
 
 def digits(keys: np.ndarray, begin: int, end: int) -> np.ndarray:
-    """Some bits of the integers by which a radix sort orders keys."""
+    """Return some bits of the integers by which a radix sort orders keys."""
     size = keys.itemsize
     bits = (keys + 0 if keys.dtype.kind == "f" else keys).view(f"u{size}").astype(np.uint64)
     high, every = np.uint64(1 << (8 * size - 1)), np.uint64((1 << (8 * size)) - 1)
@@ -153,9 +153,9 @@ def test_sorts(library, shape, end_bit):
     merges = shape.threads & (shape.threads - 1) == 0
     for row, order in [*orders, *([(12, down)] if merges else [])]:
         np.testing.assert_array_equal(y[row], x[order], err_msg=f"row {row}")
-        wanted = indices if row in (0, 8) else indices[order]  # keys alone leave the values
+        wanted = indices if row in (0, 8) else indices[order]  # sorts of keys only leave the values
         np.testing.assert_array_equal(y[row + 1], wanted.astype(shape.dtype), err_msg=f"row {row + 1}")
-    if merges and x.min() >= 0:  # nothing may come after the default
+    if merges and x.min() >= 0:  # no key may come after the default
         np.testing.assert_array_equal(y[14, :valid], x[part])
         np.testing.assert_array_equal(y[15, :valid], indices[part].astype(shape.dtype))
 

@@ -24,7 +24,7 @@ def values(dtype: type, n: int, high: int = 7) -> np.ndarray:
 
 
 def call(library: Library, name: str, x: np.ndarray, rows: int, indices: np.ndarray | None = None) -> tuple:
-    """The rows that a function writes, and its indices."""
+    """Call a function, and return the rows that it writes and its indices."""
     y = np.full((rows, x.size), 88, x.dtype)
     z = np.full(4 * x.size + 16, -1, np.int64) if indices is None else indices
     function = getattr(library.functions, f"{name}_{x.dtype.name}")

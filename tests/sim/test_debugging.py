@@ -1,4 +1,4 @@
-"""Looking at a kernel that runs on the CPU: Ctrl-C, the trace, gdb."""
+"""Ways to look at a kernel that runs on the CPU: Ctrl-C, the trace, gdb."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tkjit.cli import main
 pytestmark = pytest.mark.compiles
 
 
-# a billion barriers in each of some blocks, and nothing else for minutes
+# executes a billion barriers in each block, and nothing else for minutes
 ENDLESS = """
 import os, signal, sys, threading, time, torch, tkjit
 from tkjit import InOut, Tensor
@@ -36,11 +36,11 @@ def endless(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 
 x = torch.zeros(64)
 
-def say_when_it_runs():
+def print_when_it_runs():
     while x[2] == 0: time.sleep(0.01)
     print("running", flush=True)
 
-threading.Thread(target=say_when_it_runs, daemon=True).start()
+threading.Thread(target=print_when_it_runs, daemon=True).start()
 try:
     endless(x)
 except KeyboardInterrupt:
@@ -51,13 +51,13 @@ print(tkjit.load("axpy")(torch.ones(3), torch.ones(3), 2.0).tolist())
 
 @pytest.fixture(scope="module")
 def filled(filled, tmp_path_factory):
-    """A copy that these kernels may be built into."""
+    """A copy of the filled cache into which these kernels may be built."""
     return shutil.copytree(filled, tmp_path_factory.mktemp("debugged") / "cache")
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 64])
 @pytest.mark.parametrize("wait", ["__syncthreads()", "__syncwarp()", "__nanosleep(1)"])
-def test_ctrl_c_ends_a_kernel_that_waits_and_no_more(fresh, filled, wait, blocks):
+def test_ctrl_c_ends_a_waiting_kernel_but_not_the_process(fresh, filled, wait, blocks):
     child = fresh.start(ENDLESS.replace("WAIT", wait), blocks, TKJIT_CACHE=str(filled))
     _wait_until_it_runs(child)
     os.kill(child.pid, signal.SIGINT)
@@ -68,7 +68,7 @@ def test_ctrl_c_ends_a_kernel_that_waits_and_no_more(fresh, filled, wait, blocks
 
 @pytest.mark.parametrize("blocks", [1, 2, 64])
 @pytest.mark.parametrize("loop", ["while (*flag == 0) {}", "for (;;) *flag = 0;"], ids=["reads", "writes"])
-def test_a_second_ctrl_c_ends_a_loop_that_waits_for_nothing(fresh, filled, loop, blocks):
+def test_a_second_ctrl_c_ends_a_loop_without_barriers(fresh, filled, loop, blocks):
     code = ENDLESS.replace(
         "for (long i = 0; i < 1000000000; ++i) WAIT;", f"volatile float* const flag = &g.x[1]; {loop}"
     )
@@ -80,20 +80,20 @@ def test_a_second_ctrl_c_ends_a_loop_that_waits_for_nothing(fresh, filled, loop,
     assert "tkjit: if the kernel endless does not end now, a second Ctrl-C ends it\n" in child.stderr
     os.kill(child.pid, signal.SIGINT)
     assert child.printed(30) == "running\ninterrupted\n[3.0, 3.0, 3.0]\n"
-    said = r"^tkjit: the kernel endless was in block \(\d+, 0, 0\), thread \(\d+, 0, 0\), at inline.cu:1$"
-    assert len(re.findall(said, child.stderr, re.MULTILINE)) == 1
+    line = r"^tkjit: the kernel endless was in block \(\d+, 0, 0\), thread \(\d+, 0, 0\), at inline.cu:1$"
+    assert len(re.findall(line, child.stderr, re.MULTILINE)) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("quiet", ["", "1"])
-def test_a_launch_of_over_10_s_is_told_once(fresh, filled, quiet):
+def test_a_launch_of_over_10_s_prints_one_notice(fresh, filled, quiet):
     child = fresh.start(ENDLESS.replace("WAIT", "__syncthreads()"), 2, TKJIT_CACHE=str(filled), TKJIT_QUIET=quiet)
     _wait_until_it_runs(child)
     time.sleep(13)
     os.kill(child.pid, signal.SIGINT)
     assert child.printed() == "running\ninterrupted\n[3.0, 3.0, 3.0]\n"
-    said = "tkjit: the kernel endless has run for 10 s on the CPU; Ctrl-C ends it"
-    assert child.stderr.count(said) == (0 if quiet else 1)
+    notice = "tkjit: the kernel endless has run for 10 s on the CPU; Ctrl-C ends it"
+    assert child.stderr.count(notice) == (0 if quiet else 1)
 
 
 def test_ctrl_c_ends_a_cooperative_launch_whose_first_block_waits(fresh, filled):
@@ -117,7 +117,7 @@ def _wait_until_it_runs(child: Child) -> None:
     time.sleep(0.3)
 
 
-def test_the_signal_handlers_own_error_is_raised():
+def test_an_exception_from_a_signal_handler_is_raised():
     @tkjit.kernel(
         "__global__ void long_one(Globals g) { for (long i = 0; i < 1000000000; ++i) __syncthreads(); }",
         entry="long_one",
@@ -149,16 +149,16 @@ def test_the_trace_has_a_line_for_each_barrier(fresh, tmp_path):
     pattern = r"block \(\d, 0, 0\) thread \(\d+, 0, 0\): __syncthreads completes, 256 threads \(softmax\.cu:\d+\)"
     assert all(re.fullmatch(pattern, line) for line in lines)
     fresh.run(CALL, TKJIT_SIM_TRACE=str(trace))
-    assert len(trace.read_text().splitlines()) == 2 * len(lines)  # it is added to
+    assert len(trace.read_text().splitlines()) == 2 * len(lines)  # the second run appends
 
 
-def test_the_trace_on_standard_error_and_none(fresh):
+def test_the_trace_can_go_to_standard_error_or_be_turned_off(fresh):
     child = fresh.start(CALL, TKJIT_SIM_TRACE="1").wait()
     assert child.stderr.count("__syncthreads completes") == 8
     assert "completes" not in fresh.start(CALL, TKJIT_SIM_TRACE="0").wait().stderr
 
 
-def test_a_trace_that_cannot_be_written(fresh, tmp_path):
+def test_a_trace_that_cannot_be_written_is_an_error(fresh, tmp_path):
     child = fresh.start(CALL, TKJIT_SIM_TRACE=str(tmp_path / "no" / "trace")).wait()
     assert child.code == 1 and "CacheError: TKJIT_SIM_TRACE: cannot write to" in child.stderr
 
@@ -183,13 +183,13 @@ def test_gdb_shows_a_blocks_threads_and_where_they_wait(tmp_path, cache_with_run
     stack = printed.split("thread 3: waits")[1].split("thread 255")[0]
     assert re.search(r"block_reduce<Max>.* at \S*/kernel_sources/softmax\.cu:31", stack), stack
     assert re.search(r"softmax<float>.* at \S*/kernel_sources/softmax\.cu:46", stack), stack
-    assert "expected a thread's linear index: tkjit thread 37" in printed
+    assert "expected a thread's linear index in the block, as in: tkjit thread 37" in printed
 
 
-def test_without_gdb(monkeypatch, capsys):
+def test_debug_without_gdb_names_the_package_to_install(monkeypatch, capsys):
     found = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **rest: None if name == "gdb" else found(name, **rest))
     assert main(["debug", "--", "python", "program.py"]) == 1
-    assert "no gdb; install it: apt-get install gdb" in capsys.readouterr().err
+    assert "gdb was not found; install it: apt-get install gdb" in capsys.readouterr().err
     assert main(["debug"]) == 1
     assert "debug runs a command: python -m tkjit debug -- python program.py" in capsys.readouterr().err

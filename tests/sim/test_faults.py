@@ -1,4 +1,4 @@
-"""A kernel's fault is a text with the place; the process, its other threads and later launches go on."""
+"""A kernel's fault becomes a text with its place; the process, its other threads and later launches continue."""
 
 import math
 import os
@@ -32,7 +32,7 @@ def faults(compiled) -> Library:
 
 @pytest.fixture(autouse=True)
 def later_launches_work(library):
-    """Whatever a test does to the simulator, the next launch finds it whole."""
+    """Whatever a test does to the simulator, the next launch works."""
     yield
     x = np.zeros(4 * 256, np.int32)
     assert library.launch("barriers", 4, 256, x, 10) is None
@@ -53,25 +53,25 @@ def test_two_kinds_of_barrier_do_not_meet(library):
     assert f"thread (7, 0, 0) ({library.line('the other barrier')})" in text
 
 
-def test_barriers_on_one_line_are_places_of_their_own(library):
+def test_barriers_on_one_line_are_different_places(library):
     marks = ["barriers in code", "barriers of a macro", "barriers with a predicate"]
     for how, mark in enumerate(marks):
         text = library.launch("barriers_on_one_line", 1, 64, how)
-        assert "divergent barrier: lanes of one warp come to __syncthreads" in text
-        assert "from two places of this line" in text and library.line(mark) in text
-    # warps may come from different ones
+        assert "divergent barrier: lanes of one warp reach __syncthreads" in text
+        assert "from two places on this line" in text and library.line(mark) in text
+    # different warps may be at different barriers
     assert library.launch("barriers_on_one_line", 1, 64, 3) is None
 
 
-def test_mask_omits_the_caller(library):
+def test_a_mask_that_omits_the_caller_is_an_error(library):
     text = library.launch("mask_omits_caller", 1, 32, 0)
     assert "__shfl_sync with mask 0x0000ffff omits the calling lane 16" in text
     assert f"thread (16, 0, 0) ({library.line('half a mask')})" in text
 
 
 @pytest.mark.parametrize("exited", [0, 5, 31])
-def test_a_shuffle_from_a_lane_that_has_exited(library, exited):
-    # Lane 0 has left before anyone asks for it; the others leave while lanes below them wait.
+def test_a_shuffle_from_a_lane_that_has_exited_is_an_error(library, exited):
+    # Lane 0 exits before any lane reads it; the others exit while lower lanes wait.
     text = library.launch("mask_names_exited", 1, 32, exited)
     reader = 1 if exited == 0 else 0
     assert f"__shfl_sync with mask 0xffffffff: lane {reader} reads lane {exited}, which has exited" in text
@@ -84,7 +84,7 @@ def test_two_warp_operations_do_not_meet(library):
     assert library.line("shuffle meets ballot") in text
 
 
-def test_assert_says_condition_and_place(library):
+def test_a_failed_assert_reports_its_condition_and_place(library):
     text = library.launch("failing_assert", 4, 64, 130)
     assert text == (
         "assertion `int(blockIdx.x * blockDim.x + threadIdx.x) != n` failed, in block (2, 0, 0), thread (2, 0, 0)"
@@ -93,18 +93,18 @@ def test_assert_says_condition_and_place(library):
     assert library.launch("failing_assert", 4, 64, -1) is None
 
 
-def test_trap(library):
+def test_a_trap_reports_its_place(library):
     text = library.launch("trapping", (1, 4), 64, 0)
     assert text == f"__trap(), in block (0, 2, 0), thread (3, 0, 0) ({library.line('the trap')})"
 
 
-def test_a_poll_in_vain_is_a_deadlock(library):
+def test_an_endless_poll_is_a_deadlock(library):
     text = library.launch("polls_forever", 1, 64, 0)
     assert text.startswith("deadlock") and library.line("the poll") in text
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="divisions trap on x86-64 alone")
-def test_each_form_of_a_division_of_the_least_integer_by_minus_one(faults):
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="divisions trap only on x86-64")
+def test_all_divisions_of_the_smallest_integer_by_minus_one(faults):
     y = np.zeros((64, 2), np.int64)
     for form in range(15):
         y[:] = 7
@@ -119,7 +119,7 @@ def test_each_form_of_a_division_of_the_least_integer_by_minus_one(faults):
 
 
 @pytest.mark.parametrize("block", [0, 3, 7])
-def test_a_fault_in_one_block_of_a_cooperative_launch(faults, block):
+def test_a_fault_in_one_block_ends_a_cooperative_launch(faults, block):
     y = np.zeros(8, np.int32)
     for _ in range(3):
         text = faults.launch("fails_before_the_grid", 8, 64, y, block)
@@ -140,7 +140,7 @@ def test_a_fault_in_one_block_of_a_cooperative_launch(faults, block):
         (1, 32, 227 * 1024 + 1, "232449 bytes of dynamic shared memory are too many: at most 232448"),
     ],
 )
-def test_limits_of_a_launch(library, grid, block, shared, what):
+def test_a_launch_beyond_the_limits_is_an_error(library, grid, block, shared, what):
     assert what in library.launch("record_indices", grid, block, 0, shared=shared)
 
 
@@ -150,7 +150,7 @@ def test_other_blocks_stop_soon_after_a_fault(library):
     assert time.perf_counter() - start < 1.0
 
 
-def test_launches_from_four_threads(library):
+def test_four_threads_can_launch_at_once(library):
     failures = []
 
     def launch_many() -> None:
@@ -170,7 +170,7 @@ def test_launches_from_four_threads(library):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
-def test_any_number_of_workers(library, workers):
+def test_any_number_of_workers_gives_the_same_result(library, workers):
     library.functions.set_workers(workers)
     try:
         x = np.zeros(500 * 64, np.int32)
@@ -181,7 +181,7 @@ def test_any_number_of_workers(library, workers):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_launch_after_fork_while_other_threads_launch(library):
+def test_a_launch_works_after_a_fork_while_other_threads_launch(library):
     stop = threading.Event()
 
     def launch_until_stopped() -> None:

@@ -1,4 +1,4 @@
-"""The GPU comparison kernels give the results of NumPy and PyTorch on the CPU."""
+"""On the CPU, the kernels of the GPU comparison give the results of NumPy and PyTorch."""
 
 import pytest
 from support.fidelity.case import Case, differences
@@ -10,7 +10,7 @@ QUICK = "fp8_conversions float_functions half_arithmetic integer_intrinsics matr
 
 
 @pytest.mark.parametrize("case", sample(CASES, *QUICK.split(), name=lambda case: case.name))
-def test_the_simulator_is_right(case: Case):
+def test_the_simulator_gives_the_expected_results(case: Case):
     results = case.run("cpu")
     expected = case.expected(*case.inputs())
     wrong = {

@@ -20,7 +20,7 @@ KERNELS = Path(__file__).parents[1] / "support" / "kernels"
 
 @pytest.fixture(scope="module")
 def vector_add(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The program of vector_add.cu, whose main is called as a function."""
+    """Compile vector_add.cu with its main as a function that can be called."""
     path = tmp_path_factory.mktemp("program") / "vector_add.cu"
     path.write_text(
         '#define main program\n#line 1 "vector_add.cu"\n'
@@ -47,7 +47,7 @@ def test_a_program_runs(vector_add, n, capfd):
 
 
 @pytest.mark.parametrize("n", [1 << 12, 1000])
-def test_templates_with_dynamic_shared_memory_and_launches_of_two_forms(n):
+def test_templates_with_dynamic_shared_memory_and_two_forms_of_launches(n):
     kernel = host_function(
         KERNELS / "block_sums.cu",
         "sum_blocks",
@@ -60,7 +60,7 @@ def test_templates_with_dynamic_shared_memory_and_launches_of_two_forms(n):
     torch.testing.assert_close(y, rows.sum((0, 2)))
 
 
-def test_dynamic_shared_memory_of_a_namespace():
+def test_dynamic_shared_memory_in_a_namespace():
     signature = '(x: In[Tensor, "float32", "N"], n: int, *, y: Out[Tensor, "float32", "N"] = None) -> Tensor'
     swap = host_function(KERNELS / "block_sums.cu", "swap", signature, fields="x y n")
     x = torch.arange(256, dtype=torch.float32)
@@ -69,21 +69,21 @@ def test_dynamic_shared_memory_of_a_namespace():
         swap(-1 - x, 256)
 
 
-def test_a_launch_of_a_member_and_shared_memory_of_two_dimensions():
+def test_a_launch_of_a_member_and_two_dimensional_shared_memory():
     signature = '(x: In[Tensor, "float64", 8, 8], *, y: Out[Tensor, "float64", 8, 8] = None) -> Tensor'
     transpose = host_function(KERNELS / "block_sums.cu", "transpose", signature)
     x = torch.randn(8, 8, dtype=torch.float64)
     assert torch.equal(transpose(x), x.T)
 
 
-def test_a_deduced_template_and_the_runtimes_own_launch():
+def test_a_deduced_template_and_the_runtimes_launch_function():
     signature = '(x: In[Tensor, "int32", "N"], n: int, by: int, *, y: Out[Tensor, "int32", "N"] = None) -> Tensor'
     rotate = host_function(KERNELS / "block_sums.cu", "rotate_by", signature, fields="x y n by")
     x = torch.arange(48, dtype=torch.int32)
     assert torch.equal(rotate(x, 48, 5), x.roll(-5))
 
 
-def test_launches_of_all_forms():
+def test_all_forms_of_launches():
     kernel = host_function(KERNELS / "launch_forms.cu", "launch_forms", '(x: InOut[Tensor, "float32", 88]) -> Tensor')
     x = kernel(torch.zeros(88)).view(11, 8)
     index = torch.arange(8.0)
@@ -122,7 +122,7 @@ def test_a_histogram_with_atomics():
         kernel(x, 5000, 100_000)
 
 
-def test_a_grid_that_waits_for_itself():
+def test_a_grid_can_wait_for_itself():
     kernel = host_function(
         KERNELS / "relaxation.cu",
         "relaxation",
@@ -136,7 +136,7 @@ def test_a_grid_that_waits_for_itself():
     torch.testing.assert_close(values, expected)
 
 
-# ---- what fails
+# ---- errors
 
 HALTING = """
 __global__ void halting(float* x, int last) {
@@ -156,7 +156,7 @@ HALTING_SIGNATURE = '(x: InOut[Tensor, "float32", "N"], threads: int, last: int)
 
 
 @pytest.mark.parametrize("entry, line", [("unchecked", 7), ("checked", 10)])
-def test_a_failed_launch_is_the_calls_error(entry, line):
+def test_a_failed_launch_makes_the_call_fail(entry, line):
     kernel = host_function(HALTING, entry, HALTING_SIGNATURE)
     x = torch.zeros(64)
     kernel(x, 64, -1)
@@ -167,7 +167,7 @@ def test_a_failed_launch_is_the_calls_error(entry, line):
         kernel(x, 64, 5)
     with pytest.raises(LaunchError, match=rf"a block of \(1025, 1, 1\) threads.*launched at inline\.cu:{line}"):
         kernel(x, 1025, -1)
-    kernel(x, 64, -1)  # an earlier call's failure is not this one's
+    kernel(x, 64, -1)  # an earlier call's error does not carry over
 
 
 FAILING = """
@@ -196,7 +196,7 @@ void fail(float* codes) {
 """
 
 
-def test_the_errors_of_launches_are_those_of_a_gpu():
+def test_launch_errors_have_the_codes_of_a_gpu():
     codes = torch.zeros(7)
     host_function(FAILING, "fail", '(codes: InOut[Tensor, "float32", 7])')(codes)
     # cudaErrorAssert, LaunchFailure, Success, InvalidValue, InvalidConfiguration, CooperativeLaunchTooLarge
@@ -210,7 +210,7 @@ def test_a_launch_of_clusters_is_an_error():
         kernel(torch.zeros(80))
 
 
-def test_a_kernel_that_launches_is_refused_by_its_line():
+def test_a_kernel_that_launches_a_kernel_is_rejected_with_its_line():
     source = (
         "__global__ void leaf(float* x) { x[0] = 1; }\n__global__ void root(float* x) {\n    leaf<<<1, 1>>>(x);\n}\n"
     )
@@ -222,7 +222,7 @@ def test_a_kernel_that_launches_is_refused_by_its_line():
         nested(torch.zeros(1))
 
 
-def refused(source: str) -> str:
+def rejection(source: str) -> str:
     @tkjit.kernel(source, entry="lacking", args=True, grid=1, block=32)
     def lacking(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 
@@ -236,7 +236,7 @@ CPU_SOURCE = 'give another source for the CPU with cpu="name.cpp" in the spec'
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, text",
     [
         (
             "cudaTextureObject_t texture = 0;",
@@ -244,19 +244,19 @@ CPU_SOURCE = 'give another source for the CPU with cpu="name.cpp" in the spec'
         ),
     ],
 )
-def test_what_the_simulator_lacks_is_named_by_its_line(body, said):
-    assert refused(KERNEL.replace("BODY", body)) == f"lacking cannot run on the CPU: inline.cu:{said}"
+def test_a_feature_that_the_simulator_lacks_is_reported_with_its_line(body, text):
+    assert rejection(KERNEL.replace("BODY", body)) == f"lacking cannot run on the CPU: inline.cu:{text}"
 
 
-def test_a_library_of_the_toolkit_is_named_by_its_line():
-    said = refused("// first\n#include <cub/grid/grid_queue.cuh>\n" + KERNEL.replace("BODY", ""))
-    assert said == (
+def test_a_toolkit_header_that_the_simulator_lacks_is_reported_with_its_line():
+    text = rejection("// first\n#include <cub/grid/grid_queue.cuh>\n" + KERNEL.replace("BODY", ""))
+    assert text == (
         "lacking cannot run on the CPU: inline.cu:2 includes <cub/grid/grid_queue.cuh>, which the simulator has no "
         f"stand-in for; {CPU_SOURCE}"
     )
 
 
-def test_an_asm_that_nobody_calls_is_no_reason():
+def test_an_unused_asm_is_not_rejected():
     source = 'template <class T> __device__ void never(T x) { asm("bar.sync 0;"); }\n' + KERNEL.replace(
         "BODY", "x[0] = 5;"
     )
@@ -266,7 +266,7 @@ def test_an_asm_that_nobody_calls_is_no_reason():
 
     assert harmless(torch.zeros(1)).item() == 5
 
-    # and is not blamed for an error that is another
+    # nor is it blamed for an unrelated error
     @tkjit.kernel(source.replace("5;", "5"), entry="lacking", args=True, grid=1, block=1)
     def broken(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 
@@ -274,7 +274,7 @@ def test_an_asm_that_nobody_calls_is_no_reason():
         broken(torch.zeros(1))
 
 
-def test_the_text_for_the_cpu_is_adapted_and_the_one_for_gpus_is_not():
+def test_only_the_text_for_the_cpu_is_adapted():
     @tkjit.kernel(HALTING, entry="unchecked", args=True, host=True)
     def halting(x: InOut[Tensor, "float32", "N"], threads: int, last: int): ...
 

@@ -1,6 +1,6 @@
-"""The 8-bit floats against PyTorch's, and in kernels on tensors of them.
+"""8-bit floats agree with PyTorch's, and work in kernels on tensors of them.
 
-Every conversion is compared with a search for the nearest value in test_fidelity.py.
+test_fidelity.py compares every conversion with a search for the nearest value.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ TYPES = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 def quantize(source: str, name: str, saturation: str) -> tkjit.Kernel:
-    """A kernel that converts to bytes with ``__nv_cvt_float_to_fp8``."""
+    """Return a kernel that converts to bytes with ``__nv_cvt_float_to_fp8``."""
     text = """
     #include <cuda_fp8.h>
     #include <tkjit/gl.h>
@@ -33,7 +33,7 @@ def quantize(source: str, name: str, saturation: str) -> tkjit.Kernel:
 
 
 def inputs(source: str) -> torch.Tensor:
-    """All numbers of 16 bits, or random ones."""
+    """Return all 16-bit numbers, or random 32-bit ones."""
     if source != "float32":
         return torch.arange(-(2**15), 2**15, dtype=torch.int16).view(getattr(torch, source))
     generator = torch.Generator().manual_seed(1)
@@ -45,11 +45,11 @@ CONVERSIONS = [(name, source) for name in TYPES for source in ("float16", "bfloa
 
 
 @pytest.mark.parametrize(("name", "source"), sample(CONVERSIONS, "e4m3-float16", "e5m2-float32", name="-".join))
-def test_conversions(name, source):
+def test_conversions_agree_with_torch(name, source):
     x = inputs(source)
     saturated, unsaturated = (quantize(source, name, f"__NV_{mode}")(x) for mode in ("SATFINITE", "NOSAT"))
     largest = torch.finfo(TYPES[name]).max
-    fits = x.abs() <= largest  # torch's own choice beyond that differs between its versions
+    fits = x.abs() <= largest  # beyond that, torch's result differs between its versions
     wanted = x[fits].to(TYPES[name]).view(torch.uint8)
     assert torch.equal(saturated[fits], wanted) and torch.equal(unsaturated[fits], wanted)
 
@@ -78,7 +78,7 @@ def scale(x: In[Tensor, "T", "N"], factor: float, *, y: Out[Tensor, "T", "N"] = 
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_a_kernel_on_tensors_of_bytes_saturates(name):
+def test_a_kernel_on_tensors_of_8_bit_floats_saturates(name):
     x = torch.arange(256, dtype=torch.uint8).view(TYPES[name])
     y = scale(x, 3.0)
     assert y.dtype == TYPES[name]
@@ -107,10 +107,10 @@ def dequantize(
     scale: In[Tensor, "float8_e8m0fnu", "M"],
     y: Out[Tensor, "float32", "M", "2 * P"],
 ) -> Tensor:
-    """Rows of 4-bit floats, two in a byte, times a power of two for each."""
+    """Multiply rows of 4-bit floats, two in a byte, by a power of two for each row."""
 
 
-def test_tensors_of_4_bit_floats_and_their_scales():
+def test_a_kernel_on_tensors_of_4_bit_floats_and_their_scales():
     codes = torch.arange(256, dtype=torch.uint8).view(4, 64)
     scales = torch.tensor([0.5, 1.0, 2.0, 2.0**-20]).to(torch.float8_e8m0fnu)
     magnitudes = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])

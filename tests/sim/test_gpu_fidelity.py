@@ -1,5 +1,7 @@
-"""A GPU and the simulator agree: conversions, integers, IEEE arithmetic and matrix moves bit for bit, other operations
-within the documented errors. The inputs are random and the same on both.
+"""A GPU and the simulator agree on the same random inputs.
+
+Conversions, integers, IEEE arithmetic and matrix moves agree bit for bit, and other operations within the documented
+errors.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from support.fidelity.cases import CASES
 pytestmark = pytest.mark.gpu
 
 
-# What a case needs beyond sm_80.
+# the compute capabilities that cases need beyond sm_80
 CAPABILITIES = {"mma_fp8": (8, 9), "matrices": (9, 0), "registers": (9, 0)}
 
 

@@ -53,7 +53,7 @@ def test_tiles(library, size):
     assert (result[13] == x.cumsum(1) - x).all()
 
 
-def test_tile_of_a_tile_and_a_group_known_at_run_time(library):
+def test_tile_of_a_tile_and_a_group_chosen_at_run_time(library):
     result = np.zeros(64, np.int32)
     assert library.launch("tile_of_a_tile", 1, 64, result) is None
     thread = np.arange(64)
@@ -84,7 +84,7 @@ def test_coalesced_and_labeled_groups(library):
 
 
 @pytest.mark.parametrize("early", [0, 1])
-def test_a_copy_of_the_block_lands_when_it_is_waited_for(library, early):
+def test_a_copy_by_a_block_lands_only_when_it_is_waited_for(library, early):
     x = np.arange(2 * 256, dtype=np.int32)
     y = np.zeros_like(x)
     assert library.launch("staged_copy", 2, 256, x, y, early) is None
@@ -96,7 +96,7 @@ def test_the_grid_waits_for_all_its_blocks(library):
     x = np.arange(5 * 40, dtype=np.int32)
     assert library.launch("grid_sync", 5, 40, x, 7) is None
     assert (x == np.roll(np.arange(200), -7)).all()
-    # a launch whose blocks need not all run is told so
+    # a launch that is not cooperative fails
     assert "cooperative" in library.launch("grid_sync_alone", 5, 40, x, 7)
 
 
@@ -110,7 +110,7 @@ def test_faults_of_groups_name_the_users_line(library):
     assert library.line("reduction of half a tile") in text
 
 
-def test_references(library):
+def test_atomic_references(library):
     blocks, threads = 50, 64
     n = blocks * threads
     integers = np.zeros(8, np.int32)
@@ -130,7 +130,7 @@ def test_threads_that_wait_for_an_atomic_let_the_others_run(library, threads):
     assert (result == np.arange(threads)[::-1]).all()
 
 
-def test_a_lock_of_an_atomic(library):
+def test_an_atomic_can_be_a_lock(library):
     counter, lock = np.zeros(1, np.int32), np.zeros(1, np.int32)
     assert library.launch("locks", 6, 32, counter, lock) is None
     assert counter[0] == 6 * 32 and lock[0] == 0

@@ -1,4 +1,4 @@
-"""What a kernel on the CPU writes behind an output is seen, and harms nobody."""
+"""On the CPU, a kernel's write past an output is detected and does no harm."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def writes(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "text"),
     [
         ({"behind": 0}, "it wrote to element 20 of y, which has 20: compare the index with the size before writing"),
         ({"behind": 7}, "element 20 of y"),
@@ -50,13 +50,13 @@ def writes(
         ({"of_scratch": 255}, "element 265 of sums"),
     ],
 )
-def test_what_is_written_behind_is_an_error(given, said):
-    with pytest.raises(LaunchError, match=f"^writes: .*{re.escape(said)}"):
+def test_a_write_past_an_output_is_an_error(given, text):
+    with pytest.raises(LaunchError, match=f"^writes: .*{re.escape(text)}"):
         writes(10, **given)
     assert writes(10)[0, 0] == 1
 
 
-def test_several_outputs_and_a_fault_after_it():
+def test_writes_past_several_outputs_and_a_later_fault():
     with pytest.raises(LaunchError, match="it wrote to element"):
         writes(10, behind=0, of_scratch=0)
     with pytest.raises(LaunchError, match="an integer division by zero"):
@@ -65,12 +65,12 @@ def test_several_outputs_and_a_fault_after_it():
         assert writes(10)[0, 0] == 1
 
 
-def test_a_prepared_launch_is_looked_at_as_well():
+def test_a_prepared_launch_is_checked_as_well():
     prepared = writes.prepare(10)
     assert prepared() is prepared.result
     with pytest.raises(LaunchError, match="element 21 of y, which has 20"):
         prepared(behind=8)
-    assert prepared() is prepared.result, "a right launch after a wrong one"
+    assert prepared() is prepared.result, "a correct launch after a wrong one"
     storage = prepared.result.untyped_storage()
     storage.resize_(0)
     storage.resize_(160)  # other memory, or the same without a guard
@@ -78,7 +78,7 @@ def test_a_prepared_launch_is_looked_at_as_well():
         prepared()
 
 
-def test_the_tensor_is_as_torch_makes_it():
+def test_a_guarded_output_is_an_ordinary_tensor():
     y = writes(10)
     made = torch.empty(10, 2, dtype=torch.float64)
     assert (y.shape, y.stride(), y.untyped_storage().nbytes()) == (made.shape, made.stride(), 160)
@@ -95,12 +95,12 @@ def test_the_tensor_is_as_torch_makes_it():
     assert writes(0).shape == (0, 2)
 
 
-def test_what_a_call_brings_has_no_guard():
+def test_an_output_that_the_caller_passes_has_no_guard():
     room = torch.zeros(11, 2, dtype=torch.float64)
-    writes(10, behind=0, out=room[:10])  # that it is somebody's is not to be seen
+    writes(10, behind=0, out=room[:10])  # the launch cannot know that this memory is in use
     assert room[10, 0] != 0
 
 
-def test_an_output_that_is_too_large_is_torchs_error():
+def test_an_output_that_is_too_large_raises_torchs_error():
     with pytest.raises(RuntimeError, match=r"allocate|memory"):
         writes(1 << 30 | (1 << 30) - 1)

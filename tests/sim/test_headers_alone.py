@@ -1,6 +1,6 @@
 """Each header compiles alone, with the flags of every mode in which it is used, so that an editor can open it.
 
-Two kinds of files cannot: the simulator's ``.inc`` files are read with macros set, and ``include/stand_ins`` includes
+Two kinds of files cannot: the simulator's ``.inc`` files need macros to be set, and ``include/stand_ins`` includes
 headers of ThunderKittens.
 """
 
@@ -26,7 +26,7 @@ from tkjit.loader.simulator import with_simulator_sources
 
 pytestmark = pytest.mark.compiles
 SPEC = by_hand(field("x", "in", F32, "N"))
-# with what sources for the CPU are compiled, and simulator.cpp; ucontext is for processors other than x86-64
+# the modes in which sources for the CPU and simulator.cpp are compiled; ucontext is for CPUs other than x86-64
 LAUNCHER_MODES = ["plain", "bounds", "memory", "memory cooperative", "race"]
 SIMULATOR_MODES = ["plain", "memory", "race", "ucontext"]
 
@@ -45,7 +45,7 @@ def flags_of_simulator(mode: str) -> Flags:
 
 @cache
 def compiler() -> tuple[str, bool]:
-    """The path of the C++ compiler, and whether it is clang."""
+    """Return the path of the C++ compiler, and whether it is clang."""
     found = loader_for(Settings.from_environment()).toolchain.cxx
     return str(found.path), "clang" in found.version
 
@@ -62,7 +62,7 @@ def first_error(header: Path, flags: Flags) -> str:
 
 
 def errors_alone(headers: Collection[Path], flags: Flags) -> list[str]:
-    """The first error of each header that does not compile alone."""
+    """Return the first error of each header that does not compile alone."""
     assert headers
     with ThreadPoolExecutor(2) as pool:
         return [error for error in pool.map(lambda header: first_error(header, flags), sorted(headers)) if error]
@@ -73,7 +73,7 @@ def headers_in(directory: Path) -> set[Path]:
 
 
 def files_read(text: str, flags: Flags) -> set[Path]:
-    """The files of tkjit that a compilation reads."""
+    """Return the files of tkjit that a compilation reads."""
     rule = compile_text(text, flags, "-M").stdout
     found = {Path(word).resolve() for word in rule.replace("\\\n", " ").split()[1:]}
     return {path for path in found if path.is_relative_to(SIMULATOR) or path.is_relative_to(INCLUDE)}
@@ -84,13 +84,13 @@ def read_by_simulator(mode: str) -> set[Path]:
     return files_read("#include <simulator.cpp>\n", flags_of_simulator(mode))
 
 
-# what simulator.cpp alone includes; the others are for sources
+# the headers that only simulator.cpp includes; the others are for sources
 OWN = headers_in(SIMULATOR / "runtime") | headers_in(SIMULATOR / "check")
 FOR_SANITIZED_SOURCES = SIMULATOR / "check/copy_calls.h"
 
 
 @pytest.mark.parametrize("mode", sample(LAUNCHER_MODES, "plain"))
-def test_a_header_for_sources_compiles_alone(mode):
+def test_the_headers_for_sources_compile_alone(mode):
     headers = headers_in(SIMULATOR) - OWN
     if mode == "race":
         headers.add(FOR_SANITIZED_SOURCES)
@@ -99,8 +99,10 @@ def test_a_header_for_sources_compiles_alone(mode):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", LAUNCHER_MODES)
-def test_a_header_of_tkjit_for_sources_compiles_alone(mode):
-    of_torch = headers_in(INCLUDE / "tkjit" / "torch")  # they need torch's, whose directories extensions have
+def test_the_headers_of_include_tkjit_compile_alone(mode):
+    of_torch = headers_in(
+        INCLUDE / "tkjit" / "torch"
+    )  # they need torch's headers, which are on the include path of extensions
     assert errors_alone(headers_in(INCLUDE / "tkjit") - of_torch, flags_of_launcher(mode)) == []
 
 
@@ -113,18 +115,18 @@ def test_a_header_of_tkjit_for_sources_compiles_alone(mode):
         name=" ".join,
     ),
 )
-def test_a_header_of_the_simulators_object_compiles_alone(folder, mode):
+def test_the_headers_of_the_simulators_object_compile_alone(folder, mode):
     headers = headers_in(SIMULATOR / folder) & read_by_simulator(mode)
     assert errors_alone(headers, flags_of_simulator(mode)) == []
 
 
-def test_each_header_is_used_in_a_mode():
+def test_each_header_is_used_in_some_mode():
     used = set.union(*map(read_by_simulator, SIMULATOR_MODES))
     assert OWN - used == {FOR_SANITIZED_SOURCES}
 
 
 @pytest.mark.slow  # most include torch's headers, which take 3 s each
-def test_a_header_of_the_runtime_compiles_alone():
+def test_the_headers_of_the_runtime_compile_alone():
     from torch.utils.cpp_extension import include_paths
 
     directories = [str(INCLUDE), sysconfig.get_path("include"), *include_paths()]
@@ -133,7 +135,7 @@ def test_a_header_of_the_runtime_compiles_alone():
 
 
 @pytest.mark.parametrize("mode", ["plain", "memory", "race"])
-def test_a_launcher_depends_on_each_file_that_its_simulator_is_compiled_from(mode):
+def test_a_launcher_depends_on_all_files_that_its_simulator_is_compiled_from(mode):
     read = files_read("#include <tkjit/launcher.h>\n", flags_of_launcher(mode))
     product = with_simulator_sources(Product("launcher.so", tuple(read)), mode.replace("plain", ""))
     assert read_by_simulator(mode) - set(product.dependencies) == set()

@@ -20,7 +20,7 @@ from tkjit import InOut, LaunchError, Tensor
 pytestmark = pytest.mark.compiles
 
 
-# in a process of its own
+# for code in a separate process
 IMPORTS = f"""
 import faulthandler, os, signal, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
@@ -49,18 +49,18 @@ def the_next_call_works(x):
     assert faulty.faulty(x, 0)[:64].tolist() == [*range(63, -1, -1)]
 
 
-def test_a_mistake_raises_with_its_line_and_thread(x):
-    # one test and not many: each is a call of a hundredth of a second
+def test_a_fault_raises_with_its_line_and_thread(x):
+    # in one test, because each call takes only a hundredth of a second
     for mistake, (what, mark) in {
         1: ("an integer division by zero", "divide"),
         2: ("an integer division by zero", "remainder"),
         3: ("a write to address 0x0, through a null pointer", "null"),
-        4: ("a read of address 0x123456789000, where no memory is", "wild"),
+        4: ("a read of address 0x123456789000, where there is no memory", "wild"),
         6: ("stack overflow: the thread's stack is 1020 KiB", ""),
-        11: ("a point that the compiler takes for impossible", "trap"),
-        12: ("a call of address 0x0, where no function is", "call"),
+        11: ("a point that the compiler considers unreachable", "trap"),
+        12: ("a call to address 0x0, where there is no function", "call"),
         13: ("a read of address 0x0, through a null pointer", "virtual"),
-        14: ("an access to a misaligned vector, or to an address that no machine has", "impossible"),
+        14: ("an access to a misaligned vector, or to an address that cannot exist", "impossible"),
         15: ("which does not allow it", "literal"),
     }.items():
         with pytest.raises(LaunchError) as error:
@@ -78,7 +78,7 @@ def test_runaway_recursion_is_a_stack_overflow(x):
         faulty.faulty(x, 5)
 
 
-def test_a_stack_overflow_is_seen_after_a_launch_of_very_many_threads(x):
+def test_a_stack_overflow_is_detected_after_a_launch_with_very_many_threads(x):
     source = """
 #include <cooperative_groups.h>
 __global__ void wide(int* x) { cooperative_groups::this_grid().sync(); }
@@ -86,16 +86,16 @@ __global__ void wide(int* x) { cooperative_groups::this_grid().sync(); }
     wide = define(
         source, '(x: InOut[Tensor, "int32", "N"])', entry="wide", grid="N", block=256, args=True, cooperative=True
     )
-    wide(x[:200])  # 51,200 stacks, more than there may be guards that are mappings
+    wide(x[:200])  # 51,200 stacks, more than there may be guard mappings
     many = torch.zeros(64 * 4000, dtype=torch.int32)
     for _ in range(5):
         with pytest.raises(LaunchError, match="stack overflow"):
             faulty.faulty(many, 5, who=-1)
 
 
-def test_what_only_host_code_may_do_raises(x):
+def test_operations_that_only_host_code_may_use_raise(x):
     for mistake, (what, mark) in {
-        7: ("the kernel threw a C++ exception, which device code cannot: no such thing", "throw"),
+        7: ("the kernel threw a C++ exception, which device code cannot do: no such thing", "throw"),
         8: ("one of a type that is not std::exception", "throw 7"),
         9: ("abort() was called", "abort"),
         10: ("exit() was called", "exit"),
@@ -108,18 +108,18 @@ def test_what_only_host_code_may_do_raises(x):
         assert faulty.line(mark) in str(error.value) if mark else True, str(error.value)
 
 
-def test_a_kernel_that_host_code_launches(x):
+def test_a_fault_in_a_launch_from_host_code_names_both_lines(x):
     with pytest.raises(LaunchError, match=r"division by zero.* \(inline\.cu:4\).*launched at inline\.cu:8"):
         faulty.host(x[:100], 1)
     assert faulty.host(x[:100], 0).unique().tolist() == [3]
 
 
-def test_the_least_integer_divided_by_minus_one_is_what_a_gpu_makes_of_it(x):
+def test_the_smallest_integer_divided_by_minus_one_gives_a_gpus_result(x):
     assert [int(faulty.faulty(x, mistake)[100]) for mistake in (20, 21, 22, 23)] == [-(2**31), 0, 1, 1]
     assert faulty.faulty(x, 20, who=-1).unique().tolist() == [-(2**31)]  # each thread of the grid
 
 
-def test_many_threads_at_once_fail_once(x):
+def test_a_launch_with_many_failing_threads_raises_once(x):
     many = torch.zeros(64 * 4000, dtype=torch.int32)
     for mistake in (1, 3, 5, 7):
         with pytest.raises(LaunchError, match=r"thread \(\d+, 0, 0\)"):
@@ -128,7 +128,7 @@ def test_many_threads_at_once_fail_once(x):
             faulty.faulty(many, mistake, who=-1)
 
 
-def test_launches_of_several_threads_fail_each_by_itself(x):
+def test_launches_from_several_threads_fail_independently(x):
     texts: list[str] = []
 
     def call(mistake: int) -> None:
@@ -146,7 +146,7 @@ def test_launches_of_several_threads_fail_each_by_itself(x):
     assert sorted("overflow" in text for text in texts) == [False] * 10 + [True] * 10
 
 
-def test_faults_leave_no_stacks_behind(x):
+def test_faults_do_not_leak_stacks(x):
     def mappings() -> int:
         return len(Path("/proc/self/maps").read_text().splitlines())
 
@@ -158,25 +158,25 @@ def test_faults_leave_no_stacks_behind(x):
     fail()
     before = mappings()
     for _ in range(10):
-        thread = threading.Thread(target=fail)  # which gives its signal stack back
+        thread = threading.Thread(target=fail)  # its signal stack is freed with it
         thread.start()
         thread.join()
     assert mappings() <= before + 10
 
 
-@pytest.mark.parametrize("before", ["", "faulthandler.enable()\n"], ids=["no other handler", "a handler from before"])
-def test_a_fault_in_a_library_ends_the_process_and_says_where(fresh: Server, before):
+@pytest.mark.parametrize("before", ["", "faulthandler.enable()\n"], ids=["no other handler", "an earlier handler"])
+def test_a_fault_in_a_library_ends_the_process_after_a_line_with_the_place(fresh: Server, before):
     child = ended(fresh, f"{IMPORTS}{before}caught(1)\nfaulty(x, 30)")
     assert child.code == -11
     (line,) = [line for line in child.stderr.splitlines() if line.startswith("tkjit: ")]
     assert line == (
         "tkjit: SIGSEGV in a library that the kernel faulty called, in block (1, 0, 0), thread (36, 0, 0); "
-        "the process cannot go on; python -m tkjit check FILE.py says more"
+        "the process cannot continue; for more, run python -m tkjit check FILE.py"
     )
     assert ("Fatal Python error: Segmentation fault" in child.stderr) == bool(before)
 
 
-# pthread_create that returns once the new thread has failed
+# a pthread_create that returns only after the new thread has failed
 LATE = r"""
 #include <dlfcn.h>
 #include <pthread.h>
@@ -191,7 +191,7 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attr, voi
 """
 
 
-def test_a_thread_that_has_just_begun_is_the_kernels(tmp_path):
+def test_a_fault_in_a_new_thread_names_the_kernel(tmp_path):
     library = tmp_path / "late.so"
     command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library), "-ldl"]
     subprocess.run(command, input=LATE, text=True, check=True)
@@ -220,13 +220,13 @@ ctypes.string_at(0)
     assert child.stderr == "tkjit: SIGSEGV outside of kernels, while the kernel faulty ran\n"
 
 
-def test_a_handler_that_is_installed_later_does_not_end_the_process(fresh: Server):
+def test_a_handler_installed_later_does_not_end_the_process(fresh: Server):
     code = f"{IMPORTS}\ncaught(0)\nfaulthandler.enable()\nprint(caught(3))\nprint(caught(1))\nfaulthandler.disable()"
     printed = fresh.run(code)
     assert "null pointer" in printed and "division by zero" in printed
 
 
-# a handler in front of ours that takes as much as forty libraries with the simulator in them, one behind the other
+# a handler before ours that uses as much stack as forty libraries with the simulator, chained one after the other
 GREEDY = """
 #include <csignal>
 #include <cstring>
@@ -248,7 +248,7 @@ extern "C" void stand_in_front() {
     for (int each : {SIGSEGV, SIGFPE}) sigaction(each, &own, &before[each]);
 }
 """
-# a stack of the size that faulthandler gives the main thread, in the midst of memory that is others'
+# a stack of the size that faulthandler gives the main thread, in the middle of other memory
 SMALL_STACK = """
 import ctypes, time
 class Stack(ctypes.Structure):
@@ -259,13 +259,13 @@ memory = ctypes.create_string_buffer(b"Z" * size, size)
 caught(0)
 ctypes.CDLL(LIBRARY).stand_in_front()
 assert ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(ctypes.addressof(memory) + below, 0, small)), None) == 0
-time.sleep(1.1)  # so long the stack from before is relied on
+time.sleep(1.1)  # until then the launcher relies on the earlier stack
 print(caught(3), caught(1))
 assert memory.raw[:below] == b"Z" * below
 """
 
 
-def test_a_signal_stack_that_is_too_small_is_not_left(fresh: Server, tmp_path):
+def test_the_handler_does_not_overflow_a_small_signal_stack(fresh: Server, tmp_path):
     library = tmp_path / "greedy.so"
     (tmp_path / "greedy.cpp").write_text(GREEDY)
     subprocess.run(["g++", "-shared", "-fPIC", str(tmp_path / "greedy.cpp"), "-o", str(library)], check=True)
@@ -273,8 +273,8 @@ def test_a_signal_stack_that_is_too_small_is_not_left(fresh: Server, tmp_path):
     assert "null pointer" in printed and "division by zero" in printed
 
 
-# As libclang's does: it puts back what there was, and sends the signal to its own thread again. That comes when the
-# handler returns, in the kernel.
+# a handler like libclang's: it restores the earlier handlers, and sends the signal to its own thread again, which
+# receives it in the kernel, when the handler returns
 RECOVERY = """
 #include <csignal>
 #include <initializer_list>
@@ -314,11 +314,11 @@ signal.raise_signal(signal.SIGSEGV)
 
 
 def unexplained(signal: str) -> str:
-    who = "one that ran before on the CPU may have written out of bounds"
-    return f"tkjit: {signal} outside of kernels; {who}, and python -m tkjit check FILE.py names its line\n"
+    cause = "a kernel that ran before on the CPU may have written out of bounds"
+    return f"tkjit: {signal} outside of kernels; {cause}; python -m tkjit check FILE.py names the line\n"
 
 
-def test_other_signals_and_faults_end_the_process_as_ever(fresh: Server):
+def test_other_signals_and_faults_end_the_process_as_usual(fresh: Server):
     sent = ended(fresh, f"{IMPORTS}\ncaught(1)\nos.kill(os.getpid(), signal.SIGSEGV)")
     elsewhere = ended(fresh, f"{IMPORTS}\nimport ctypes\ncaught(1)\nctypes.string_at(0)")
     aborted = ended(fresh, f"{IMPORTS}\ncaught(1)\nos.abort()")
@@ -329,7 +329,7 @@ def test_other_signals_and_faults_end_the_process_as_ever(fresh: Server):
     assert own.startswith("handled 8") and "division by zero" in own
 
 
-def test_after_fork(fresh: Server):
+def test_faults_raise_after_a_fork(fresh: Server):
     code = """
 caught(0)
 if (child := os.fork()) == 0:
@@ -366,7 +366,7 @@ def ended(fresh: Server, code: str) -> Child:
 def deadlock(x: InOut[Tensor, "int32", "N"], hang: bool) -> Tensor: ...
 
 
-def test_a_deadlock_is_an_error_with_the_place():
+def test_a_deadlock_raises_with_the_lines():
     x = torch.zeros(1, dtype=torch.int32)
     assert deadlock(x, False).item() == 1
     for _ in range(2):
@@ -377,7 +377,7 @@ def test_a_deadlock_is_an_error_with_the_place():
     assert deadlock(x, False).item() == 1
 
 
-def test_a_failed_assertion_is_an_error_with_the_place():
+def test_a_failed_assertion_raises_with_its_line():
     options = {"entry": "f", "grid": 1, "block": 1}
     kernel = define(
         "#include <cassert>\n__global__ void f(Globals g) { assert(g.x[0] > 0); }",

@@ -1,4 +1,4 @@
-"""Grids, shared memory, barriers, warp operations and atomics, in both ways of switching fibers."""
+"""Grids, shared memory, barriers, warp operations and atomics, with both ways of switching fibers."""
 
 import math
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_softmax(library):
 
 
 def shuffled(x: np.ndarray, amount: int, width: int) -> np.ndarray:
-    """What the four shuffles give, after the pseudocode of the PTX ISA's ``shfl.sync``."""
+    """Return the results of the four shuffles, by the PTX ISA's pseudocode for ``shfl.sync``."""
     result = np.zeros((4, 32), x.dtype)
     for lane in range(32):
         segment, end = lane & ~(width - 1), lane | (width - 1)
@@ -129,8 +129,8 @@ def test_divergent_lanes_exchange_among_themselves(library):
 
 
 @pytest.mark.parametrize("parity", [0, 1])
-def test_lanes_in_two_warp_operations_at_once(library, parity):
-    """Each pair of operations, the first of half the lanes and the second of all or of the others."""
+def test_lanes_can_be_in_two_warp_operations_at_once(library, parity):
+    """Run each pair of operations: the first in half the lanes, the second in all lanes or in the others."""
     wrong = np.zeros((16, 16), np.int32)
     assert library.launch("overlapping_masks", 1, 32, parity, wrong) is None
     assert not wrong.any(), np.argwhere(wrong)
@@ -164,7 +164,7 @@ def test_votes_matches_and_reductions(library, threads):
         assert (of_warp[7] == np.bitwise_xor.reduce(warp << np.arange(len(warp)) % 8)).all()
 
 
-def test_active_mask_is_the_lanes_at_the_same_place(library):
+def test_active_mask_has_the_lanes_at_the_same_place(library):
     masks, counter = np.zeros((3, 64), np.uint32), np.zeros(1, np.int32)
     assert library.launch("active_masks", 1, 64, masks, counter) is None
     lanes = np.arange(64) % 32

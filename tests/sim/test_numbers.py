@@ -1,4 +1,4 @@
-"""half, bfloat16 and the intrinsics, bit for bit; with F16C instructions and without."""
+"""half, bfloat16 and the intrinsics, bit for bit, with and without F16C instructions."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.simulator.compiled import SOURCES, Library, compile_source
 
-# NumPy warns of the NaNs and overflows that are the subject here.
+# NumPy warns about the NaNs and overflows that these tests are about.
 pytestmark = [pytest.mark.compiles, pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")]
 
 GENERATOR = np.random.default_rng(0)
@@ -26,14 +26,14 @@ def run(library: Library, name: str, *arrays: np.ndarray) -> None:
 
 
 def values(name: str, bits: np.ndarray) -> np.ndarray:
-    """The numbers that ``bits`` stand for, as float64."""
+    """Return the numbers that ``bits`` stand for, as float64."""
     if name == "half":
         return bits.view(np.float16).astype(np.float64)
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 def rounded(name: str, x: np.ndarray) -> np.ndarray:
-    """``x`` (float32, or float64 for half only) rounded to nearest even by NumPy or torch, as bits."""
+    """Round ``x`` (float32, or float64 for half only) to nearest even with NumPy or torch, and return its bits."""
     if name == "half":
         bits = x.astype(np.float16).view(np.uint16)
     else:
@@ -42,7 +42,7 @@ def rounded(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def interesting_floats(name: str) -> np.ndarray:
-    """Every value of the type, every midpoint of two, their neighbours in float32, and random bits."""
+    """Return every value of the type, every midpoint of two, their neighbours in float32, and random bits."""
     exact = values(name, ALL_BITS).astype(np.float32)
     positive = values(name, ALL_BITS[: 0x7C00 if name == "half" else 0x7F80])
     midpoints = ((positive[:-1] + positive[1:]) / 2).astype(np.float32)
@@ -98,7 +98,7 @@ def test_directed_narrowing(library, name, direction):
 
 @pytest.mark.parametrize("name, bits", [("half", 11), ("bfloat16", 8)])
 def test_double_and_integers_are_rounded_once(library, name, bits):
-    # Just above and below a midpoint by less than float32, and for the longest integers float64, can tell.
+    # Values so close to a midpoint that float32, and for the longest integers float64, cannot tell them from it.
     ulp = 2.0 ** (1 - bits)
     midpoint = 1 + ulp / 2
     x = np.array([midpoint, midpoint + 2.0**-40, midpoint - 2.0**-40, midpoint + ulp, math.nan, 1e300, -1e-300])
@@ -155,7 +155,7 @@ def test_arithmetic_is_rounded_once(library, name, operation):
 @pytest.mark.parametrize("name, bits", [("half", 11), ("bfloat16", 8)])
 def test_fused_multiply_add_is_rounded_once(library, name, bits):
     ulp = 2.0 ** (1 - bits)
-    # 1.5 (1 + ulp) lies half way between 1.5 + ulp and 1.5 + 2 ulp: the sign of a tiny addend decides.
+    # 1.5 (1 + ulp) is half way between 1.5 + ulp and 1.5 + 2 ulp: the sign of a tiny addend decides.
     tiny = 2.0**-24 if name == "half" else 2.0**-130
     product = np.array([[1.5, 1 + ulp]] * 3 + [[math.inf, 0.0], [3.0, 5.0]])
     addend = np.array([0.0, tiny, -tiny, 1.0, -15.0])
@@ -235,7 +235,7 @@ def test_integer_intrinsics(library):
     run(library, "bits", x, result)
     for value, row in zip((int(v) for v in x), result, strict=True):
         inverted = value ^ 0xFFFFFFFF
-        byte_2 = value >> 16 & 0xFF  # selector 0xa, whose top bit an H100 does not look at
+        byte_2 = value >> 16 & 0xFF  # selector 0xa, whose top bit an H100 ignores
         assert list(row) == [
             value.bit_count(),
             32 - value.bit_length(),
@@ -255,7 +255,7 @@ def test_rounded_intrinsics_are_not_contracted(library):
     assert (result == 0).all()
 
 
-def test_min_and_max_take_mixed_types_as_cuda_does(library):
+def test_min_and_max_of_mixed_types_agree_with_cuda(library):
     result = np.zeros(8, np.float32)
     assert library.launch("extrema", 1, 1, result, 1) is None
     np.testing.assert_array_equal(result, np.float32([3, 2, 2.5, 1, 6, 0, 0.5, 2**32]))
@@ -271,8 +271,8 @@ def test_min_and_max_take_mixed_types_as_cuda_does(library):
         ("bfloat16", np.uint16, 0x3F80, 0x7FC0, 0x7FA0, 0x7FFF),
     ],
 )
-def test_the_smaller_and_the_larger_of_any_nan_and_of_zeros(library, name, integer, one, quiet, signalling, canonical):
-    """As PTX's `min` and `max`: the other operand for any NaN, and -0 below +0."""
+def test_min_and_max_of_nans_and_zeros(library, name, integer, one, quiet, signalling, canonical):
+    """Like PTX's `min` and `max`, they return the other operand for any NaN, and put -0 below +0."""
     zero, minus_zero = 0, 1 << (8 * np.dtype(integer).itemsize - 1)
     cases = [(nan, one, one, one) for nan in (quiet, signalling)]
     cases += [(signalling, signalling, canonical, canonical), (quiet, signalling, canonical, canonical)]

@@ -1,4 +1,4 @@
-"""``TKJIT_SIM_NUMERICS=hardware``: tensor cores add as the published model says, bit for bit."""
+"""``TKJIT_SIM_NUMERICS=hardware``: tensor cores follow the published model, bit for bit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tkjit.config import Settings
 
 pytestmark = pytest.mark.compiles
 TESTS = Path(__file__).parents[1]
-# in a process of its own: a launcher looks once
+# for a separate process, because a launcher reads the variable only once
 WGMMA = """
 import torch
 from support.fused_sums import fused_sum
@@ -96,16 +96,16 @@ def run(program: str, *words: str, **environ: str) -> str:
     return done.stdout.strip() or done.stderr[-800:]
 
 
-def test_products_of_wgmma(session_cache):
+def test_wgmma_follows_the_model(session_cache):
     assert run(WGMMA, TKJIT_SIM_NUMERICS="hardware") == "right"
-    assert "AssertionError" in run(WGMMA), "and by float32 they are others"
+    assert "AssertionError" in run(WGMMA), "sums in float32 differ"
 
 
 @pytest.mark.parametrize("arch", sample(["80", "90a"], "90a"))
-def test_products_of_mma(session_cache, arch):
+def test_mma_follows_the_model(session_cache, arch):
     assert run(MMA, arch, TKJIT_SIM_NUMERICS="hardware", TKJIT_MODEL_ARCH=arch) == "right"
 
 
-def test_another_word_is_an_error():
+def test_an_unknown_value_is_an_error():
     with pytest.raises(tkjit.CacheError, match="TKJIT_SIM_NUMERICS is 'exact'; expected hardware"):
         Settings.from_environment({"TKJIT_SIM_NUMERICS": "exact"})

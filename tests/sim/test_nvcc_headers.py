@@ -1,4 +1,4 @@
-"""Compares the simulator's conversions with the host implementations in CUDA's headers."""
+"""The simulator's conversions agree with the host implementations in CUDA's headers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ __global__ void convert(const __grid_constant__ Globals g) {
 
 @pytest.fixture(scope="module")
 def inputs() -> torch.Tensor:
-    """Every bfloat16, random floats, and what lies next to ties and powers of two."""
+    """Every bfloat16, random floats, and the neighbours of ties and powers of two."""
     every = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.bfloat16).float()
     bits = torch.randint(-(2**31), 2**31, (20_000,), generator=torch.Generator().manual_seed(1)).int()
     small = torch.arange(-64, 65) / 16
@@ -69,7 +69,7 @@ def inputs() -> torch.Tensor:
     return torch.cat([every, bits.view(torch.float32), *around]).contiguous()
 
 
-def test_conversions_are_those_of_cudas_headers(loader, inputs, tmp_path):
+def test_conversions_agree_with_cudas_headers(loader, inputs, tmp_path):
     listed = ", ".join(f"int({conversion})" for conversion in CONVERSIONS)
 
     @tkjit.kernel(KERNEL % listed, entry="convert", grid="cdiv(N, 256)", block=256)

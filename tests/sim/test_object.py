@@ -18,11 +18,11 @@ pytestmark = pytest.mark.compiles
 F32 = "float32"
 
 
-@pytest.mark.slow  # builds the runtime too
-def test_it_is_compiled_once(cache: Path, fresh, compiler):
+@pytest.mark.slow  # also builds the runtime
+def test_the_object_is_compiled_once(cache: Path, fresh, compiler):
     code = "import torch, tkjit\ntkjit.load({!r})(torch.ones(4, 4){})\n"
     fresh.run(code.format("softmax", ""))
-    # the runtime, the simulator, the glue; and the launcher
+    # three modules: the runtime, the simulator, the glue
     assert compiler.compiled == ["launcher", "module", "module", "module"]
     fresh.run(code.format("gemm", ", torch.ones(4, 4)"))
     assert compiler.compiled == ["launcher", "launcher", "module", "module", "module", "module"]
@@ -38,7 +38,7 @@ def test_a_launcher_depends_on_all_of_the_simulator(filled: Path):
 
 
 def test_a_launcher_is_compiled_without_the_headers_of_strings_and_streams(filled: Path):
-    """They would take a third of its time, and each file of theirs a microsecond of a warm call."""
+    """They would take a third of its compile time, and each of their files a microsecond of a warm call."""
     (entry,) = filled.glob("v1/*/cpu-*/axpy-*/*/dependencies.json")
     files = json.loads(entry.read_text())["files"]
     heavy = {"basic_string.h", "iostream", "sstream", "locale_classes.h", "stl_algo.h", "unordered_map.h", "regex.h"}
@@ -58,7 +58,7 @@ def test_a_bundle_needs_no_simulator(cache_with_runtime: Path, fresh, tmp_path, 
     assert printed == "[3.0, 3.0, 3.0]\n"
 
 
-# ---- what launches keep, and how they fail
+# ---- memory that is kept between launches, and failures
 
 
 def block_of_64(source: str, **options):
@@ -69,21 +69,21 @@ def block_of_64(source: str, **options):
 
 
 @pytest.mark.parametrize("other", ["", "else "], ids=["one too many", "both branches"])
-def test_lanes_of_one_warp_that_come_to_different_barriers(other):
+def test_lanes_of_one_warp_at_different_barriers_are_an_error(other):
     source = """__global__ void f(Globals g) {
     if (CONDITION) __syncthreads();
     OTHER __syncthreads();
     g.y[threadIdx.x] = 1;
 }""".replace("OTHER", other)
-    message = r"divergent barrier: lanes of one warp come to __syncthreads from here and from inline.cu:[23]"
+    message = r"divergent barrier: lanes of one warp reach __syncthreads from here and from inline.cu:[23]"
     with pytest.raises(tkjit.LaunchError, match=message):
         block_of_64(source.replace("CONDITION", "threadIdx.x % 2"))(torch.zeros(64))
-    # warps may
+    # but different warps may
     if other:
         assert block_of_64(source.replace("CONDITION", "threadIdx.x < 32"))(torch.zeros(64)).sum() == 64
 
 
-def test_a_bulk_copy_that_outlives_its_block():
+def test_a_bulk_copy_that_outlives_its_block_is_an_error():
     source = """#include <tkjit/bulk_copy.cuh>
 __global__ void f(Globals g) {
     __shared__ __align__(16) float tile[64];
@@ -106,7 +106,7 @@ def test_a_wait_that_never_ends_is_an_error_with_its_line():
         block_of_64(source)(torch.zeros(64))
 
 
-def test_half_a_mebibyte_of_local_memory():
+def test_a_thread_can_have_half_a_mebibyte_of_local_memory():
     source = """__global__ void f(Globals g) {
     volatile float own[128 * 1024 - 256];
     for (int i = 0; i < 128 * 1024 - 256; ++i) own[i] = threadIdx.x;
@@ -117,7 +117,7 @@ def test_half_a_mebibyte_of_local_memory():
 
 
 @pytest.mark.slow
-def test_many_threads_that_launch_share_what_launches_keep(fresh, warmed):
+def test_many_threads_that_launch_share_the_memory_kept_between_launches(fresh, warmed):
     code = """
 import threading, torch, tkjit
 softmax = tkjit.load("softmax")
@@ -143,10 +143,10 @@ print(max(round_of_16() for _ in range(6)) - first)
     assert growth_mib < 16 * a_block_mib
 
 
-def test_launchers_use_the_stacks_that_others_have_left(fresh, warmed):
+def test_launchers_reuse_the_stacks_of_other_launchers(fresh, warmed):
     code = """
 import os, torch, tkjit
-os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # so that each launch is of one thread, a block at a time
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # each launch then runs on one OS thread, block by block
 x = torch.randn(64, 64)
 
 def mappings_after(kernel, *tensors):
@@ -156,7 +156,7 @@ def mappings_after(kernel, *tensors):
 print(-mappings_after(tkjit.load("gemm"), x, x) + mappings_after(tkjit.load("softmax"), x))
 """
     more = int(fresh.run(code))
-    assert more < 100  # a block of 256 threads has 512: each a stack and its guard
+    assert more < 100  # a block of 256 threads has 512, because each has a stack and a guard
 
 
 # ---- cooperative launches
@@ -187,32 +187,32 @@ def test_blocks_wait_for_each_other(blocks):
         assert torch.equal(neighbours()(x), x.roll(-1))
 
 
-def test_blocks_that_do_not_all_fit():
+def test_a_cooperative_launch_with_too_many_blocks_is_an_error():
     with pytest.raises(tkjit.LaunchError, match="a cooperative launch of 513 blocks does not fit"):
         neighbours()(torch.zeros(513))
 
 
-def test_a_grid_that_syncs_without_being_cooperative():
-    message = "a sync of the grid needs a cooperative launch: say cooperative=True in the spec"
+def test_a_sync_of_the_grid_needs_a_cooperative_launch():
+    message = "a sync of the grid needs a cooperative launch: set cooperative=True in the spec"
     with pytest.raises(tkjit.LaunchError, match=message):
         neighbours(cooperative=False)(torch.zeros(3))
 
 
-def test_a_block_that_leaves_before_the_grids_sync():
+def test_a_block_that_exits_before_the_grids_sync_is_a_deadlock():
     source = NEIGHBOURS.replace("    SYNC", f"    if (blockIdx.x == 1) return;\n    {SYNC}", 1).replace("SYNC", SYNC)
     with pytest.raises(tkjit.LaunchError, match="deadlock: a sync of the grid waits for blocks that have exited"):
         neighbours(source)(torch.zeros(3))
 
 
 def test_a_host_function_is_not_cooperative():
-    with pytest.raises(tkjit.SpecError, match="a host function launches by itself: cooperative does not apply"):
+    with pytest.raises(tkjit.SpecError, match="a host function does its own launches: cooperative does not apply"):
 
         @tkjit.kernel("void f(Globals g) {}", entry="f", host=True, cooperative=True)
         def f(x: In[Tensor, F32, "N"]) -> None: ...
 
 
 @pytest.mark.slow
-def test_the_checker_knows_what_a_grids_sync_orders():
+def test_the_checker_knows_that_a_sync_of_the_grid_orders_accesses():
     assert check(neighbours(), dims={"N": 37}).findings == []
     missing = NEIGHBOURS.replace("SYNC", "", 1).replace("SYNC", SYNC)
     with pytest.raises(AssertionError, match="race: nothing orders two accesses to y"):

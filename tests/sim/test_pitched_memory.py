@@ -9,7 +9,7 @@ import pytest
 from support.simulator.compiled import compile_source
 
 pytestmark = pytest.mark.compiles
-# the box of 3 x 2 x 2 ints that begins at (1, 1, 1) of x, whose rows of 5 ints are not padded; and -1 elsewhere
+# copies the box of 3 x 2 x 2 ints at (1, 1, 1) of x, whose rows of 5 ints are not padded; y is -1 elsewhere
 SOURCE = """
 #include <cuda_runtime.h>
 #include <string.h>

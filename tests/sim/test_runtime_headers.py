@@ -52,7 +52,7 @@ int main() {
 """
 
 
-def test_a_program_that_includes_them(tmp_path, session_cache, capfd):
+def test_a_program_can_use_the_headers(tmp_path, session_cache, capfd):
     source = tmp_path / "main.cu"
     source.write_text(_PROGRAM)
     assert main(["run", str(source)]) == 0

@@ -15,7 +15,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 
 def random_matrix(name: str, *shape: int) -> tuple[np.ndarray, np.ndarray]:
-    """Random numbers of the type: their bits, and their values in float64."""
+    """Return random numbers of the type: their bits, and their values in float64."""
     numbers = torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(TYPES[name])
     return numbers.view(torch.int16).numpy().view(np.uint16), numbers.double().numpy()
 
@@ -45,7 +45,7 @@ def test_ldmatrix_plain_and_transposed(library):
 
 
 def aligned_copy(x: np.ndarray) -> np.ndarray:
-    """``x`` at an address that is a multiple of 16."""
+    """Return a copy of ``x`` at an address that is a multiple of 16."""
     room = np.zeros(x.nbytes + 16, np.uint8)
     start = -room.ctypes.data % 16
     result = room[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
@@ -81,13 +81,13 @@ def test_mma_needs_a_full_warp(library):
     assert library.line("mma of 16 lanes") in text
 
 
-def test_misaligned_copy(library):
+def test_a_misaligned_copy_is_an_error(library):
     text = library.launch("misaligned_copy", 1, 32, aligned_copy(np.zeros(16, np.uint16)))
     assert "cp.async of 16 bytes: both addresses must be multiples of 16" in text
     assert library.line("misaligned copy") in text
 
 
-def test_misaligned_store(library):
+def test_a_misaligned_store_is_an_error(library):
     text = library.launch("misaligned_store", 1, 32, 3)
     assert "stmatrix: a row must be aligned to 16 bytes" in text
     assert library.line("misaligned store") in text

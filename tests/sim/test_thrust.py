@@ -59,5 +59,5 @@ def test_selections(library, n):
 
 
 @pytest.mark.parametrize("device", [0, 1])
-def test_algorithms_of_a_device_are_kernels(library, device):
+def test_algorithms_on_a_device_run_as_kernels(library, device):
     assert library.functions.runs_as_kernel(device) == device

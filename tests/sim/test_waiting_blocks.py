@@ -15,8 +15,8 @@ import tkjit
 from tkjit import InOut, LaunchError, Tensor
 
 pytestmark = pytest.mark.compiles
-RESIDENT = 132  # as many as an H100 has multiprocessors
-TOO_MANY = RESIDENT + (os.cpu_count() or 1) + 1  # an OS thread that has none may always begin one
+RESIDENT = 132  # the number of multiprocessors of an H100
+TOO_MANY = RESIDENT + (os.cpu_count() or 1) + 1  # an OS thread without a block may always begin one
 MEET = """
 __device__ void meet(int* arrived, int blocks) {
     __syncthreads();
@@ -58,7 +58,7 @@ def keep(y: InOut[Tensor, "int32", "N"], arrived: InOut[Tensor, "int32", 1]) -> 
 
 
 @pytest.mark.parametrize("blocks", [2, 50, RESIDENT])
-def test_each_keeps_its_shared_memory_and_its_registers(blocks):
+def test_each_block_keeps_its_shared_memory_and_registers(blocks):
     for _ in range(3):
         y = torch.zeros(64 * blocks, dtype=torch.int32)
         keep(y, torch.zeros(1, dtype=torch.int32))
@@ -66,14 +66,14 @@ def test_each_keeps_its_shared_memory_and_its_registers(blocks):
 
 
 @pytest.mark.slow
-def test_a_block_too_many_is_a_deadlock():
-    said = rf"deadlock in block \(\d+, 0, 0\)(.|\n)*cooperative=True in the spec; grid \({TOO_MANY}"
-    with pytest.raises(LaunchError, match=said):
+def test_one_block_too_many_is_a_deadlock():
+    message = rf"deadlock in block \(\d+, 0, 0\)(.|\n)*cooperative=True in the spec; grid \({TOO_MANY}"
+    with pytest.raises(LaunchError, match=message):
         keep(torch.zeros(64 * TOO_MANY, dtype=torch.int32), torch.zeros(1, dtype=torch.int32))
-    test_each_keeps_its_shared_memory_and_its_registers(50)
+    test_each_block_keeps_its_shared_memory_and_registers(50)
 
 
-def test_a_fault_ends_those_that_wait():
+def test_a_fault_ends_the_waiting_blocks():
     source = MEET + (
         "__global__ void fail(int* arrived, const int* zero) {"
         " if (blockIdx.x == 19) arrived[0] = int(blockIdx.x) / *zero; meet(arrived, 20); }"
@@ -89,11 +89,11 @@ def test_a_fault_ends_those_that_wait():
     for _ in range(3):
         with pytest.raises(LaunchError, match=r"division by zero, in block \(19, 0, 0\)"):
             fail(torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32))
-        test_each_keeps_its_shared_memory_and_its_registers(1)  # which waits for nobody
-    test_each_keeps_its_shared_memory_and_its_registers(50)
+        test_each_block_keeps_its_shared_memory_and_registers(1)  # a single block, which waits for no other
+    test_each_block_keeps_its_shared_memory_and_registers(50)
 
 
-def test_a_lock_is_passed_on_by_every_thread_of_all_blocks():
+def test_a_lock_passes_through_all_threads_of_all_blocks():
     source = """
     __global__ void count(int* lock, int* sum) {
         while (atomicCAS(lock, 0, 1 + blockIdx.x) != 0) {}
@@ -116,8 +116,8 @@ def test_a_lock_is_passed_on_by_every_thread_of_all_blocks():
     assert total.item() == 40 * 32
 
 
-def test_a_block_that_is_busy_lets_those_run_that_wait_beside_it():
-    """The second half of the blocks ask the first half, through a collective, which counts as progress."""
+def test_a_busy_block_lets_the_waiting_blocks_run():
+    """The second half of the blocks polls the first half in a collective, which counts as progress."""
     half = os.cpu_count() or 1
     source = """
     __global__ void pair(int* started, int* flags, int half) {
@@ -163,7 +163,7 @@ def meet_on(devices: int) -> tkjit.Kernel:
 
 
 @pytest.mark.parametrize("devices", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_all_blocks_of_several_devices_at_once(devices):
+def test_all_blocks_of_several_devices_run_at_once(devices):
     meet = meet_on(devices)
     for _ in range(2):
         x = [torch.zeros(1 + RESIDENT, dtype=torch.int32) for _ in range(devices)]
@@ -171,8 +171,8 @@ def test_all_blocks_of_several_devices_at_once(devices):
         assert torch.cat([one[1:] for one in x]).sort().values.tolist() == list(range(devices * RESIDENT))
 
 
-def test_few_processes_are_needed():
-    """An OS thread for each block would be more than this limit."""
+def test_waiting_blocks_need_few_os_threads():
+    """With an OS thread for each block, there would be more than this limit."""
     code = """
 import resource
 import threading
@@ -185,7 +185,7 @@ def watch():
 over = threading.Event()
 before = len(os.listdir("/proc/self/task"))
 threading.Thread(target=watch).start()
-test_each_keeps_its_shared_memory_and_its_registers(RESIDENT)
+test_each_block_keeps_its_shared_memory_and_registers(RESIDENT)
 over.set()
 assert most <= before + 1 + os.cpu_count(), (most, before)
 """

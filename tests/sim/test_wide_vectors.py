@@ -1,4 +1,4 @@
-"""The simulator's object for x86-64-v3: only functions that are chosen at run time use the registers of x86-64-v4."""
+"""In the simulator's object for x86-64-v3, only functions chosen at run time use the registers of x86-64-v4."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 
-def test_registers_of_512_bits_are_used_where_the_cpu_was_asked():
+def test_512_bit_registers_are_used_only_after_a_check_of_the_cpu():
     loader = loader_for(Settings.from_environment())
     if "clang" in loader.toolchain.cxx.version:
         pytest.skip("clang gets no wide functions; set CXX=g++")

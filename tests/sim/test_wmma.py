@@ -8,7 +8,7 @@ from support.simulator.compiled import SOURCES, Library, compile_source
 
 pytestmark = pytest.mark.compiles
 SHAPES = {16: (16, 16, 16), 32: (32, 8, 16), 8: (8, 32, 16)}
-# by the name in the source: the types in memory of A and B, and of C
+# by the name in the source: the types in memory, of A and B, and of C
 TYPES = {
     "half": (np.float16, np.float32),
     "half_to_half": (np.float16, np.float16),
@@ -45,6 +45,6 @@ def test_products(library, name, m, n, k, by_rows):
     np.testing.assert_array_equal(result.reshape((m, n), order=order), 3 * (a @ b) + c)
 
 
-def test_a_part_of_a_warp_is_refused(library):
+def test_a_part_of_a_warp_is_rejected(library):
     zeros = np.zeros(256, np.int8)
     assert "all 32 lanes" in library.launch("int8_16_1", 1, 16, zeros, zeros, np.zeros(256, np.int32))

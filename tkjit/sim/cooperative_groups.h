@@ -1,25 +1,26 @@
-// The simulator's `cooperative_groups.h`: groups of threads by their names in CUDA.
+// The simulator's `cooperative_groups.h`: CUDA's groups of threads.
 //
-//   thread_block, grid_group          as the block's and the grid's barriers have it
-//   thread_block_tile<N>              2^k lanes of a warp, beside each other
+//   thread_block, grid_group          the threads that the block's and the grid's barriers wait for
+//   thread_block_tile<N>              2^k adjacent lanes of a warp
 //   coalesced_group                   any lanes of a warp
-//   thread_group                      one of these, known at run time
+//   thread_group                      any of these, chosen at run time
 //
-// Source: CUDA C++ Programming Guide, "Cooperative Groups". In a group of lanes a `rank` counts its own lanes from
-// the lowest; votes and matches have a bit for each rank. Not there: tiles of more than a warp, clusters, multi_grid.
+// Source: CUDA C++ Programming Guide, "Cooperative Groups". In a group of lanes, `rank` counts the group's own lanes
+// from the lowest, and votes and matches have one bit per rank. Tiles of more than a warp, clusters and multi_grid are
+// missing.
 #pragma once
 
 #include "cuda_runtime.h"
 
 namespace cooperative_groups {
 
-// Names of CUDA alone are to be found here, where programs say `using namespace cooperative_groups`.
+// Helpers are in `detail`, because a program's `using namespace cooperative_groups` should bring in only CUDA's names.
 namespace detail {
 
 using tkjit::sim::Operation;
 using tkjit::sim::Site;
 
-/// The lane of the rank-th bit of a mask, counted from 0; the calling lane where there are fewer.
+/// The lane of the rank-th set bit of a mask, counted from 0; the calling lane if the mask has fewer bits.
 inline int lane_of_rank(unsigned mask, unsigned rank) {
     if (rank >= static_cast<unsigned>(__popc(mask))) return tkjit::sim::running_lane();
     while (rank--) mask &= mask - 1;
@@ -28,7 +29,7 @@ inline int lane_of_rank(unsigned mask, unsigned rank) {
 
 inline unsigned rank_in(unsigned mask, int lane) { return __popc(mask & ((1u << lane) - 1)); }
 
-/// The bits of `lanes` that lie in `mask`, beside each other.
+/// Packs the bits of `lanes` at the positions of `mask` into the lowest bits.
 inline unsigned by_rank(unsigned lanes, unsigned mask) {
     unsigned ranks = 0;
     for (unsigned rank = 0; mask; rank++, mask &= mask - 1) {
@@ -39,13 +40,13 @@ inline unsigned by_rank(unsigned lanes, unsigned mask) {
 
 inline unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
 
-/// The lanes of the `size` lanes' tile that the calling one lies in, those that do not exist too.
+/// The lanes of the calling lane's tile of `size` lanes, including those that do not exist.
 inline unsigned tile_mask(unsigned size) {
     const unsigned first = tkjit::sim::running_lane() & ~(size - 1);
     return (size == 32 ? ~0u : (1u << size) - 1) << first;
 }
 
-/// What groups of a warp's lanes have in common.
+/// The base of groups of a warp's lanes.
 class lane_group {
   public:
     lane_group(unsigned mask, unsigned meta_rank, unsigned meta_size)
@@ -88,10 +89,10 @@ class lane_group {
         return by_rank(__match_all_sync(whole(), value, &all_equal, site), mask_);
     }
 
-    /// The warp's lanes that belong to the group: for what is built on groups.
+    /// The warp's lanes that belong to the group, for code that builds on groups.
     unsigned lanes() const { return mask_; }
 
-    /// The same, for an operation of the group that comes next: all its threads take part, or none.
+    /// The same, for an operation of the group that follows. It fails unless all threads of the group take part.
     unsigned whole() const {
         tkjit::sim::require_whole_group();
         return mask_;
@@ -121,7 +122,7 @@ class thread_block {
     static dim3 group_dim() { return blockDim; }
 };
 
-/// All threads of the grid, of a cooperative launch where they wait for each other.
+/// All threads of the grid. They can wait for each other only in a cooperative launch.
 class grid_group {
   public:
     void sync(detail::Site site = detail::Site::here()) const { tkjit::sim::sync_grid(site); }
@@ -138,17 +139,18 @@ class grid_group {
     dim3 group_dim() const { return gridDim; }
 };
 
-/// Lanes of a warp that need not lie beside each other.
+/// Lanes of a warp, not necessarily adjacent.
 class coalesced_group : public detail::lane_group {
   public:
     explicit coalesced_group(unsigned mask, unsigned meta_rank = 0, unsigned meta_size = 1)
         : lane_group(mask, meta_rank, meta_size) {}
 };
 
-/// `Size` lanes of a warp, beside each other. `Parent` is the type of what it was partitioned from.
+/// `Size` adjacent lanes of a warp. `Parent` is the type of the group that was partitioned.
 template <unsigned Size, class Parent = void>
 class thread_block_tile : public detail::lane_group {
-    static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile here has 1, 2, 4, 8, 16 or 32 threads");
+    static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0,
+                  "the simulator supports tiles of 1, 2, 4, 8, 16 or 32 threads");
 
   public:
     thread_block_tile(unsigned meta_rank, unsigned meta_size)
@@ -161,7 +163,7 @@ class thread_block_tile : public detail::lane_group {
     static constexpr unsigned size() { return Size; }
     unsigned thread_rank() const { return tkjit::sim::running_lane() % Size; }
 
-    /// As __shfl_sync has it: a rank beyond the tile begins again at its first.
+    /// A rank beyond the tile wraps around, as in __shfl_sync.
     template <class T>
     T shfl(T value, int rank, detail::Site site = detail::Site::here()) const {
         return lane_group::shfl(value, rank & int(Size - 1), site);
@@ -175,7 +177,7 @@ class thread_block_tile : public detail::lane_group {
     }
 };
 
-/// Any group, known at run time.
+/// Any group, chosen at run time.
 class thread_group {
   public:
     thread_group(const thread_block&) : kind_(Kind::block) {}
@@ -209,7 +211,7 @@ class thread_group {
 inline thread_block this_thread_block() { return {}; }
 inline grid_group this_grid() { return {}; }
 
-/// The lanes that are at this line together.
+/// The lanes that are at this line at the same time.
 inline coalesced_group coalesced_threads(detail::Site site = detail::Site::here()) {
     return coalesced_group(__activemask(site));
 }
@@ -221,11 +223,11 @@ inline thread_block_tile<Size, thread_block> tiled_partition(const thread_block&
 template <unsigned Size, unsigned ParentSize, class GrandParent>
 inline thread_block_tile<Size, thread_block_tile<ParentSize, GrandParent>> tiled_partition(
     const thread_block_tile<ParentSize, GrandParent>& parent) {
-    static_assert(Size <= ParentSize, "a tile is not larger than what it is partitioned from");
+    static_assert(Size <= ParentSize, "a tile must not be larger than the tile it is partitioned from");
     return {parent.thread_rank() / Size, ParentSize / Size};
 }
 
-/// Every `size` ranks of the group are one.
+/// Makes a group of every `size` ranks.
 inline coalesced_group tiled_partition(const coalesced_group& parent, unsigned size) {
     const unsigned tile = parent.thread_rank() / size;
     unsigned mask = 0;
@@ -241,13 +243,13 @@ inline thread_group tiled_partition(const thread_group& parent, unsigned size,
     return coalesced_group(detail::tile_mask(size) & tkjit::sim::existing_lanes(*tkjit::sim::current_thread));
 }
 
-/// The group's threads that have the same label.
+/// The group's threads with the caller's label.
 template <class Group, class Label>
 inline coalesced_group labeled_partition(const Group& group, Label label, detail::Site site = detail::Site::here()) {
     return coalesced_group(__match_any_sync(group.whole(), label, site));
 }
 
-/// The group's threads that have the same predicate.
+/// The group's threads with the caller's predicate.
 template <class Group>
 inline coalesced_group binary_partition(const Group& group, bool predicate, detail::Site site = detail::Site::here()) {
     const unsigned all = group.lanes() & tkjit::sim::existing_lanes(*tkjit::sim::current_thread);
@@ -268,13 +270,13 @@ inline auto group_size(const Group& group) {
     return group.size();
 }
 
-/// One thread of the group calls `function`; the others go on.
+/// Calls `function` in one thread of the group; the others continue.
 template <class Group, class Function, class... Arguments>
 inline void invoke_one(const Group& group, Function&& function, Arguments&&... arguments) {
     if (group.thread_rank() == 0) function(static_cast<Arguments&&>(arguments)...);
 }
 
-/// The same, and all get what it returned.
+/// The same, and returns the result to all threads.
 template <class Group, class Function, class... Arguments>
 inline auto invoke_one_broadcast(const Group& group, Function&& function, Arguments&&... arguments) {
     decltype(function(static_cast<Arguments&&>(arguments)...)) result{};

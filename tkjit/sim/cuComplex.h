@@ -1,4 +1,4 @@
-// The simulator's `cuComplex.h`: complex numbers as pairs, and functions of them for host and device.
+// The simulator's `cuComplex.h`: complex numbers as pairs, with functions for host and device.
 #pragma once
 
 #include "cuda_runtime.h"

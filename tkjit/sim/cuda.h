@@ -1,5 +1,5 @@
-// The driver's header. The simulator has no driver: of its functions tensor maps are made, and the others that header
-// libraries name say that they are not supported.
+// The driver's header. The simulator has no driver: it encodes tensor maps, and the other functions that header
+// libraries mention return CUDA_ERROR_NOT_SUPPORTED.
 #pragma once
 
 #include "cuda_runtime.h"
@@ -10,7 +10,8 @@
 
 namespace tkjit::sim {
 
-/// Null, or why the driver would refuse. Source: CUDA Driver API, "cuTensorMapEncodeTiled".
+/// Encodes a map. Returns null, or the reason why the driver would reject it. Source: CUDA Driver API,
+/// "cuTensorMapEncodeTiled".
 const char* encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, unsigned rank, void* address,
                               const uint64_t* sizes, const uint64_t* strides, const uint32_t* box, const uint32_t* steps,
                               CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,

@@ -1,4 +1,4 @@
-// What older sources include instead of cuda_bf16.h.
+// The name by which older sources include cuda_bf16.h.
 #pragma once
 
 #include "cuda_bf16.h"

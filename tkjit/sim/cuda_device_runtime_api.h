@@ -1,4 +1,4 @@
-// What kernels may call of the runtime is among those of cuda_runtime.h.
+// The runtime functions that kernels may call are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

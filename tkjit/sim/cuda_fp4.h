@@ -1,4 +1,4 @@
-// The simulator's `cuda_fp4.h`: the 4-bit floats e2m1, pairs and quadruples of them.
+// The simulator's `cuda_fp4.h`: the 4-bit float e2m1, and pairs and quadruples of it.
 #pragma once
 
 #include "cuda_bf16.h"
@@ -30,7 +30,7 @@ TKJIT_SIM_PAIR_TO_FP4(__nv_cvt_bfloat16raw2_to_fp4x2, __nv_bfloat162_raw, bfloat
                       __nv_bfloat16_raw{x.y})
 #undef TKJIT_SIM_PAIR_TO_FP4
 
-// ---- to half, which holds every value
+// ---- to half, which can represent every value
 inline __half_raw __nv_cvt_fp4_to_halfraw(__nv_fp4_storage_t x, __nv_fp4_interpretation_t) {
     return {tkjit::sim::half_bits(tkjit::sim::e2m1_value(x))};
 }

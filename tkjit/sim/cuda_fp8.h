@@ -1,7 +1,8 @@
 // The simulator's `cuda_fp8.h`: the 8-bit floats e4m3 and e5m2, pairs and quadruples of them, and e8m0, the scale of
 // block-scaled formats.
 //
-// Constructors saturate to the largest finite number, as CUDA's do; torch's casts do not. Not here: pairs of e8m0 as types.
+// Constructors saturate to the largest finite number, as CUDA's do; torch's casts do not. Types for pairs of e8m0 are
+// missing.
 #pragma once
 
 #include "cuda_bf16.h"
@@ -40,7 +41,7 @@ TKJIT_SIM_PAIR_TO_FP8(__nv_cvt_bfloat16raw2_to_fp8x2, __nv_bfloat162_raw, bfloat
                       __nv_bfloat16_raw{x.y})
 #undef TKJIT_SIM_PAIR_TO_FP8
 
-// ---- to half, which holds every value of both
+// ---- to half, which can represent every value of both formats
 inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8_interpretation_t interpretation) {
     return {tkjit::sim::half_bits(tkjit::sim::fp8_value(x, interpretation))};
 }

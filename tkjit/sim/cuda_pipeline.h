@@ -1,4 +1,4 @@
-// The simulator's `cuda_pipeline.h`: the primitives; it has no classes of pipelines.
+// The simulator's `cuda_pipeline.h`: only the primitives, without the pipeline classes.
 #pragma once
 
 #include "cuda_pipeline_primitives.h"

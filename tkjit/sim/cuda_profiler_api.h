@@ -1,4 +1,4 @@
-// The simulator's `cuda_profiler_api.h`: there is no profiler to be told.
+// The simulator's `cuda_profiler_api.h`. Both functions do nothing, because there is no profiler.
 #pragma once
 
 #include "cuda_runtime.h"

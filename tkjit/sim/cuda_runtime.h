@@ -1,33 +1,33 @@
 // The simulator's `cuda_runtime.h`: the CUDA language on a host C++ compiler.
 //
-// A kernel source compiled with `-I tkjit/sim -I tkjit/include` finds this file in place of the toolkit's. Every CUDA
-// thread becomes a fiber, a block runs on one OS thread, and `tkjit::sim::launch` runs the grid. No header of the
-// toolkit is needed. What need not be compiled with each kernel lies in runtime/, which is compiled once, into an
-// object that is linked with every launcher. The parts here, in the order in which they build on each other:
+// A kernel source compiled with `-I tkjit/sim -I tkjit/include` finds this file instead of the toolkit's. Every CUDA
+// thread becomes a fiber, a block runs on one OS thread, and `tkjit::sim::launch` runs the grid. No toolkit headers are
+// needed. Code that need not be compiled with each kernel is in runtime/, which is compiled once, into an object that
+// is linked with every launcher. The parts here, in the order in which they build on each other:
 //
 //   detail/compiler.h      __CUDACC__ and other names that nvcc defines
-//   detail/language.h      __global__, __shared__, ...: what the keywords become
+//   detail/language.h      definitions of __global__, __shared__, ...
 //   detail/vector_types.h  float4, dim3, ...
-//   detail/site.h          the source line that a thread waits at, for error texts
+//   detail/site.h          the source line that a thread waits at, for error messages
 //   detail/block.h         Thread, Warp, Barrier, Block: the state of the one block that an OS thread runs
-//   detail/fault.h         how a kernel's own fault becomes an error text
+//   detail/fault.h         turns a kernel's fault into an error message
 //   detail/architecture.h  which functions host or device code must not call
 //   detail/scheduler.h     how a thread waits
-//   detail/barrier.h       __syncthreads, named barriers, the grid's
+//   detail/barrier.h       __syncthreads, named barriers, the grid's barrier
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
 //   detail/window.h        addresses of shared memory, and static variables in it
-//   detail/multicast.h     addresses of several devices
+//   detail/multicast.h     addresses that stand for memory on several devices
 //   detail/copy_queue.h    cp.async
 //   detail/bulk_copies.h   mbarriers, and the bulk copies that complete on them
 //   detail/atomics.h, math_functions.h, integer_intrinsics.h, simd_intrinsics.h, float_intrinsics.h
 //       (directed_rounding.inc), memory_intrinsics.h
 //   detail/launch.h        a grid of blocks
-//   detail/host_errors.h, host_launch.h, host_memory.h, host_pitched.h, host_api.h  what a source's own host code calls
+//   detail/host_errors.h, host_launch.h, host_memory.h, host_pitched.h, host_api.h  the API for a source's host code
 //
-// Inline PTX becomes calls of ptx/ before this is compiled (source/preprocessed.py). Not modelled: clusters, dynamic
-// parallelism, textures, missing memory fences, bank conflicts. A block is never preempted: a plain loop on a volatile
-// flag that another thread of the block sets does not end (one with an atomic or __nanosleep does). A thread that needs
-// more than 1 MiB of stack meets a guard page, and fails (runtime/hardware_faults.h).
+// Before this is compiled, source/preprocessed.py turns inline PTX into calls of ptx/. Not modelled: clusters, dynamic
+// parallelism, textures, missing memory fences, bank conflicts. A block is never preempted, so a plain loop on a
+// volatile flag that another thread of the block sets never ends; one with an atomic or __nanosleep does. A thread that
+// needs more than 1 MiB of stack hits a guard page and fails (runtime/hardware_faults.h).
 #pragma once
 
 #define TKJIT_SIM 1
@@ -61,7 +61,9 @@
 #include "detail/host_api.h"
 #include "library_types.h"
 
-// A header that asks for it would be compiled for the host alone. A source's own questions have other names by now.
+// A translated source is preprocessed for the device and for the host, so __CUDA_ARCH__ has its meaning there. Any
+// other source is compiled once. Its own tests of the macro have been renamed (source/cuda_arch.py), and a header that
+// still tests it would only get its host branch, so the name is poisoned.
 #ifdef TKJIT_SIM_HAS_FEATURES
 #define __CUDA_ARCH_FEAT_SM90_ALL 1
 #endif

@@ -1,4 +1,4 @@
-// The simulator's `cuda_runtime_api.h`: what host code includes it for is in cuda_runtime.h.
+// The simulator's `cuda_runtime_api.h`: its functions are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

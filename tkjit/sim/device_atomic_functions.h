@@ -1,4 +1,4 @@
-// The atomic functions are among those of cuda_runtime.h.
+// The atomic functions are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

@@ -1,4 +1,4 @@
-// The functions of doubles are among those of cuda_runtime.h.
+// The double-precision functions are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

@@ -1,4 +1,4 @@
-// The functions of the device are among those of cuda_runtime.h.
+// The device functions are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

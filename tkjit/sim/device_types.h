@@ -1,4 +1,4 @@
-// The types of the device are in cuda_runtime.h.
+// The device types are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

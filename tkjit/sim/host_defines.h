@@ -1,4 +1,4 @@
-// `__host__`, `__device__` and their like are in cuda_runtime.h.
+// `__host__`, `__device__` and similar keywords are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

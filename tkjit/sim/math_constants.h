@@ -1,6 +1,6 @@
 // The simulator's `math_constants.h`: limits and constants, named as in NVIDIA's documentation of the header.
 //
-// The values are roundings of the numbers that the names stand for; HI is the number's rounding, and LO the rest's.
+// Each value is the rounded number that its name stands for. HI is that rounding, and LO the rounded remainder.
 #pragma once
 
 #include "cuda_runtime.h"

@@ -1,4 +1,4 @@
-// The mathematical functions are among those of cuda_runtime.h.
+// The mathematical functions are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

@@ -1,8 +1,8 @@
-// The simulator's `mma.h`: products of small matrices by a warp, nvcuda::wmma.
+// The simulator's `mma.h`: nvcuda::wmma, products of small matrices by a warp.
 //
-// Source: CUDA C++ Programming Guide, "Warp Matrix Functions". Which element lies where in a fragment is unspecified there,
-// and here as sm_80 has it for 16 x 16; a fragment and another of its type have the same places. Products are exact, and
-// the sums of floats are rounded to float one by one. Not there: sub-byte types.
+// Source: CUDA C++ Programming Guide, "Warp Matrix Functions". The guide leaves the layout of a fragment unspecified.
+// Here it is that of sm_80 for 16 x 16, and fragments of one type share a layout. Products are exact, and sums of
+// floats are rounded to float after each addition. Sub-byte types are missing.
 #pragma once
 
 #include "cuda_bf16.h"
@@ -23,7 +23,7 @@ namespace precision {
 struct tf32;
 }
 
-/// A float with the ten bits of mantissa that count.
+/// Rounds a float to the ten bits of mantissa that tf32 has.
 inline float __float_to_tf32(float value) {
     if (value != value) return __uint_as_float(0x7fffffff);
     const uint32_t bits = __float_as_uint(value);
@@ -34,7 +34,7 @@ namespace detail {
 
 using tkjit::sim::Site;
 
-/// Where element i of a lane lies in a matrix of `rows` x `columns`; of B that is the transposed one.
+/// The place of a lane's element i in a `rows` x `columns` matrix; for B, in the transposed matrix.
 struct Place {
     int row, column;
 };
@@ -70,7 +70,7 @@ template <>
 struct Element<precision::tf32> {
     using type = float;
     using Sum = float;
-    /// A float that was not rounded is cut off.
+    /// Truncates a float that was not rounded before.
     static float value(float element) { return __uint_as_float(__float_as_uint(element) & ~0x1fffu); }
 };
 
@@ -93,12 +93,13 @@ inline void together(Site site) {
 
 }  // namespace detail
 
-/// A lane's part of a matrix. Of halves CUDA has 16 elements always; here those beyond the matrix are not used.
+/// A lane's part of a matrix. As in CUDA, an operand of halves always has 16 elements; those beyond the matrix are
+/// unused here.
 template <class Use, int m, int n, int k, class T, class Layout = void>
 class fragment {
     static constexpr bool is_accumulator = std::is_same_v<Use, accumulator>;
     static_assert(is_accumulator ? detail::is_sum<T, m, n, k> : detail::is_product<T, m, n, k>,
-                  "wmma has no matrices of this shape and type");
+                  "wmma does not support matrices of this shape and type");
 
   public:
     using element_type = T;
@@ -109,7 +110,7 @@ class fragment {
 
     storage_element_type x[num_elements];
 
-    /// Calls `visit(row, column, element)` for each element of a lane; of B with the row and column of B itself.
+    /// Calls `visit(row, column, element)` for each element of a lane. For B these are the row and column in B itself.
     template <class Visit>
     void for_each(int lane, Visit visit) {
         for (int i = 0; i < used_elements; i++) {
@@ -156,7 +157,7 @@ void store_matrix_sync(T* destination, const fragment<accumulator, m, n, k, T>& 
     });
 }
 
-/// d = a b + c. Sums of integers that do not fit wrap, or with `saturates` become the nearest that fits.
+/// Computes d = a b + c. Integer sums that overflow wrap, or with `saturates` become the nearest int.
 template <int m, int n, int k, class Product, class LayoutA, class LayoutB, class D, class C>
 void mma_sync(fragment<accumulator, m, n, k, D>& d, const fragment<matrix_a, m, n, k, Product, LayoutA>& a,
               const fragment<matrix_b, m, n, k, Product, LayoutB>& b, const fragment<accumulator, m, n, k, C>& c,

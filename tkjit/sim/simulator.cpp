@@ -1,8 +1,8 @@
-// The part of the simulator that is compiled once and linked with every launcher: who runs when, barriers, copies,
-// launches. One file, so that the compiler sees all of it at once.
+// The part of the simulator that is compiled once and linked with every launcher: scheduling, barriers, copies,
+// launches. It is one file, so that the compiler sees all of it at once.
 //
-// Built three times: as it is; with TKJIT_SIM_MEMORY, for kernels under AddressSanitizer; with TKJIT_SIM_RACE, for those
-// whose every access is reported to check/race.h. Never itself instrumented.
+// It is built three times: as it is; with TKJIT_SIM_MEMORY, for kernels under AddressSanitizer; and with
+// TKJIT_SIM_RACE, for kernels whose every access is reported to check/race.h. It is never instrumented itself.
 #include "cuda_runtime.h"
 
 #include "runtime/barrier.h"

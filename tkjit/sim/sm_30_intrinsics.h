@@ -1,4 +1,4 @@
-// The intrinsics are among those of cuda_runtime.h.
+// The intrinsics are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

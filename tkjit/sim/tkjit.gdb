@@ -1,9 +1,9 @@
-# Commands for gdb at a kernel that runs on the CPU: `python -m tkjit debug -- python program.py` loads them.
+# gdb commands for kernels that run on the CPU. `python -m tkjit debug -- python program.py` loads them.
 #
-#   tkjit threads      the running block's threads, in groups: who runs, who waits in what and on which line, who exited
-#   tkjit thread 37    the stack of thread 37 of the block (its linear index), which waits
+#   tkjit threads      the running block's threads, grouped by state; for those that wait, the operation and the line
+#   tkjit thread 37    the stack of the thread with linear index 37 in the block
 #
-# A CUDA thread is a fiber with a stack of its own (runtime/fiber.h); while it does not run, its registers lie there.
+# A CUDA thread is a fiber with its own stack (runtime/fiber.h). While it does not run, its registers are saved there.
 python
 import gdb
 
@@ -13,7 +13,7 @@ SAVED = ["r15", "r14", "r13", "r12", "rbx", "rbp", "rip"]  # as tkjit_sim_switch
 def running_block():
     block = gdb.parse_and_eval("tkjit::sim::current_block")
     if int(block) == 0:
-        raise gdb.GdbError("no kernel runs in this thread; break in one first: break FILE.cu:LINE")
+        raise gdb.GdbError("no kernel is running in this thread; stop in one first: break FILE.cu:LINE")
     return block.dereference()
 
 
@@ -22,7 +22,7 @@ def index_text(index):
 
 
 def state_of(block, number):
-    """What a thread does, in words that are the same for all who do it."""
+    """Describe what a thread does; threads that do the same have the same description."""
     if number >= int(block["started"]):
         return "not started"
     thread = block["threads"][number]
@@ -44,7 +44,7 @@ class Tkjit(gdb.Command):
 
 
 class Threads(gdb.Command):
-    """List the running block's threads, in groups that do the same."""
+    """List the running block's threads, grouped by what they do."""
 
     def __init__(self):
         super().__init__("tkjit threads", gdb.COMMAND_STACK)
@@ -64,7 +64,7 @@ class Threads(gdb.Command):
 
 
 class Thread(gdb.Command):
-    """Show the stack of a thread that waits, by its linear index in the block."""
+    """Show the stack of a thread, given its linear index in the block."""
 
     def __init__(self):
         super().__init__("tkjit thread", gdb.COMMAND_STACK)
@@ -73,7 +73,7 @@ class Thread(gdb.Command):
         block = running_block()
         number = gdb.parse_and_eval(argument or "-1")
         if not 0 <= int(number) < int(block["thread_count"]):
-            raise gdb.GdbError("expected a thread's linear index: tkjit thread 37")
+            raise gdb.GdbError("expected a thread's linear index in the block, as in: tkjit thread 37")
         state = state_of(block, int(number))
         print("thread %d: %s" % (int(number), state))
         if state == "runs":

@@ -1,4 +1,4 @@
-// The functions that make vectors are among those of cuda_runtime.h.
+// The functions that make vectors are in cuda_runtime.h.
 #pragma once
 
 #include "cuda_runtime.h"

@@ -1,4 +1,5 @@
-// A launch's arguments as the asking process wrote them to a file (tkjit/check/arguments.py), and its tensors back.
+// Reads a launch's arguments from the file that the asking process wrote (tkjit/check/arguments.py), and writes its
+// tensors back.
 #pragma once
 
 #include "regions.h"
@@ -24,12 +25,12 @@ namespace tkjit::sim::check {
 
 enum class ArgumentKind : int32_t { scalar, tensor, list, text };
 
-/// What stands before each argument in the file; its name and its payload follow.
+/// The header of each argument in the file; its name and its payload follow.
 struct ArgumentHeader {
     ArgumentKind kind;
     int32_t dtype;
     int32_t present;
-    int32_t starts_blank;  // an output, whose bytes mean nothing yet
+    int32_t starts_blank;  // an output, whose bytes are undefined
     int32_t rank;
     int32_t nothing;
     int64_t extents[TKJIT_MAX_RANK];
@@ -38,11 +39,11 @@ struct ArgumentHeader {
     int64_t payload_bytes;
 };
 
-#ifndef TKJIT_SIM_MEMORY  // the race detector asks for the region of each access
+#ifndef TKJIT_SIM_MEMORY  // the race detector looks up the region of each access
 inline void fence_off(char*, char*, char*, char*) {}
 #endif
 
-/// A tensor in memory of its own, far from all others, so that what misses it hits nothing.
+/// A tensor in separate memory, far from all others, so that an access that misses it hits nothing.
 struct TensorMemory {
     char* data;
     size_t bytes;
@@ -109,7 +110,7 @@ class Arguments {
     }
 
     void* place(const char* payload, size_t bytes, const std::string& name, bool starts_blank) {
-        constexpr size_t page = 4096, apart = 64 << 20;  // pages that nobody may touch, on both sides
+        constexpr size_t page = 4096, apart = 64 << 20;  // inaccessible pages on both sides
         const size_t room = (bytes + 2 * page - 1) / page * page + page;
         char* const reserved = static_cast<char*>(
             mmap(nullptr, room + 2 * apart, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));

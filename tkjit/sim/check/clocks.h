@@ -1,8 +1,8 @@
-// Vector clocks: they order accesses of different threads.
+// Vector clocks, which order the accesses of different threads.
 //
 // Source: Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009. A thread's own
-// clock advances when it tells others something; an access carries its thread's clock. It is before whatever a thread
-// does that has been told of that clock.
+// clock advances when it tells others something, and an access carries its thread's clock. The access comes before
+// everything that a thread does after it has been told of that clock.
 #pragma once
 
 #include <stddef.h>
@@ -20,7 +20,7 @@ inline void raise(Clocks& clocks, const Clocks& others) {
     for (size_t i = 0; i < others.size(); i++) clocks[i] = clocks[i] < others[i] ? others[i] : clocks[i];
 }
 
-/// What a thread, or an object at which threads meet, knows: of one block at hand, and of others if it has been told.
+/// What a thread, or an object at which threads meet, knows: about its own block, and about others if it has been told.
 class Knowledge {
   public:
     bool is_empty() const { return own_.empty() && others_ == nullptr; }
@@ -73,7 +73,7 @@ class Knowledge {
 
     unsigned clock_of(unsigned thread) const { return thread < own_.size() ? own_[thread] : 0; }
 
-    /// Of a thread about itself.
+    /// Advances a thread's clock in its own knowledge.
     unsigned advance(unsigned thread) { return ++own_[thread]; }
 
     void begin(unsigned block, unsigned thread, unsigned threads) {
@@ -84,7 +84,7 @@ class Knowledge {
     }
 
   private:
-    using Others = std::map<unsigned, Clocks>;  // by block; shared by all who have been told the same
+    using Others = std::map<unsigned, Clocks>;  // by block; shared by all that have been told the same
 
     void learn_others(const Others& news) {
         auto joined = others_ ? std::make_shared<Others>(*others_) : std::make_shared<Others>();

@@ -1,4 +1,4 @@
-// Whether an asynchronous copy may be issued: its memory is looked at where it is issued, and not where it lands.
+// Checks whether an asynchronous copy may be issued. Its memory is checked when it is issued, not when it lands.
 #pragma once
 
 #include "../detail/site.h"
@@ -8,7 +8,7 @@
 namespace tkjit::sim::check {
 
 #ifdef TKJIT_SIM_MEMORY
-/// False, and a finding, for memory that the kernel may not use.
+/// Returns false and writes a finding if the kernel must not use the memory.
 bool may_use(const void* address, size_t bytes, const char* access, Site site);
 #else
 inline bool may_use(const void*, size_t, const char*, Site) { return true; }

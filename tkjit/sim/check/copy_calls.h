@@ -1,6 +1,7 @@
-// Copies and fills in instrumented code. g++ reports no access of a __builtin_memcpy that it writes out in instructions,
-// nor those in its library's std::copy and std::fill; so these become calls, which the linker leads to the checker.
-// Sizes that g++ makes one load and one store of are reported as such, and stay: what puns types is quick.
+// Copies and fills in instrumented code. g++ does not report the accesses of a __builtin_memcpy that it expands inline,
+// nor those in its library's std::copy and std::fill. So these become calls, which the linker redirects to the checker.
+// Sizes that g++ turns into one load and one store are reported as such, and stay inline, so that type punning stays
+// fast.
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Finds divergent barriers: a device accepts them always or sometimes, and compute-sanitizer's synccheck reports them.
-// Warnings all, since PTX gives most of it a meaning; what never works is a fault by itself (runtime/barrier.h,
+// Finds divergent barriers that a device accepts always or sometimes, and that compute-sanitizer's synccheck reports.
+// All are warnings, because PTX gives most of them a meaning. Those that never work are faults (runtime/barrier.h,
 // runtime/mbarrier.h).
 //
 // Source: PTX ISA, "barrier{.cta}", "exit", "mbarrier.init"; CUDA C++ Programming Guide, "Synchronization Functions".
@@ -19,14 +19,14 @@
 
 namespace tkjit::sim::race {
 
-/// What the detector keeps of an mbarrier of the running block.
+/// The detector's state of an mbarrier of the running block.
 struct MbarrierState {
     unsigned pending, count;
     Site site;  // of the last arrival
     uint3 thread;
 };
 
-// by block, since those of a cooperative launch take turns
+// by block, because the blocks of a cooperative launch take turns
 inline std::map<const void*, std::array<unsigned, max_warps_per_block>> lanes_at;  // of named barriers
 inline std::map<const Block*, std::map<const void*, MbarrierState>> mbarriers;
 
@@ -36,7 +36,7 @@ inline check::Json place_of(Site site, uint3 thread) {
     return json.index("block", blockIdx).index("thread", thread);
 }
 
-/// Once for each pair of lines.
+/// Writes a warning, once for each pair of lines.
 inline void warn(const std::string& text, Site site, uint3 thread, const Site* other = nullptr,
                  const uint3* other_thread = nullptr) {
     static std::set<std::array<std::string, 2>> told;
@@ -54,11 +54,12 @@ inline std::string in_words(uint3 index) {
     return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
 }
 
-/// Warps of a block come to one __syncthreads from two places.
+/// Warns that warps of a block reach a __syncthreads from two places.
 void note_places(const Barrier& barrier, Site site) {
     const Thread& first = barrier.first ? *barrier.first : *current_thread;
     warn(std::string(operation_name(barrier.operation)) +
-             " is reached from two places by threads of one block, which the language allows in branches that all take alike",
+             " is reached from two places by threads of one block; CUDA allows it in a branch only if all threads "
+             "take the same branch",
          site, current_thread->index, &barrier.site, &first.index);
 }
 
@@ -66,7 +67,7 @@ void note_named(const Barrier& barrier) {
     lanes_at[&barrier][current_thread->linear / warp_threads] |= 1u << lane_of(*current_thread);
 }
 
-/// An operation of a warp completes, of whose mask some lanes have exited.
+/// Warns that a warp operation completes although some lanes of its mask have exited.
 void note_exited_lanes(Operation operation, unsigned mask, Site site) {
     const Thread& thread = *current_thread;
     const unsigned first = thread.linear - lane_of(thread);
@@ -74,13 +75,13 @@ void note_exited_lanes(Operation operation, unsigned mask, Site site) {
     const unsigned there = count < warp_threads ? (1u << count) - 1 : ~0u;
     const unsigned gone = mask & there & ~warp_of(thread).alive;
     if (gone == 0) return;
-    warn(std::string(operation_name(operation)) + " names lanes that have exited, lane " +
-             std::to_string(__builtin_ctz(gone)) + " among them: no thread of the warp may return before it; let it take part with "
-                                                   "a value that changes nothing",
+    warn(std::string(operation_name(operation)) + " names lanes that have exited, such as lane " +
+             std::to_string(__builtin_ctz(gone)) + ": no thread of the warp may return before it; let it take part "
+                                                   "with a value that changes nothing",
          site, thread.index);
 }
 
-/// A named barrier counts warps on a device, and not the lanes of one that come.
+/// Warns if only a part of a warp reaches a named barrier, which counts whole warps on a device.
 inline void check_whole_warps(const Block& block, const Barrier& barrier) {
     const auto found = lanes_at.find(&barrier);
     if (found == lanes_at.end()) return;
@@ -89,7 +90,7 @@ inline void check_whole_warps(const Block& block, const Barrier& barrier) {
         if (lanes == 0 || missing == 0) continue;
         const Thread& there = block.threads[warp * warp_threads + unsigned(__builtin_ctz(lanes))];
         warn("a named barrier is reached by " + std::to_string(__builtin_popcount(lanes)) +
-                 " lanes of a warp and not by the others, where a device counts whole warps",
+                 " lanes of a warp but not by the others; a device counts whole warps",
              barrier.site, there.index);
     }
     lanes_at.erase(found);
@@ -103,9 +104,9 @@ void check_participants(const Block& block, const Barrier& barrier) {
     while (!block.threads[gone].exited) gone++;
     const Thread& waits = barrier.first ? *barrier.first : *current_thread;
     warn(std::string(operation_name(barrier.operation)) + " is reached by " + std::to_string(barrier.arrived) + " of " +
-             std::to_string(block.thread_count) + " threads; the others, thread " + in_words(block.threads[gone].index) +
-             " among them, ended without it: all of them have to come to it: put it outside of any branch, and let no thread "
-             "return before it",
+             std::to_string(block.thread_count) + " threads; the others, such as thread " +
+             in_words(block.threads[gone].index) + ", ended without it. All threads must reach it: put it outside of "
+             "any branch, and let no thread return before it",
          barrier.site, waits.index);
 }
 
@@ -114,7 +115,7 @@ void check_participants(const Block& block, const Barrier& barrier) {
 void note_mbarrier_init(const void* barrier, unsigned count, Site site) {
     auto& known = mbarriers[current_thread->block];
     if (const auto found = known.find(barrier); found != known.end()) {
-        warn("mbarrier_init of an mbarrier that is in use: it needs mbarrier_invalidate before", site,
+        warn("mbarrier_init of an mbarrier that is in use: call mbarrier_invalidate first", site,
              current_thread->index, &found->second.site, &found->second.thread);
     }
     known[barrier] = {count, count, site, current_thread->index};
@@ -126,14 +127,15 @@ void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count
     mbarriers[current_thread->block][barrier] = {pending, count, site, current_thread->index};
 }
 
-/// At the end of a block: arrivals that came for a phase that never ended, as when a branch keeps others from it.
+/// Warns at the end of a block about arrivals at a phase that never ended, as when a branch kept other threads away.
 inline void check_mbarriers(const Block& block) {
     const auto found = mbarriers.find(&block);
     if (found == mbarriers.end()) return;
     for (const auto& [address, state] : found->second) {
         if (block.abandoned || state.pending == 0 || state.pending == state.count) continue;
-        warn("mbarrier: " + std::to_string(state.count - state.pending) + " of the " + std::to_string(state.count) +
-                 " arrivals of its last phase came before the block's end, this the last of them",
+        warn("mbarrier: only " + std::to_string(state.count - state.pending) + " of the " +
+                 std::to_string(state.count) +
+                 " arrivals of its last phase came before the block ended; this was the last of them",
              state.site, state.thread);
     }
     mbarriers.erase(found);

@@ -20,7 +20,7 @@
 
 namespace tkjit::sim::check {
 
-/// The address of the instruction that a signal came at; 0 where that is not known.
+/// The address of the instruction at which a signal arrived; 0 if it is unknown.
 inline unsigned long long interrupted_at(void* context) {
 #ifdef __x86_64__
     return static_cast<unsigned long long>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
@@ -42,7 +42,8 @@ inline int note_calls(unsigned long long* calls) {
     return count;
 }
 
-/// Where a signal came, and the calls that led there: an abort comes in the C library, and its line is the caller's.
+/// Where a signal arrived, and the calls that led there: an abort comes from the C library, but its line is the
+/// caller's.
 inline std::vector<unsigned long long> interrupted_calls(void* context) {
     unsigned long long calls[1 + most_calls] = {interrupted_at(context)};
     return {calls, calls + 1 + note_calls(calls + 1)};
@@ -60,12 +61,12 @@ inline bool is_behind_stack(uintptr_t address) {
     return address - (lowest - guard_bytes) < 2 * guard_bytes;
 }
 
-/// An access to memory that does not exist; under AddressSanitizer it reports that itself.
+/// Reports an access to unmapped memory. AddressSanitizer reports one by itself.
 inline void on_bad_access(int, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
     Json json;
     if (is_behind_stack(address)) {
-        json.text("kind", "fault").text("text", "the stack of a thread, 1 MiB, is full: a recursion without end?");
+        json.text("kind", "fault").text("text", "the stack of a thread, 1 MiB, is full: an endless recursion?");
         write_line(json.number("ends", 1).object("here", place_of_signal(interrupted_calls(context), "call")));
         _exit(3);
     }
@@ -78,15 +79,15 @@ inline void on_bad_access(int, siginfo_t* info, void* context) {
 
 inline const char* name_of_signal(int signal) {
     switch (signal) {
-        case SIGFPE: return "SIGFPE, as of an integer division by zero";
-        case SIGILL: return "SIGILL, as of an instruction that a compiler puts where nothing may come to";
+        case SIGFPE: return "SIGFPE, as from an integer division by zero";
+        case SIGILL: return "SIGILL, as from an instruction that the compiler puts at an unreachable point";
         case SIGTRAP: return "SIGTRAP";
-        default: return "SIGABRT, as of an exception that nobody catches, or a failed check of a library";
+        default: return "SIGABRT, as from an uncaught exception, or a failed check in a library";
     }
 }
 
 inline void on_deadly_signal(int signal, siginfo_t*, void* context) {
-    if (signal == SIGFPE && MachineContext(context).skip_overflowing_division()) return;  // as outside of checks
+    if (signal == SIGFPE && MachineContext(context).skip_overflowing_division()) return;  // as in an unchecked run
     Json json;
     json.text("kind", "fault").text("text", std::string("it ends with ") + name_of_signal(signal)).number("ends", 1);
     write_line(json.object("here", place_of_signal(interrupted_calls(context), "instruction")));
@@ -103,13 +104,14 @@ inline void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
 [[noreturn]] inline void end_endless(const std::vector<unsigned long long>& calls) {
     Json json;
     json.text("kind", "fault").number("ends", 1);
-    json.text("text", "it does not end: a loop, or a wait for what no thread does; --timeout gives it longer");
+    json.text("text",
+              "it does not end: a loop, or a wait for something that no thread does; --timeout gives it longer");
     write_line(json.object("here", place_of_signal(calls, "loop")));
     _exit(4);  // check/child.py's TIMED_OUT
 }
 
-/// A launch that does not end. The signal may come between two threads, where no call leads to the kernel's code, so it comes
-/// several times. Where a stack cannot be followed, what is known by then is told.
+/// Reports a launch that does not end. The signal may arrive between two threads, where no call leads to the kernel's
+/// code, so it is sent several times. If a stack cannot be followed, the calls found so far are reported.
 inline void on_timeout(int, siginfo_t*, void* context) {
     constexpr int samples = 8;
     constexpr long microseconds_between = 3000;
@@ -133,7 +135,7 @@ inline void handle_signals(int timeout_s) {
     const stack_t alternative{stack, 0, sizeof(stack)};
     sigaltstack(&alternative, nullptr);
     void* frame;
-    backtrace(&frame, 1);  // it opens a library the first time, which a handler had better not do
+    backtrace(&frame, 1);  // the first call opens a library, which a handler should not do
 #ifdef TKJIT_SIM_RACE
     handle(SIGSEGV, on_bad_access);
     handle(SIGBUS, on_bad_access);

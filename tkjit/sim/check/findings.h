@@ -1,4 +1,4 @@
-// What a checked run has found, a line of JSON each, for the process that asked for it (tkjit/check/).
+// The findings of a checked run, one line of JSON each, for the process that asked for them (tkjit/check/).
 #pragma once
 
 #include "../detail/vector_types.h"
@@ -13,7 +13,7 @@ namespace tkjit::sim::check {
 
 inline int findings_file = 2;
 
-/// A JSON object that is written member by member.
+/// A JSON object that is built member by member.
 class Json {
   public:
     Json& text(const char* name, const std::string& value) {

@@ -1,8 +1,8 @@
-// The functions that a compiler calls at each access under -fsanitize=thread. Its runtime library is not linked: these
-// take its place, in gcc and clang alike, so that the checker needs nothing but the compiler, knows what a CUDA thread,
-// a barrier and shared memory are, and runs whatever the process's addresses are.
+// The functions that a compiler calls at each access under -fsanitize=thread. They replace its runtime library, which
+// is not linked, for both gcc and clang. So the checker needs nothing but the compiler, knows what a CUDA thread, a
+// barrier and shared memory are, and works whatever the process's addresses are.
 //
-// Source: the interface, gcc/sanitizer.def and compiler-rt's tsan_interface.h.
+// Source of the interface: gcc/sanitizer.def and compiler-rt's tsan_interface.h.
 #pragma once
 
 #include "../detail/atomics.h"
@@ -20,14 +20,14 @@
 
 namespace tkjit::sim::race {
 
-/// Within the instruction that called, and not behind it.
+/// An address within the calling instruction, not after it.
 inline uintptr_t before(void* return_address) { return reinterpret_cast<uintptr_t>(return_address) - 1; }
 
 inline unsigned place_before(void* return_address) {
     return places.at(calling_place(state_of(*current_thread)), before(return_address));
 }
 
-/// Whether an access is one of a kernel's to memory that threads share.
+/// Whether an access is by a kernel to memory that threads share.
 inline bool concerns(const void* address) {
     return current_thread && check::region_of(reinterpret_cast<uintptr_t>(address));
 }
@@ -56,8 +56,8 @@ inline void note_update(const volatile void* address, size_t bytes, int order, v
     note_atomic(address, bytes, true, true, order, return_address);
 }
 
-// A volatile access is what kernels wait for flags with: an atomic one, without an order; and others get their turn.
-inline Kind kind_of_volatile = volatile_access;  // or `atomic`, for who trusts the hardware
+// Kernels wait for flags with volatile accesses. They count as atomics without an order, and let other threads run.
+inline Kind kind_of_volatile = volatile_access;  // or `atomic`, to trust the hardware
 
 inline void note_volatile_read(const void* address, size_t bytes, void* return_address) {
     if (!concerns(address)) return;
@@ -128,7 +128,7 @@ TKJIT_TSAN void __tsan_write_range(void* p, size_t bytes) { tkjit::sim::race::no
 TKJIT_TSAN void __tsan_vptr_update(void**, void*) {}
 TKJIT_TSAN void __tsan_vptr_read(void**) {}
 
-// ---- calls of the C library's own; the linker leads them here (--wrap)
+// ---- calls of the C library's functions, which the linker redirects here (--wrap)
 
 extern "C" void* __real_memmove(void*, const void*, size_t);
 #define TKJIT_TSAN_COPY(name, real)                                     \
@@ -151,7 +151,7 @@ TKJIT_TSAN_FILL(__wrap_memset)
 TKJIT_TSAN_FILL(__tsan_memset)
 #undef TKJIT_TSAN_FILL
 
-// ---- atomics: done as they are asked for, in the strongest order, and noted with their own
+// ---- atomics: performed in the strongest order, and recorded with their own
 
 #define TKJIT_TSAN_UPDATE(bits, type, name)                                                       \
     TKJIT_TSAN type __tsan_atomic##bits##_##name(volatile type* p, type value, int order) {       \
@@ -164,7 +164,7 @@ TKJIT_TSAN_FILL(__tsan_memset)
         tkjit::sim::race::note_update(p, sizeof(type), order, TKJIT_HERE);                                      \
         return __atomic_compare_exchange_n(p, expected, value, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
     }
-// clang's own form: it gives the old value
+// clang's form, which returns the old value
 #define TKJIT_TSAN_COMPARE_VALUE(bits, type)                                                                    \
     TKJIT_TSAN type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type value,     \
                                                                int order, int) {                                \

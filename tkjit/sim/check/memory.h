@@ -1,8 +1,8 @@
 // AddressSanitizer's reports as findings.
 //
-// What it cannot know by itself it is told: the stacks of fibers (runtime/fiber.h), the end of dynamic shared memory
-// (runtime/blocks.h), and the red zones of shared variables to which gcc gives none: the build puts room beside each,
-// and its address into the section tkjit_gaps (tkjit/check/plan.py).
+// It is told what it cannot know by itself: the stacks of fibers (runtime/fiber.h), the end of dynamic shared memory
+// (runtime/blocks.h), and red zones for the shared variables to which gcc gives none. For these the build puts a gap
+// next to each variable, and the gap's address into the section tkjit_gaps (tkjit/check/plan.py).
 #pragma once
 
 #include "../detail/block.h"
@@ -33,7 +33,7 @@ void __asan_poison_memory_region(const volatile void* address, size_t bytes);
 extern char* __start_tkjit_gaps[] __attribute__((weak, visibility("hidden")));
 extern char* __stop_tkjit_gaps[] __attribute__((weak, visibility("hidden")));
 
-/// A kernel's mistakes are all reported, and no longer than the launch.
+/// Options with which all of a kernel's mistakes are reported, but nothing after the launch.
 __attribute__((visibility("default"))) const char* __asan_default_options() {
     return "halt_on_error=0:detect_leaks=0:detect_stack_use_after_return=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0:"
            "print_legend=0:"
@@ -47,7 +47,7 @@ inline constexpr size_t gap_bytes = 256;
 
 inline void note_report(const char* text) {
     uintptr_t address = __asan_get_report_address();
-    // of an access to what does not exist it says the rest in words alone
+    // for an access to unmapped memory, the rest is only in the text
     const bool is_write = __asan_get_report_access_type() || strstr(text, "caused by a WRITE");
     const char* const unknown = strstr(text, "unknown address 0x");
     if (address == 0 && unknown) address = strtoull(unknown + strlen("unknown address "), nullptr, 16);
@@ -68,7 +68,7 @@ inline std::mutex told_lock;
 bool may_use(const void* address, size_t bytes, const char* access, Site site) {
     const void* const bad = bytes ? __asan_region_is_poisoned(const_cast<void*>(address), bytes) : nullptr;
     if (bad == nullptr) return true;
-    static std::set<std::pair<const char*, int>> told;  // a product asks for each 16 bytes that it reads
+    static std::set<std::pair<const char*, int>> told;  // a product asks about each 16 bytes that it reads
     const std::lock_guard guard(told_lock);
     if (!told.insert({site.file, static_cast<int>(site.line)}).second) return false;
     Json json, here;
@@ -81,7 +81,8 @@ bool may_use(const void* address, size_t bytes, const char* access, Site site) {
     return false;
 }
 
-/// What the compiler knows of an access that it looks at under -fsanitize=alignment; gcc/ubsan.c, compiler-rt's ubsan.
+/// The compiler's data on an access that it checks under -fsanitize=alignment. Source: gcc/ubsan.c, compiler-rt's
+/// ubsan.
 struct AlignmentCheck {
     struct {
         const char* file;
@@ -92,8 +93,8 @@ struct AlignmentCheck {
     unsigned char access;  // 1: a store
 };
 
-/// A vector that is loaded from between two vectors' places: an error on a device, and none on the CPU. No access needs
-/// more than 16 bytes, whatever its type asks for.
+/// Reports an access to a misaligned vector, which is an error on a device, but not on the CPU. No access needs an
+/// alignment of more than 16 bytes, whatever its type asks for.
 inline void note_misaligned(const AlignmentCheck& check, uintptr_t address, uintptr_t caller) {
     static std::set<const AlignmentCheck*> noted;
     const unsigned bytes = check.alignment_log2 < 4 ? 1u << check.alignment_log2 : 16;
@@ -111,7 +112,7 @@ inline void begin_memory_check() {
     for (char** gap = __start_tkjit_gaps; gap != __stop_tkjit_gaps; gap++) __asan_poison_memory_region(*gap, gap_bytes);
 }
 
-/// A tensor may be used from its first byte to its last.
+/// Allows access to a tensor from its first byte to its last, and not to the room around it.
 inline void fence_off(char* begin, char* end, char* room_begin, char* room_end) {
     __asan_poison_memory_region(room_begin, static_cast<size_t>(room_end - room_begin));
     __asan_unpoison_memory_region(begin, static_cast<size_t>(end - begin));
@@ -119,7 +120,7 @@ inline void fence_off(char* begin, char* end, char* room_begin, char* room_end) 
 
 }  // namespace tkjit::sim::check
 
-// Weak: clang's AddressSanitizer brings one too, which nothing calls.
+// Weak, because clang's AddressSanitizer also brings one, which nothing calls.
 extern "C" __attribute__((weak, visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(
     tkjit::sim::check::AlignmentCheck* check, uintptr_t address) {
     const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));

@@ -1,4 +1,4 @@
-// Places in a source: a machine address below the calls that led to it, or a site that the simulator was told.
+// Places in a source: a machine address with the calls that led to it, or a site that was passed to the simulator.
 #pragma once
 
 #include "../detail/site.h"
@@ -35,14 +35,14 @@ class Places {
         return known->second;
     }
 
-    /// A line that the simulator knows by itself.
+    /// The place of a line that the simulator knows by itself.
     unsigned at(unsigned caller, Site site) {
         const unsigned place = at(caller, reinterpret_cast<uintptr_t>(site.file) ^ static_cast<unsigned>(site.line));
         places_[place].site = site;
         return place;
     }
 
-    /// Innermost first.
+    /// Describes a place and the calls that led to it, innermost first.
     Json describe(unsigned place) const {
         Json json;
         if (places_[place].site.file) {

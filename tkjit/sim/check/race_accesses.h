@@ -24,11 +24,11 @@ namespace tkjit::sim::race {
 // ---- findings
 
 inline std::set<std::tuple<std::string, uintptr_t, uintptr_t>> already_reported;
-inline constexpr size_t most_findings = 256;  // and as many warnings, which crowd out no finding
+inline constexpr size_t most_findings = 256;  // and as many warnings, so that they crowd out no finding
 
 inline check::Json described(const Access& access, const char* what) {
     const unsigned threads_x = blockDim.x, threads_y = blockDim.y;
-    const unsigned linear = access.thread % (threads_x * threads_y * blockDim.z);  // a copy's is that of who issued it
+    const unsigned linear = access.thread % (threads_x * threads_y * blockDim.z);  // for a copy, its issuer's
     const uint3 thread{linear % threads_x, linear / threads_x % threads_y, linear / threads_x / threads_y};
     const uint3 block{access.block % gridDim.x, access.block / gridDim.x % gridDim.y,
                       access.block / gridDim.x / gridDim.y};
@@ -36,11 +36,12 @@ inline check::Json described(const Access& access, const char* what) {
     return json.text("access", what).index("block", block).index("thread", thread);
 }
 
-/// Whether the hardware gives an access a meaning beside others like it: PTX reads volatile as relaxed atomics, which
-/// CUDA C++ does not. Source: PTX ISA, "Memory Consistency Model", and the CUDA C++ Programming Guide, "volatile".
+/// Whether the hardware defines the meaning of concurrent accesses of this kind: PTX treats volatile as relaxed
+/// atomics, but CUDA C++ does not. Source: PTX ISA, "Memory Consistency Model", and the CUDA C++ Programming Guide,
+/// "volatile".
 inline bool is_soft(Kind kind) { return kind == atomic || kind == volatile_access; }
 
-/// Reports what was found, once for each pair of places.
+/// Reports a finding, once for each pair of places.
 inline void report(const char* kind, const Region& region, uintptr_t address, size_t bytes, const Access& access,
                    const char* what, const Access* other, const char* other_what) {
     const uintptr_t here = places[access.where].address, there = other ? places[other->where].address : 0;
@@ -71,7 +72,7 @@ inline const char* word_of(Kind kind, bool is_write) {
 
 class Check {
   public:
-    /// reads : whether it needs what is there, as an atomic update does that also writes
+    /// reads : whether it needs the old value, as an atomic update does, which also writes
     Check(const Region& region, const Access& access, bool is_write, bool reads)
         : region_(region), access_(access), is_write_(is_write), reads_(reads) {}
 
@@ -89,8 +90,8 @@ class Check {
         is_write_ ? write(cell, address, bytes) : read(cell);
     }
 
-    /// At the end of a range: a read is of what nobody wrote if that is so of four bytes of it, or of all there are.
-    /// Less is padding.
+    /// At the end of a range: reports a read of uninitialised memory if four bytes of it, or all if there are fewer,
+    /// were never written. Less is padding.
     void finish(size_t bytes) {
         const size_t enough = bytes < 4 ? bytes : 4;
         if (longest_blank_ >= enough) say("uninitialized", blank_address_, longest_blank_, nullptr, false);
@@ -122,7 +123,7 @@ class Check {
     void read(Cell& cell) {
         Access* slot = nullptr;
         for (Access& earlier : cell.reads) {
-            // a read that conflicts with less than an earlier one does not take its place
+            // a read that conflicts with less than an earlier one does not replace it
             const bool says_less = weight_of(access_.kind) < weight_of(earlier.kind);
             const bool is_same = earlier.block == access_.block && earlier.thread == access_.thread;
             if (earlier.kind == none || (!says_less && (is_same || is_before(earlier, *current_thread)))) {
@@ -134,7 +135,7 @@ class Check {
         (slot ? *slot : cell.reads[turn++ % Cell::readers]) = access_;
     }
 
-    /// With how much a read conflicts: an atomic one not with atomics, a volatile one less seriously with those.
+    /// How much a read conflicts with: an atomic one not with atomics, and a volatile one less seriously with those.
     static int weight_of(Kind kind) { return kind == atomic ? 0 : kind == volatile_access ? 1 : 2; }
 
     void write(Cell& cell, uintptr_t address, unsigned bytes) {
@@ -143,7 +144,7 @@ class Check {
             if (!is_ordered) say_race(address, bytes, earlier, false);
         }
         if (is_soft(access_.kind)) {
-            cell.update = access_;  // what is plain stays: others conflict with that
+            cell.update = access_;  // the last plain write stays, because other accesses may conflict with it
             return;
         }
         cell = {};

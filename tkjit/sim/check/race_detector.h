@@ -1,9 +1,10 @@
-// Finds accesses of two threads to the same memory, one of them a write, that nothing orders; reads of shared memory
-// (and of outputs) that nobody has written; and uses of what an asynchronous copy has not delivered yet.
+// Finds unordered accesses of two threads to the same memory, one of them a write; reads of shared memory and outputs
+// that were never written; and uses of memory that an asynchronous copy has not filled yet.
 //
-// The compiler reports each access (instrumentation.h), and the simulator each barrier and copy (race.h). What orders
-// accesses is what does on a device: barriers, __syncwarp, mbarriers, and atomics behind a fence or with an order. The
-// warp's other operations do not (CUDA C++ Programming Guide, "Warp Shuffle Functions"), nor does running in step.
+// The compiler reports each access (instrumentation.h), and the simulator each barrier and copy (race.h). Accesses are
+// ordered as on a device: by barriers, __syncwarp, mbarriers, and atomics after a fence or with an order. The warp's
+// other operations do not order them (CUDA C++ Programming Guide, "Warp Shuffle Functions"), nor does running in
+// lockstep.
 #pragma once
 
 #include "../detail/block.h"
@@ -39,7 +40,7 @@ void arrive(const void* object) {
     state.knows.advance(thread.linear);
 }
 
-/// What earlier phases gathered is kept: who waited for one may leave after the next is complete.
+/// Keeps what earlier phases gathered, because a thread that waited for one may leave after the next is complete.
 void complete(const void* object) {
     Meeting& meeting = meetings[object];
     meeting.completed.learn(meeting.gathered);
@@ -61,21 +62,21 @@ void arrive_for(const void* object, const Moment& issued) {
 
 // ---- atomics
 
-/// A fence: what the thread knows now is told by its later atomics, whatever their order.
+/// A fence: the thread's later atomics pass on what it knows now, whatever their order.
 inline void fence() {
     ThreadState& state = state_of(*current_thread);
     state.released = state.knows;
     state.knows.advance(current_thread->linear);
 }
 
-/// An atomic operation, or a volatile one, with which kernels wait for flags behind fences. The side that reads is taken
-/// to acquire always: kernels put fences where they write.
+/// An atomic operation, or a volatile one, with which kernels wait for flags that are written after fences. The reading
+/// side always counts as an acquire, because kernels put fences where they write.
 inline void atomic_access(const void* address, size_t bytes, bool is_write, bool reads, bool releases, Kind kind,
                           unsigned where) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
     access(address, bytes, is_write, reads, kind, where);
-    // by words: a part may be read of what was written as a whole, and two flags side by side tell different things
+    // by words, because a part of a larger write may be read, and two adjacent flags tell different things
     constexpr uintptr_t word_bytes = 4;
     const auto first = reinterpret_cast<uintptr_t>(address) & ~(word_bytes - 1);
     const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;
@@ -114,10 +115,10 @@ inline bool is_in_window(const Block& block, const Region& region) {
     return region.begin - reinterpret_cast<uintptr_t>(block.window) < window_bytes;
 }
 
-/// Shared memory means nothing when a block begins: it is full of NaN, and counts as never written.
+/// Makes shared memory undefined when a block begins: it is full of NaN, and counts as never written.
 inline void blank_shared_memory(const Block& block) {
     const check::OwnMemory own = check::own_memory();
-    if (block.window_used == reserved_window_bytes + block.launch->dynamic_shared_bytes) {  // the launch's first block here
+    if (block.window_used == reserved_window_bytes + block.launch->dynamic_shared_bytes) {  // first of the launch here
         check::remove_regions(block.window, window_bytes);
     }
     const size_t dynamic_bytes = block.launch->dynamic_shared_bytes;
@@ -138,7 +139,7 @@ void begin_block(Block& block) {
     }
     block.race_state = state;
     if (!block.launch->cooperative) {
-        meetings.clear();  // the next block's lie where this one's did
+        meetings.clear();  // the next block's are at the same addresses as this one's
         std::erase_if(atomics, [](const auto& one) {
             const Region* region = check::region_of(reinterpret_cast<uintptr_t>(one.first));
             return region && region->starts_blank && region->space != check::Space::tensor;
@@ -147,7 +148,7 @@ void begin_block(Block& block) {
     blank_shared_memory(block);
 }
 
-/// A block's state is nobody's any more, and the shared memory of one that had an OS thread for itself goes with that.
+/// Deletes a block's state. In a cooperative launch its shared memory disappears with its OS thread.
 void end_block(Block& block) {
     check_mbarriers(block);
     delete static_cast<BlockState*>(block.race_state);
@@ -161,7 +162,7 @@ void end_block(Block& block) {
 
 void begin_thread(Thread& thread) { state_of(thread).calls.clear(); }
 
-/// Outputs that the launches have not written wholly: a finding for each.
+/// Writes a finding if the launches have not written an output completely.
 inline void report_unwritten(const Region& region) {
     size_t missing = 0;
     uintptr_t first = 0;

@@ -1,4 +1,4 @@
-// What the race detector keeps: of threads, of the objects at which they meet, of memory.
+// The race detector's state of threads, of the objects at which they meet, and of memory.
 #pragma once
 
 #include "../detail/block.h"
@@ -15,13 +15,13 @@ namespace tkjit::sim::race {
 using check::places;
 using check::Region;
 
-/// What the detector keeps of a CUDA thread.
+/// The detector's state of a CUDA thread.
 struct ThreadState {
     Knowledge knows;
     Knowledge released;  // at its last fence
     std::vector<unsigned> calls;  // places, outermost first
-    unsigned copies[3] = {};      // that it has issued, by their copier; of products its warpgroup, at its first thread
-    std::vector<unsigned> groups;  // of products that it has not waited for: how many there were at each commit
+    unsigned copies[3] = {};      // how many it has issued, by copier; for products, its warpgroup, at its first thread
+    std::vector<unsigned> groups;  // of products that it has not waited for: the number of products at each commit
 };
 
 struct BlockState {
@@ -29,7 +29,7 @@ struct BlockState {
     std::vector<ThreadState> threads;
 };
 
-/// An object at which threads meet: what they know, and what they knew at their last fences, for the atomics behind it.
+/// An object at which threads meet: what they know, and what they knew at their last fences, for later atomics.
 struct Meeting {
     Knowledge gathered, completed;
     Knowledge fences_gathered, fences_completed;
@@ -52,7 +52,7 @@ inline Access access_of(const Thread& thread, Kind kind, unsigned where) {
     return {launches, state_of(*thread.block).number, clock, where, static_cast<unsigned short>(thread.linear), kind};
 }
 
-/// Whether the running thread, or one that told it so, knows that an access is over.
+/// Whether a thread knows that an access is over, by itself or from another thread.
 inline bool is_before(const Access& earlier, const Thread& thread) {
     if (earlier.launch != launches) return true;
     if (earlier.block == state_of(*thread.block).number && earlier.thread == thread.linear) return true;

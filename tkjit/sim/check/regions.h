@@ -30,17 +30,17 @@ struct Region {
     uintptr_t begin, end;
     Space space;
     std::string name;   // of a tensor
-    bool starts_blank;  // its bytes mean nothing before they are written
+    bool starts_blank;  // its bytes are undefined until they are written
 
     bool contains(uintptr_t address) const { return begin <= address && address < end; }
 };
 
-inline std::vector<Region> regions;  // by where they begin; none overlaps another
-inline std::mutex regions_lock;      // the OS threads of cooperative blocks reserve their windows at once
+inline std::vector<Region> regions;  // sorted by address; none overlaps another
+inline std::mutex regions_lock;      // the OS threads of cooperative blocks reserve their windows concurrently
 
 inline bool begins_behind(uintptr_t address, const Region& region) { return address < region.begin; }
 
-/// Null for memory that threads cannot share: their stacks, and what is the simulator's own.
+/// Returns null for memory that threads cannot share: their stacks, and the simulator's own.
 inline const Region* region_of(uintptr_t address) {
     static size_t last = 0;
     if (last < regions.size() && regions[last].contains(address)) return &regions[last];
@@ -72,7 +72,7 @@ inline const Region* nearest_region(uintptr_t address) {
     return nearest;
 }
 
-/// What an address outside of all regions is next to.
+/// Adds the region that an address is in or next to.
 inline void add_nearest(Json& json, uintptr_t address) {
     const Region* const near = nearest_region(address);
     if (near == nullptr) return;
@@ -81,7 +81,7 @@ inline void add_nearest(Json& json, uintptr_t address) {
     json.number("size", static_cast<long long>(near->end - near->begin));
 }
 
-/// Forgets what lay in memory that is divided again.
+/// Forgets the regions in memory that is divided anew.
 inline void remove_regions(const void* begin, size_t bytes) {
     const auto first = reinterpret_cast<uintptr_t>(begin);
     const std::lock_guard guard(regions_lock);
@@ -90,7 +90,7 @@ inline void remove_regions(const void* begin, size_t bytes) {
     });
 }
 
-/// Instead of those that were there before: memory that was given back may come again.
+/// Adds a region in place of those that were there before, because freed memory may be used again.
 inline void add_region(const void* begin, size_t bytes, Space space, const std::string& name, bool starts_blank) {
     const auto first = reinterpret_cast<uintptr_t>(begin);
     const uintptr_t end = first + bytes;
@@ -136,8 +136,8 @@ inline OwnMemory own_memory() {
 struct Range { uintptr_t begin, end; };
 inline std::vector<Range> constants;
 
-/// The sections of `__constant__` variables that are not const (detail/language.h), from the program's own file: it is
-/// not position-independent. Const ones lie where no program can write.
+/// Finds the sections of `__constant__` variables that are not const (detail/language.h) in the program's own file,
+/// which is not position-independent. Const variables are in memory that no program can write.
 inline void find_constants() {
     const int file = open("/proc/self/exe", O_RDONLY);
     if (file < 0) return;

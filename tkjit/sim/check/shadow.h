@@ -17,7 +17,8 @@ struct Access {
     Kind kind;
 };
 
-/// A piece of memory. Four readers are kept: of more, one that the writer does not know of is most likely among them.
+/// The accesses of a piece of memory. Four readers are kept, because a reader that the writer does not know about is
+/// most likely among them.
 struct Cell {
     static constexpr unsigned readers = 4;
     Access write;   // the last plain one
@@ -25,7 +26,7 @@ struct Cell {
     Access reads[readers];
 };
 
-/// A page's cells: one for four bytes, until somebody touches less than that.
+/// A page's cells: one for every four bytes, until an access touches less than that.
 class Page {
   public:
     static constexpr uintptr_t bytes = 4096;
@@ -35,7 +36,7 @@ class Page {
     unsigned granule() const { return 1u << shift_; }
     Cell& cell(uintptr_t address) { return cells_[address % bytes >> shift_]; }
 
-    /// Cells so small that an access does not touch half of one.
+    /// Makes cells so small that an access touches none only in part.
     void refine(uintptr_t begin, uintptr_t end) {
         while (shift_ > 0 && (begin | end) & (granule() - 1)) {
             std::vector<Cell> finer(2 * cells_.size());

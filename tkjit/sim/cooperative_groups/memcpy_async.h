@@ -1,5 +1,5 @@
 // The simulator's `cooperative_groups/memcpy_async.h`: copies that a group's threads share, and wait for together. They
-// land when they are waited for, and not before (see detail/copy_queue.h).
+// land only when a thread waits for them (see detail/copy_queue.h).
 #pragma once
 
 #include "../cooperative_groups.h"
@@ -10,7 +10,7 @@
 namespace cooperative_groups {
 namespace detail {
 
-/// The largest piece, in bytes, that both addresses and the size are multiples of.
+/// The largest number of bytes that both addresses and the size are multiples of.
 inline unsigned copy_piece(const void* destination, const void* source, size_t bytes) {
     const uintptr_t all = reinterpret_cast<uintptr_t>(destination) | reinterpret_cast<uintptr_t>(source) | bytes;
     return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : 1;
@@ -18,7 +18,7 @@ inline unsigned copy_piece(const void* destination, const void* source, size_t b
 
 }  // namespace detail
 
-/// Every thread of the group calls it, with the same arguments.
+/// Copies bytes. Every thread of the group calls it, with the same arguments.
 template <class Group>
 inline void memcpy_async(const Group& group, void* destination, const void* source, size_t bytes,
                          detail::Site site = detail::Site::here()) {
@@ -30,7 +30,7 @@ inline void memcpy_async(const Group& group, void* destination, const void* sour
     tkjit::sim::commit_copies();
 }
 
-/// Both sizes count elements; the smaller one is copied.
+/// Copies the smaller of two numbers of elements.
 template <class Group, class T>
 inline void memcpy_async(const Group& group, T* destination, size_t destination_count, const T* source,
                          size_t source_count, detail::Site site = detail::Site::here()) {

@@ -1,4 +1,4 @@
-// What a reduction or a scan combines two values with.
+// The operations with which a reduction or a scan combines two values.
 #pragma once
 
 #include "../cooperative_groups.h"
@@ -27,7 +27,7 @@ TKJIT_SIM_GROUP_OPERATION(bit_xor, a ^ b)
 
 namespace detail {
 
-/// The name that an error has for a reduction: that of the instruction, or of the sum for an operation of one's own.
+/// The name of a reduction in errors: that of its instruction, or that of the sum for a user's own operation.
 template <class Combine>
 struct reduction {
     static constexpr Operation operation = Operation::reduce_add;

@@ -1,4 +1,4 @@
-// The simulator's `cooperative_groups/reduce.h`: a value of all threads of a tile or of a coalesced group.
+// The simulator's `cooperative_groups/reduce.h`: reductions over the threads of a tile or a coalesced group.
 #pragma once
 
 #include "../cooperative_groups.h"
@@ -6,7 +6,7 @@
 
 namespace cooperative_groups {
 
-/// Every thread gets the value of all, combined in the order of their ranks.
+/// Every thread gets the values of all threads, combined in the order of their ranks.
 template <class Group, class T, class Combine>
 inline T reduce(const Group& group, T value, Combine&& combine, detail::Site site = detail::Site::here()) {
     const auto combine_two = [&](const T& a, const T& b) -> T { return combine(a, b); };

@@ -35,7 +35,7 @@
 
 namespace cub {
 
-/// Prints an error; returns it.
+/// Prints an error and returns it.
 inline cudaError_t Debug(cudaError_t error, const char* file, int line) {
     if (error != cudaSuccess) std::fprintf(stderr, "CUDA error %d [%s, %d]: %s\n", error, file, line, cudaGetErrorString(error));
     return error;

@@ -1,4 +1,4 @@
-// All of CUB that the simulator has. Source: CUB's documentation, https://nvidia.github.io/cccl/cub/.
+// All of CUB that the simulator supports. Source: CUB's documentation, https://nvidia.github.io/cccl/cub/.
 #pragma once
 
 #include "block/block_adjacent_difference.cuh"

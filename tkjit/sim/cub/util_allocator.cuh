@@ -1,4 +1,4 @@
-// cub::CachingDeviceAllocator, which caches nothing here: memory is the host's.
+// cub::CachingDeviceAllocator, which caches nothing here, because memory is the host's.
 #pragma once
 
 #include "config.cuh"

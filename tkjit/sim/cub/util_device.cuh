@@ -1,4 +1,4 @@
-// CUB's questions to the device.
+// CUB's queries of the device.
 #pragma once
 
 #include "config.cuh"

@@ -28,14 +28,14 @@ unsigned WarpMask(unsigned warp) {
     return detail::lanes_of_warp<LogicalWarpThreads>(static_cast<int>(warp) * LogicalWarpThreads);
 }
 
-/// The value `offset` lanes below; a lane's own if that lies below `first_lane` of its logical warp.
+/// The value `offset` lanes below, or a lane's own if that is below `first_lane` of its logical warp.
 template <int LogicalWarpThreads, class T>
 T ShuffleUp(T input, int offset, int first_lane, unsigned mask, detail::Site site = detail::Site::here()) {
     const int lane = tkjit::sim::running_lane(), first = lane - lane % LogicalWarpThreads + first_lane;
     return detail::shuffle_bytes_of(mask, detail::Operation::shuffle_up, input, lane - offset >= first ? lane - offset : lane, site);
 }
 
-/// The value `offset` lanes above; a lane's own if that lies above `last_lane` of its logical warp.
+/// The value `offset` lanes above, or a lane's own if that is above `last_lane` of its logical warp.
 template <int LogicalWarpThreads, class T>
 T ShuffleDown(T input, int offset, int last_lane, unsigned mask, detail::Site site = detail::Site::here()) {
     const int lane = tkjit::sim::running_lane(), last = lane - lane % LogicalWarpThreads + last_lane;
@@ -49,7 +49,7 @@ T ShuffleIndex(T input, int source, unsigned mask, detail::Site site = detail::S
     return detail::shuffle_bytes_of(mask, detail::Operation::shuffle, input, first + source % LogicalWarpThreads, site);
 }
 
-/// `bits` bits of a number from bit `start` on.
+/// Extracts `bits` bits of a number, from bit `start` on.
 template <class Number>
 unsigned BFE(Number source, unsigned start, unsigned bits) {
     if (bits == 0) return 0;

@@ -1,4 +1,4 @@
-// CUB's helper types: raw storage, pairs, double buffers, and what is known of numbers.
+// CUB's helper types: raw storage, pairs, double buffers, and traits of numbers.
 #pragma once
 
 #include "../cuda_bf16.h"
@@ -13,7 +13,7 @@
 
 namespace cub {
 
-/// What a primitive's values are if it has keys alone.
+/// The type of a primitive's values if it has only keys.
 struct NullType {
     template <class T>
     NullType& operator=(const T&) {
@@ -52,7 +52,7 @@ struct RemoveQualifiers {
 template <class Iterator>
 using value_t = typename std::iterator_traits<Iterator>::value_type;
 
-/// Room for a T without its constructor, as shared memory needs it.
+/// Storage for a T without its constructor, as needed in shared memory.
 template <class T>
 struct Uninitialized {
     alignas(T) unsigned char storage[sizeof(T)];
@@ -74,7 +74,7 @@ struct KeyValuePair {
     bool operator!=(const KeyValuePair& other) const { return !(*this == other); }
 };
 
-/// Two buffers, of which `selector` says which one holds the data.
+/// Two buffers, of which the one numbered `selector` holds the data.
 template <class T>
 struct DoubleBuffer {
     T* d_buffers[2];
@@ -86,7 +86,7 @@ struct DoubleBuffer {
     T* Alternate() { return d_buffers[selector ^ 1]; }
 };
 
-/// An initial value that lies in memory when the kernel runs.
+/// An initial value that is in memory when the kernel runs.
 template <class T, class Iterator = T*>
 struct FutureValue {
     using value_type = T;
@@ -135,7 +135,7 @@ T value_of_bits(typename BitsOfSize<sizeof(T)>::type bits) {
 
 }  // namespace detail
 
-/// A number's bits as an unsigned integer. TwiddleIn makes the order of these that of the numbers.
+/// A number's bits as an unsigned integer. TwiddleIn gives these the order of the numbers.
 template <class T>
 struct NumericTraits {
     static constexpr Category CATEGORY = detail::category_of<T>;

@@ -1,4 +1,4 @@
-// The version of CUB whose interface the simulator's headers have: that of CUDA 13.0.
+// The version of CUB whose interface the simulator's headers have: the one in CUDA 13.0.
 #pragma once
 
 #define CUB_VERSION 300001

@@ -1,4 +1,4 @@
-// Atomic functions. Real ones, because blocks run on several OS threads at once.
+// Atomic functions. They use real atomics, because blocks run on several OS threads at once.
 #pragma once
 
 #include "block.h"
@@ -8,21 +8,21 @@
 
 namespace tkjit::sim {
 
-// CUDA's functions order nothing by themselves. Where a race is looked for they do not here either; otherwise whoever
-// forgot a fence is forgiven, as most GPUs do most of the time.
+// CUDA's functions order no other accesses. The race detector's build models that. Other builds forgive a missing
+// fence, as most GPUs do most of the time.
 #ifdef TKJIT_SIM_RACE
 inline constexpr int atomic_order = __ATOMIC_RELAXED;
 #else
 inline constexpr int atomic_order = __ATOMIC_SEQ_CST;
 #endif
 
-/// Keeps a type parameter out of deduction: in atomicAdd(float*, 1) the pointer decides.
+/// Keeps a type parameter out of deduction: in atomicAdd(float*, 1) the pointer decides the type.
 template <class T>
 struct Exactly {
     using type = T;
 };
 
-/// Atomically replaces `*address` by `update(*address)`; the old value.
+/// Atomically replaces `*address` with `update(*address)`, and returns the old value.
 template <class T, class Update>
 inline T atomic_update(T* address, Update update) {
     T old, updated;
@@ -33,14 +33,14 @@ inline T atomic_update(T* address, Update update) {
     return old;
 }
 
-/// Called by the atomics that loops wait with: for a lock (CAS, exchange), or for a flag, read by adding 0. A fiber is
-/// never preempted, so that such a loop would keep the thread it waits for from running.
+/// Called by the atomics that loops wait with: for a lock (CAS, exchange), or for a flag that is read by adding 0. A
+/// fiber is never preempted, so such a loop would keep the thread that it waits for from running.
 #ifdef TKJIT_SIM_CHECKED
-inline constexpr unsigned atomics_before_yield = 64;  // each takes a hundred times as long there
+inline constexpr unsigned atomics_before_yield = 64;  // each takes a hundred times as long in these builds
 inline constexpr unsigned atomics_in_vain = atomics_before_yield;
 #else
 inline constexpr unsigned atomics_before_yield = 1024;
-inline constexpr unsigned atomics_in_vain = 32;  // where another block may have the OS thread
+inline constexpr unsigned atomics_in_vain = 32;  // if another block can take the OS thread
 #endif
 inline bool may_spin() {
     Block* const block = current_block;
@@ -52,12 +52,12 @@ inline void note_possible_spin(Site site) {
     if (may_spin()) yield_in_spin(site);
 }
 
-/// The same of a load that sees what other devices write.
+/// The same for a load that sees what other devices write.
 inline void note_possible_wait_for_devices(Site site) {
     if (may_spin()) yield_to_devices(site);
 }
 
-/// 16 bytes at once, which the builtins for every width would leave to a library. The old value.
+/// Exchanges 16 bytes at once, and returns the old value. The generic builtins would call a library for this width.
 template <class T>
 inline T compare_and_swap_16(T* address, T expected, T value) {
     unsigned __int128 from, to;
@@ -81,7 +81,7 @@ inline T atomicAdd(T* address, typename tkjit::sim::Exactly<T>::type value,
     }
 }
 
-// Each element is added atomically, the vector is not.
+// Each element is added atomically, but not the vector as a whole.
 inline float2 atomicAdd(float2* address, float2 value) {
     return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y)};
 }
@@ -163,7 +163,7 @@ inline unsigned atomicDec(unsigned* address, unsigned limit) {
                                      [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
 }
 
-// The scopes: what is atomic for the whole process is atomic for a block.
+// The scopes: an operation that is atomic for the whole process is also atomic for a block.
 #define TKJIT_SIM_ATOMIC_SCOPES(name)                      \
     template <class T, class... Values>                    \
     inline T name##_block(T* address, Values... values) {  \

@@ -1,4 +1,4 @@
-// Barriers of a block: __syncthreads, its reductions, and PTX's named barriers; and the grid's.
+// Barriers: __syncthreads, its reductions and PTX's named barriers of a block, and the barrier of the grid.
 #pragma once
 
 #include "block.h"
@@ -6,16 +6,17 @@
 
 namespace tkjit::sim {
 
-/// Waits until `expected` threads (0: all that have not exited) are at barrier `id`; the number of true predicates.
+/// Waits until `expected` threads (0: all that have not exited) are at barrier `id`. Returns the number of true
+/// predicates.
 unsigned arrive_and_wait(unsigned id, unsigned expected, Operation operation, bool predicate, Site site);
 
 /// PTX `barrier.sync id, threads`: waits until `threads` threads have arrived.
 void named_barrier_sync(unsigned id, unsigned threads, Site site = Site::here());
 
-/// PTX `barrier.arrive id, threads`: counts as arrived and goes on.
+/// PTX `barrier.arrive id, threads`: counts as arrived and continues.
 void named_barrier_arrive(unsigned id, unsigned threads, Site site = Site::here());
 
-/// Waits for all threads of all blocks; of a cooperative launch, whose blocks all run at once.
+/// Waits for all threads of all blocks. The launch must be cooperative, so that all its blocks run at once.
 void sync_grid(Site site = Site::here());
 
 inline void sync_threads(Site site) { arrive_and_wait(0, 0, Operation::syncthreads, false, site); }
@@ -25,7 +26,7 @@ inline void __syncthreads(tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::sync_threads(site);
 }
 
-/// The number of threads whose predicate is not zero.
+/// Returns the number of threads whose predicate is not zero.
 inline int __syncthreads_count(int predicate, tkjit::sim::Site site = tkjit::sim::Site::here()) {
     return tkjit::sim::arrive_and_wait(0, 0, tkjit::sim::Operation::syncthreads_count, predicate != 0, site);
 }
@@ -38,7 +39,8 @@ inline int __syncthreads_or(int predicate, tkjit::sim::Site site = tkjit::sim::S
     return tkjit::sim::arrive_and_wait(0, 0, tkjit::sim::Operation::syncthreads_or, predicate != 0, site) != 0;
 }
 
-// Each call is a place of its own, two in one macro too, where lanes of one warp must not be apart.
+// Each call is a separate place, even two calls in one macro, because the lanes of a warp must not wait at different
+// ones.
 #define TKJIT_SIM_PLACE ::tkjit::sim::Site::here().numbered(__COUNTER__)
 #define __syncthreads() __syncthreads(TKJIT_SIM_PLACE)
 #define __syncthreads_count(...) __syncthreads_count(__VA_ARGS__, TKJIT_SIM_PLACE)

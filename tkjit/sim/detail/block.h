@@ -1,6 +1,7 @@
-// The state of a block. An OS thread runs one at a time; others may wait beside it.
+// The state of a block. An OS thread runs one block at a time; others may be parked on it.
 //
-// Plain structs whose initial state is all zeros: they are mapped memory, large, and only their used pages exist.
+// The structs are plain and start as zeros, because they live in mapped memory: they are large, and only their used
+// pages exist.
 #pragma once
 
 #include "language.h"
@@ -20,7 +21,7 @@ inline constexpr unsigned max_warpgroups_per_block = max_threads_per_block / war
 inline constexpr unsigned most_static_slots = 512;
 inline constexpr unsigned named_barriers = 16;  // PTX ISA, `bar`: barriers 0 to 15; __syncthreads is barrier 0
 
-/// What a thread waits in. The order is that of the names in runtime/fault.h.
+/// The operation that a thread waits in. The names in runtime/fault.h have the same order.
 enum class Operation : unsigned char {
     none,
     syncthreads,
@@ -71,25 +72,25 @@ struct CopyQueue {
     unsigned committed_groups;
 };
 
-/// What lies below a stack.
+/// The guard below a stack.
 enum class Guard : unsigned char { none, mapping, mark };
 
 /// A fiber's stack (see runtime/fiber.h).
 struct Stack {
     char* lowest;
     Guard guard;
-    // Distance from the top to the first frame. Were it the same for all, the hot frames of all fibers would fall into
-    // the same few sets of the cache.
+    // Distance from the top to the first frame. If all stacks had the same, the hot frames of all fibers would fall
+    // into the same few sets of the cache.
     size_t stagger;
     Stack* next_free;
-    unsigned mapped_with_it;  // stacks of its mapping, of which it is the first; 0 if it is not
+    unsigned mapped_with_it;  // the number of stacks in its mapping if it is the first of them, else 0
 };
 
-/// Where a fiber that does not run will go on; what the pointer points to is runtime/fiber.h's business.
+/// Where a suspended fiber will continue. Only runtime/fiber.h knows what the pointer points to.
 struct Context {
     void* saved;
 #ifdef TKJIT_SIM_MEMORY
-    void* fake_stack;  // AddressSanitizer's, of the fiber that does not run
+    void* fake_stack;  // AddressSanitizer's fake stack of the suspended fiber
 #endif
 };
 
@@ -98,28 +99,28 @@ struct alignas(64) Thread {
     uint3 index;
     unsigned linear;
     Block* block;
-    Thread* next;    // behind it in the ready queue or in a barrier's list
-    void* operands;  // what it brought to a collective of its warp; lies on its own stack
+    Thread* next;    // the next one in the ready queue or in a barrier's list
+    void* operands;  // its operands in a collective of its warp; on its own stack
     Context context;
     Stack* stack;
     Site site;
     Operation waiting_in;
     bool exited;
-    bool needs_whole_group;  // its next collective is a cooperative group's (see warp.h)
+    bool needs_whole_group;  // its next collective needs all lanes of the mask (see warp.h)
     CopyQueue copies;
-    unsigned long long polled_at;  // the block's progress when it last asked in vain
+    unsigned long long polled_at;  // the block's progress when it last polled without success
 };
 
 /// A barrier of the block: __syncthreads or a named one.
 struct Barrier {
-    Thread *first, *last;  // the threads that wait
+    Thread *first, *last;  // the waiting threads
     unsigned arrived;
     unsigned expected;  // 0: every thread that has not exited
     unsigned true_predicates;
-    unsigned result;  // true_predicates of the phase that completed last
+    unsigned result;  // true_predicates of the last completed phase
     Operation operation;
     bool is_mixed;  // threads of this phase came from several places
-    Site site;      // of the first
+    Site site;      // of the first thread
 };
 
 /// A warp operation that some lanes of its mask have reached.
@@ -127,17 +128,17 @@ struct Collective {
     unsigned mask;
     unsigned arrived;  // lanes
     Operation operation;
-    bool needs_all;         // lanes that exit are missed
-    unsigned char finisher;  // 1 + the lane that an exit woke to compute for all, or 0
+    bool needs_all;         // fails if a lane of the mask exits
+    unsigned char finisher;  // 1 + the lane that was woken by an exit to compute for all, or 0
 };
 
 struct Warp {
     unsigned alive;    // lanes that exist and have not exited
     unsigned waiting;  // lanes inside a collective
     unsigned in_flight;  // collectives that some lanes have reached
-    unsigned latest;     // the collective that was reached last
-    // By the lane that reached it first, which waits in no other one. Masks may overlap: the odd lanes wait for the even
-    // ones at a __syncwarp() while those shuffle among themselves.
+    unsigned latest;     // the collective that was reached most recently
+    // Indexed by the lane that reached the collective first, which waits in no other one. Masks may overlap: the odd
+    // lanes may wait for the even ones at a __syncwarp() while those shuffle among themselves.
     Collective collectives[warp_threads];
 };
 
@@ -151,59 +152,59 @@ struct Initialisation {
 /// Four warps that multiply together (see runtime/wgmma.h).
 struct Warpgroup {
     unsigned arrived;
-    Thread *first, *last;  // the threads that wait
+    Thread *first, *last;  // the waiting threads
 };
 
-/// What the processor refused to do (see runtime/hardware_faults.h).
+/// A fault that the processor raised (see runtime/hardware_faults.h).
 struct HardwareFault {
-    int number, code;  // of the signal; 0: nothing
+    int number, code;  // of the signal; 0 if there is none
     uintptr_t instruction, address;
     bool is_write, is_call, is_undefined, used_up_stack;
 };
 
 struct Block {
     Launch* launch;
-    Helpers* helpers;  // null where this OS thread is a helper itself
+    Helpers* helpers;  // null if this OS thread is itself a helper
     unsigned thread_count;
     unsigned started;
     unsigned exited;
     unsigned events_until_tick;
     unsigned vain_atomics;  // see atomics.h
-    bool others_may_run;    // while it polls
+    bool others_may_run;    // other blocks can take its OS thread while it polls
     unsigned vain_spins;    // see note_spin in runtime/launch.h
-    unsigned long long device_turns;  // of threads that wait for other devices
+    unsigned long long device_turns;  // how often its threads polled for other devices
     unsigned long long spin_progress;
     long long spin_start_ns;
     bool spins_in_vain;
-    // Grows whenever a thread could have become able to run; a poller that sees it unchanged polls in vain.
+    // Grows whenever a thread may have become able to run. A poller that finds it unchanged polls in vain.
     unsigned long long progress;
     uint3 next_index;  // of the next thread to start
     Thread *ready_first, *ready_last;
-    Thread* mbarrier_waiters;  // who waits for an mbarrier, the latest first
+    Thread* mbarrier_waiters;  // the threads that wait for an mbarrier, latest first
     Stack* free_stacks;
     Stack* starting_stack;
-    Context host;      // the OS thread's own stack, which goes on when the block is done
+    Context host;      // the OS thread's own stack, which continues when the block is done
     Context starting;  // of a fiber that has not run yet
     char* window;          // its shared memory (see window.h); null until it first runs
     char* dynamic_shared;  // within the window
     unsigned window_used;
-    unsigned static_offsets[most_static_slots];  // in the window; 0 of one that has no place yet
-    void* matrices;  // room for what a tensor core reads (see runtime/wgmma.h)
-    BulkCopies* bulk_copies;  // under way; null until there is one (see bulk_copies.h)
+    unsigned static_offsets[most_static_slots];  // in the window; 0 if the variable has no place yet
+    void* matrices;  // buffer for a tensor core's operands (see runtime/wgmma.h)
+    BulkCopies* bulk_copies;  // its pending bulk copies; null until the first (see bulk_copies.h)
     void* race_state;         // what each thread knows of the others' accesses (see check/race.h)
-    Thread* visitor;  // a thread that stopped for the host to look around; it goes on at once
-    ParkedBlocks* beside;     // those that share its OS thread (see parked_blocks.h); null if it has that alone
-    Thread* parked;           // the thread that goes on when the block has the OS thread again
+    Thread* visitor;  // a thread that stopped so that the OS thread's stack can check for an interruption
+    ParkedBlocks* beside;     // the blocks on its OS thread (see parked_blocks.h); null if it has one for itself
+    Thread* parked;           // the thread that continues when the block gets the OS thread back
     long long turn_start_ns;  // when it got the OS thread, if others are parked there
-    unsigned spins_at_turn;   // vain_spins when it last gave the OS thread up
-    bool turn_in_vain;        // nothing has happened in its last turn
+    unsigned spins_at_turn;   // vain_spins when it last gave up the OS thread
+    bool turn_in_vain;        // nothing happened in its last turn
     Block* next_parked;
     char* thread_locals;      // of the OS thread, as the block left them
     size_t thread_local_bytes;
-    int error_code;   // the cudaError_t of a fault of its own, if it is not cudaErrorLaunchFailure
-    bool abandoned;  // a fault, here or in another block: fibers were left where they stood
+    int error_code;   // the cudaError_t of its fault, if it is not cudaErrorLaunchFailure
+    bool abandoned;  // after a fault, here or in another block: its fibers were left where they stopped
     unsigned stack_count, mapped_stacks;
-    bool lacks_guards;  // some of its stacks have none
+    bool lacks_guards;  // some of its stacks have no guard
     Barrier barriers[named_barriers];
     Warp warps[max_warps_per_block];
     Warpgroup warpgroups[max_warpgroups_per_block];
@@ -212,9 +213,9 @@ struct Block {
     Stack stacks[max_threads_per_block];
     Thread threads[max_threads_per_block];
     HardwareFault fault;
-    const void* thrown_at;  // where the kernel threw an exception last
-    char exception[512];    // what it said
-    char signal_stack[64 << 10];  // of a helper that runs the block
+    const void* thrown_at;  // where the kernel last threw an exception
+    char exception[512];    // the text of its exception
+    char signal_stack[64 << 10];  // for a helper that runs the block
 };
 
 // Null on an OS thread that runs no block.

@@ -1,5 +1,5 @@
-// Bits of the formats of block scaling from and to wider ones: e8m0, powers of two that scale a block of numbers, and
-// e2m1, the 4-bit numbers.
+// Converts the formats of block scaling from and to wider ones: e8m0, the powers of two that scale a block, and e2m1,
+// its 4-bit numbers.
 //
 // Source: "OCP Microscaling Formats (MX) Specification", 5.3.3 and 5.4; PTX ISA, "cvt", for NaN and saturation.
 #pragma once
@@ -24,13 +24,13 @@ constexpr unsigned char e8m0_largest = 0xfe;
 constexpr int e8m0_bias = 127;
 constexpr unsigned char e2m1_largest = 7;
 
-/// The sign does not matter. Rounded towards zero, or up.
+/// Rounds the magnitude towards zero or up; the sign is ignored.
 inline unsigned char e8m0_bits(double value, __nv_saturation_t saturation, cudaRoundMode rounding) {
     if (value != value) return e8m0_nan;
     const unsigned char overflow = saturation == __NV_SATFINITE ? e8m0_largest : e8m0_nan;
     const double magnitude = fabs(value);
     if (__builtin_isinf(value)) return overflow;
-    int exponent;  // magnitude is in [0.5, 1) times 2 to its power
+    int exponent;  // magnitude is in [0.5, 1) times 2^exponent
     const bool is_power = frexp(magnitude, &exponent) == 0.5;
     const int code = exponent - 1 + e8m0_bias + (rounding == cudaRoundPosInf && !is_power);
     if (magnitude == 0 || code < 0) return 0;
@@ -48,7 +48,7 @@ inline float e2m1_value(unsigned char bits) {
     return bits & 8 ? -magnitude : magnitude;
 }
 
-/// To nearest even, or towards zero; what is too large becomes the largest, and so does NaN.
+/// Rounds to nearest even or towards zero. A number that is too large becomes the largest one, and so does NaN.
 inline unsigned char e2m1_bits(double value, cudaRoundMode rounding) {
     if (value != value) return e2m1_largest;
     const double magnitude = fabs(value);

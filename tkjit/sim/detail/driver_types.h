@@ -1,4 +1,4 @@
-// Types of the driver's header, as far as header libraries name them. The numbers are cuda.h's.
+// The types of the driver's header that header libraries mention, with cuda.h's numbers.
 #pragma once
 
 #include "language.h"
@@ -58,7 +58,7 @@ enum CUtensorMapFloatOOBfill {
     CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
 };
 
-// ---- virtual memory and multicast objects, for code that compiles and is not called
+// ---- virtual memory and multicast objects, for code that is compiled but not called
 
 enum CUmemAllocationHandleType {
     CU_MEM_HANDLE_TYPE_NONE = 0,

@@ -1,4 +1,4 @@
-// A kernel's own fault becomes the text that `launch` returns: never a message on a terminal, never the process's end.
+// A kernel's fault becomes the text that `launch` returns. It never prints to the terminal, and never ends the process.
 #pragma once
 
 #include "block.h"
@@ -9,7 +9,7 @@ namespace tkjit::sim {
 /// Ends the launch with a text about the running thread: `WHAT, in block (0, 0, 0), thread (1, 0, 0) (file.cu:7)`.
 [[noreturn]] __attribute__((format(printf, 2, 3))) void fail(Site site, const char* format, ...);
 
-/// Ends the launch because no thread of the block can go on; says where each group of threads waits.
+/// Ends the launch because no thread of the block can continue. The text lists where each group of threads waits.
 [[noreturn]] void fail_deadlock(Block& block);
 
 }  // namespace tkjit::sim

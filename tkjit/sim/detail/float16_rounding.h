@@ -1,6 +1,6 @@
 // Bits of half (1-5-10) and bfloat16 (1-8-7) from and to wider formats, rounded once and to nearest even.
 //
-// A NaN becomes 0x7fff, as from the devices' conversion instructions.
+// A NaN becomes 0x7fff, as in the devices' conversion instructions.
 #pragma once
 
 #include "float_intrinsics.h"
@@ -11,9 +11,9 @@ namespace tkjit::sim {
 
 inline constexpr unsigned short canonical_nan16 = 0x7fff;
 
-/// `value` rounded to float "to odd": what is cut off leaves its mark in the last bit. Rounding that to a format two
-/// bits narrower, or more, gives what rounding `value` itself would (Boldo and Melquiond, "When double rounding is
-/// odd").
+/// Rounds `value` to float "to odd": bits that are cut off leave their mark in the last bit. Rounding the result to a
+/// format that is at least two bits narrower gives the same as rounding `value` itself (Boldo and Melquiond, "When
+/// double rounding is odd").
 inline float round_to_odd(double value) {
     const float nearest = static_cast<float>(value);
     if (nearest == value || value != value) return nearest;
@@ -22,7 +22,7 @@ inline float round_to_odd(double value) {
     return __uint_as_float(bits | 1);
 }
 
-/// The same for integers, whose 64 bits not even double can hold.
+/// The same for integers, because not even double can hold 64 bits.
 inline float round_to_odd(unsigned long long value) {
     if (value >> 53) value = (value | (value & 0x7ff ? 0x800 : 0)) & ~0x7ffull;
     return round_to_odd(static_cast<double>(value));
@@ -34,8 +34,8 @@ inline float round_to_odd(long long value) {
 inline float round_to_odd(int value) { return round_to_odd(static_cast<double>(value)); }
 inline float round_to_odd(unsigned value) { return round_to_odd(static_cast<double>(value)); }
 
-/// `a * b + c` in double, to odd. The product of two 16-bit floats is exact in double; the sum's error is found by
-/// Knuth's two-sum and put into the last bit.
+/// `a * b + c` in double, rounded to odd. The product of two 16-bit floats is exact in double. Knuth's two-sum finds
+/// the sum's error, which goes into the last bit.
 inline float fma_to_odd(float a, float b, float c) {
     const double product = static_cast<double>(a) * b;
     const double sum = product + c;
@@ -55,13 +55,13 @@ inline unsigned short bfloat16_bits(float value) {
 
 inline float bfloat16_value(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 
-/// The portable conversions: integer arithmetic on the bits.
+/// The portable conversions, by integer arithmetic on the bits.
 inline unsigned short half_bits_portable(float value) {
     const unsigned bits = __float_as_uint(value);
     const unsigned sign = bits >> 16 & 0x8000;
     const unsigned magnitude = bits & 0x7fffffff;
     if (magnitude > 0x7f800000) return canonical_nan16;
-    if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520, half way to 2^16, and all above it
+    if (magnitude >= 0x477ff000) return sign | 0x7c00;  // from 65520, half way to 2^16
     if (magnitude < 0x38800000) {                       // below 2^-14: subnormal, a multiple of 2^-24
         // Adding 0.5 lets the addition itself round at 2^-24.
         return sign | (__float_as_uint(__uint_as_float(magnitude) + 0.5f) - __float_as_uint(0.5f));
@@ -80,7 +80,7 @@ inline float half_value_portable(unsigned short bits) {
 }
 
 #ifdef __F16C__
-// The builtins and not <immintrin.h>, which alone takes half a second to compile.
+// Uses builtins instead of <immintrin.h>, which alone takes half a second to compile.
 typedef float Float4 __attribute__((vector_size(16)));
 typedef short Short8 __attribute__((vector_size(16)));
 
@@ -97,7 +97,7 @@ inline unsigned short half_bits(float value) { return half_bits_portable(value);
 inline float half_value(unsigned short bits) { return half_value_portable(bits); }
 #endif
 
-/// The neighbour of `bits`, rounded to nearest from `value`, in a given direction if the rounding went the other way.
+/// Turns `bits`, which are `value` rounded to nearest, into their neighbour if that rounding went the wrong way.
 enum class Direction { towards_zero, up, down };
 inline unsigned short redirect(unsigned short bits, float rounded_value, float value, Direction direction) {
     if (rounded_value == value || value != value) return bits;

@@ -1,5 +1,5 @@
-// CUDA's floating-point intrinsics. The fast ones (`__expf`) are about as exact here as the slow ones: a device's own
-// error is not imitated, but what they give where they are not defined is.
+// CUDA's floating-point intrinsics. The fast ones (`__expf`) are about as exact here as the slow ones. A device's error
+// is not imitated, but its results for undefined arguments are.
 #pragma once
 
 #include "integer_intrinsics.h"
@@ -19,15 +19,15 @@ inline T rounded(T value) {
     return value;
 }
 
-/// A conversion as the devices do it: out of range gives the nearest limit, and NaN 0, or the top bit alone if source
-/// or result has 64 bits (PTX ISA, "cvt"). `value` is integral already.
+/// Converts as devices do: a value out of range becomes the nearest limit, and NaN becomes 0, or the top bit alone if
+/// source or result has 64 bits (PTX ISA, "cvt"). `value` is integral already.
 template <class Integer, class Float>
 inline Integer saturate(Float value) {
     constexpr int value_bits = 8 * sizeof(Integer) - (static_cast<Integer>(-1) < 0 ? 1 : 0);
     constexpr Integer largest = static_cast<Integer>(~0ull >> (64 - value_bits));
     constexpr Integer smallest = static_cast<Integer>(-1) < 0 ? static_cast<Integer>(-largest - 1) : 0;
     if (value != value) return sizeof(Float) == 8 || sizeof(Integer) == 8 ? 1ull << (8 * sizeof(Integer) - 1) : 0;
-    // 2^value_bits is exact in every format, `largest` is not.
+    // 2^value_bits is exact in every format; `largest` is not.
     if (value >= static_cast<Float>(2) * static_cast<Float>(1ull << (value_bits - 1))) return largest;
     if (value <= static_cast<Float>(smallest)) return smallest;
     return static_cast<Integer>(value);
@@ -98,7 +98,7 @@ inline double __dsqrt_rn(double x) { return sqrt(x); }
 inline double __drcp_rn(double x) { return 1.0 / x; }
 inline float __fmaf_ieee_rn(float a, float b, float c) { return fmaf(a, b, c); }
 
-// The other roundings, compiled once.
+// The other roundings, whose bodies are compiled once.
 #define TKJIT_SIM_DIRECTED(type, name, parameters, expression) \
     type name##_rz parameters;                                 \
     type name##_ru parameters;                                 \

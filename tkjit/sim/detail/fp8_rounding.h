@@ -22,7 +22,7 @@ struct Fp8Format {
     int mantissa_bits;
     unsigned exponent_rebias;  // float's bias less this format's
     unsigned largest_code;     // of a finite number
-    unsigned overflow_code;    // what a number too large becomes without saturation: infinity, or NaN without one
+    unsigned overflow_code;    // of a number too large, without saturation: infinity, or NaN if there is no infinity
     float smallest_normal;     // below it, codes are multiples of the smallest subnormal:
     float subnormal_rounder;   // a float whose last bit weighs as much as that
 };
@@ -38,7 +38,7 @@ inline unsigned char fp8_bits(float value, __nv_saturation_t saturation, __nv_fp
     const float magnitude = fabsf(value);
     unsigned code;
     if (magnitude < format.smallest_normal) {
-        // The addition rounds at the rounder's last bit. A plain sum: nothing here that could be contracted.
+        // The addition rounds at the rounder's last bit. There is no product here that it could be contracted with.
         code = __float_as_uint(magnitude + format.subnormal_rounder) - __float_as_uint(format.subnormal_rounder);
     } else {
         const int dropped_bits = 23 - format.mantissa_bits;
@@ -59,13 +59,13 @@ inline unsigned char fp8_bits(double value, __nv_saturation_t saturation, __nv_f
 
 inline float e4m3_value(unsigned char bits) {
     if ((bits & 0x7f) == 0x7f) return __uint_as_float(0x7fffffff);
-    // The seven bits, read as the top of a float's exponent and mantissa, are too small by the difference of the
-    // biases; subnormals come out right because they are subnormal floats too.
+    // Read as the top of a float's exponent and mantissa, the seven bits are too small by the difference of the biases.
+    // Subnormals come out right, because they are then subnormal floats.
     const float magnitude = __uint_as_float((bits & 0x7fu) << 20) * 0x1p120f;
     return bits & 0x80 ? -magnitude : magnitude;
 }
 
-/// e5m2 is the upper half of a half.
+/// An e5m2 is the upper byte of a half.
 inline float e5m2_value(unsigned char bits) { return half_value(static_cast<unsigned short>(bits << 8)); }
 
 inline float fp8_value(unsigned char bits, __nv_fp8_interpretation_t interpretation) {

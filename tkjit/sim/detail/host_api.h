@@ -1,5 +1,5 @@
-// The rest of the CUDA runtime that host code asks for: one device, streams and events, what is known of functions. A
-// stream orders nothing, because everything is done when its call returns.
+// The rest of the CUDA runtime that host code uses: one device, streams, events, and attributes of functions. A stream
+// orders nothing, because every call has finished when it returns.
 #pragma once
 
 #include "block.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// ---- the device: what is asked for by name is what a kernel may rely on here
+// ---- the device: its properties are those that a kernel may rely on here
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem, totalConstMem;
@@ -59,7 +59,7 @@ enum cudaDeviceAttr {
 
 namespace tkjit::sim {
 
-/// A device of Hopper's limits, with a multiprocessor for each CPU.
+/// A device with Hopper's limits, and one multiprocessor for each CPU.
 inline cudaDeviceProp device_properties() {
     cudaDeviceProp device{};
     snprintf(device.name, sizeof device.name, "tkjit simulator");
@@ -145,7 +145,7 @@ inline cudaError_t cudaDriverGetVersion(int* version) {
     return cudaSuccess;
 }
 inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
-/// A kernel's fault is found here too, where host code looks for it.
+/// Also returns a kernel's fault, because host code looks for it here.
 inline cudaError_t cudaDeviceSynchronize() { return cudaPeekAtLastError(); }
 
 // ---- streams and events
@@ -202,7 +202,7 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, 
     return cudaSuccess;
 }
 
-// ---- functions: `function` is a kernel, of any type, or its address
+// ---- functions: `function` is a kernel of any type, or its address
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9,

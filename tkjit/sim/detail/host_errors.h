@@ -1,4 +1,4 @@
-// What functions of the CUDA runtime return, and the last error of each host thread.
+// The error codes of the CUDA runtime, and the last error of each host thread.
 #pragma once
 
 #include "language.h"
@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-// (name, value, text): those that the simulator returns, and those that host code asks for by name.
+// (name, value, text) of the errors that the simulator returns, and of those that host code mentions by name.
 #define TKJIT_SIM_ERRORS(error)                                                               \
     error(cudaSuccess, 0, "no error")                                                         \
     error(cudaErrorInvalidValue, 1, "invalid argument")                                       \
@@ -52,7 +52,7 @@ using cudaError_t = cudaError;
 
 namespace tkjit::sim {
 
-/// A host thread's last error. What a launch's text says stays until the next launch fails.
+/// A host thread's last error. The text of a failed launch stays until the next launch fails.
 struct LastError {
     cudaError_t code;       // cudaGetLastError clears it
     cudaError_t described;  // the error that `text` describes
@@ -65,7 +65,7 @@ inline cudaError_t remember_error(cudaError_t code) {
     return code;
 }
 
-/// Keeps a failed launch's text: cudaGetErrorString gives it to whoever asks for that error.
+/// Keeps a failed launch's text, which cudaGetErrorString returns for that error.
 inline cudaError_t remember_launch(cudaError_t code, const char* text, Site site) {
     if (text == nullptr) return cudaSuccess;
     last_error.described = code;
@@ -83,7 +83,7 @@ inline const char* cudaGetErrorName(cudaError_t error) {
     return "unrecognized error code";
 }
 
-/// The simulator's own words of a launch that failed, or CUDA's.
+/// The simulator's text for the last failed launch if it had this error, else CUDA's text.
 inline const char* cudaGetErrorString(cudaError_t error) {
     const tkjit::sim::LastError& last = tkjit::sim::last_error;
     if (error != cudaSuccess && error == last.described) return last.text;

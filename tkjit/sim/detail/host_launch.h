@@ -1,5 +1,6 @@
-// Host code that launches: what `kernel<<<grid, block>>>(x)` and `extern __shared__` become (source/adapt.py), and the
-// runtime's own launch functions. A launch is over when it returns; one that failed is the host thread's last error.
+// Launches from host code: the replacements for `kernel<<<grid, block>>>(x)` and `extern __shared__` (source/adapt.py),
+// and the runtime's own launch functions. A launch has finished when it returns. If it failed, its error is the host
+// thread's last error.
 #pragma once
 
 #include "block.h"
@@ -14,7 +15,7 @@
 
 namespace tkjit::sim {
 
-/// What an `extern __shared__ T name[]` is a reference to: the running block's dynamic shared memory, as any type.
+/// The running block's dynamic shared memory, as any type: `extern __shared__ T name[]` becomes a reference to it.
 struct DynamicShared {
     template <class T>
     operator T&() const {
@@ -36,7 +37,7 @@ cudaError_t launch_configured(const LaunchConfiguration& configuration, const Bo
     if (current_block) fail(configuration.site, "a kernel cannot launch a kernel in the simulator");
     struct Run {
         const Body* body;
-        mutable bool begun;  // a launch that is refused runs nothing
+        mutable bool begun;  // false if the launch was rejected
     } run{&body, false};
     const auto run_thread = [](const void* address) {
         const Run& run = *static_cast<const Run*>(address);
@@ -50,7 +51,7 @@ cudaError_t launch_configured(const LaunchConfiguration& configuration, const Bo
     return remember_launch(code, text, configuration.site);
 }
 
-/// A kernel whose template parameters its arguments decide, or one of several overloads.
+/// A launch of a kernel that its arguments determine: a template, or one of several overloads.
 template <class Call>
 struct ConfiguredCall {
     const Call& call;
@@ -62,7 +63,7 @@ struct ConfiguredCall {
     }
 };
 
-/// A kernel whose parameters are known: each argument is converted once, where the call stands.
+/// A launch of a kernel whose parameters are known. Each argument is converted once, at the call.
 template <class Call, class... Parameters>
 struct ConfiguredKernel {
     const Call& call;
@@ -72,7 +73,7 @@ struct ConfiguredKernel {
     void operator()(Parameters... values) const {
         launch_configured(configuration, [&] { kernel(values...); });
     }
-    /// The last parameters have defaults, which a pointer to the kernel does not know.
+    /// For a call without the last parameters: their defaults are unknown to a pointer to the kernel.
     template <class... Arguments>
         requires(sizeof...(Arguments) < sizeof...(Parameters))
     void operator()(const Arguments&... values) const {
@@ -80,7 +81,7 @@ struct ConfiguredKernel {
     }
 };
 
-/// Finds the parameters of what is one function; of a template without its arguments it does not.
+/// Deduces the parameters of a kernel that is one function. For a template without its arguments, deduction fails.
 struct AsFunction {
     template <class... Parameters>
     auto operator()(void (*kernel)(Parameters...)) const {
@@ -94,7 +95,7 @@ ConfiguredKernel<Call, Parameters...> configured(const Call& call, void (*kernel
     return {call, kernel, configuration};
 }
 
-/// The two ways to read a kernel's name: as a function, and as what is called with the arguments.
+/// The two ways to use a kernel's name: as a function, and in a call with the arguments.
 template <class Function, class Call>
 struct Launcher {
     Function function;
@@ -113,7 +114,7 @@ struct Launcher {
 template <class Function, class Call>
 Launcher(Function, Call) -> Launcher<Function, Call>;
 
-/// The second way alone.
+/// Only the second way.
 template <class Call>
 struct LauncherOfCall {
     Call call;
@@ -128,8 +129,8 @@ LauncherOfCall(Call) -> LauncherOfCall<Call>;
 
 }  // namespace tkjit::sim
 
-// source/preprocessed.py, which comes behind the preprocessor, writes the second for a launch in a header.
-#ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails at the other way
+// source/preprocessed.py runs after the preprocessor, so it writes the expansion of the second macro itself.
+#ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails at the other definition
 #define TKJIT_SIM_LAUNCH(...) \
     ::tkjit::sim::LauncherOfCall { [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); } }
 #else
@@ -144,7 +145,7 @@ namespace tkjit::sim {
 template <class... Types>
 struct TypeList {};
 
-/// Calls `call` with the values whose addresses lie in `arguments`, of these types.
+/// Calls `call` with the values of these types whose addresses are in `arguments`.
 template <class Call>
 void call_unpacked(TypeList<>, void**, const Call& call) {
     call();
@@ -167,7 +168,7 @@ struct KernelPointer {
     cudaError_t (*launch)(void* kernel, const LaunchConfiguration& configuration, void** arguments);
     KernelPointer* next;
 };
-inline KernelPointer* kernel_pointers = nullptr;  // they stay as long as the process
+inline KernelPointer* kernel_pointers = nullptr;  // never freed
 
 inline const KernelPointer* find_kernel_pointer(const void* kernel) {
     const KernelPointer* found = __atomic_load_n(&kernel_pointers, __ATOMIC_ACQUIRE);
@@ -175,7 +176,7 @@ inline const KernelPointer* find_kernel_pointer(const void* kernel) {
     return found;
 }
 
-/// What `(void*)kernel` becomes.
+/// Replaces `(void*)kernel`.
 template <class... Parameters>
 void* as_pointer(void (*kernel)(Parameters...)) {
     void* const pointer = reinterpret_cast<void*>(kernel);
@@ -190,7 +191,8 @@ void* as_pointer(void (*kernel)(Parameters...)) {
 
 inline cudaError_t launch_pointer(const void* kernel, const LaunchConfiguration& configuration, void** arguments) {
     if (const KernelPointer* const found = find_kernel_pointer(kernel)) return found->launch(found->kernel, configuration, arguments);
-    return remember_launch(cudaErrorInvalidDeviceFunction, "the pointer that is launched is not a kernel that the source cast to void*",
+    return remember_launch(cudaErrorInvalidDeviceFunction,
+                           "the launched pointer is not a kernel that this source has cast to void*",
                            configuration.site);
 }
 
@@ -255,7 +257,7 @@ struct cudaLaunchConfig_t {
 
 namespace tkjit::sim {
 
-/// Refuses clusters of more than one block.
+/// Reads a configuration; rejects clusters of more than one block.
 inline cudaError_t read_configuration(const cudaLaunchConfig_t& config, Site site, LaunchConfiguration& result) {
     result = {config.gridDim, config.blockDim, config.dynamicSmemBytes, site};
     for (unsigned i = 0; i < config.numAttrs; i++) {
@@ -269,7 +271,8 @@ inline cudaError_t read_configuration(const cudaLaunchConfig_t& config, Site sit
     return cudaSuccess;
 }
 
-/// A configuration and the line that it was given on, which a function of any number of arguments cannot ask for.
+/// A configuration and the line that it was passed on. A variadic function cannot take the line as a defaulted
+/// argument.
 struct SitedConfig {
     const cudaLaunchConfig_t* config;
     Site site;

@@ -1,4 +1,4 @@
-// The CUDA runtime's memory: a device's is the host's, so that a copy is a copy, at once.
+// The CUDA runtime's memory functions. A device's memory is the host's, so every copy is an immediate memmove.
 #pragma once
 
 #include "host_errors.h"
@@ -29,14 +29,14 @@ struct cudaPointerAttributes {
     void* devicePointer;
     void* hostPointer;
 };
-/// All memory is the device's and the host's.
+/// All memory belongs to both the device and the host.
 inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
     void* const same = const_cast<void*>(address);
     *attributes = {cudaMemoryTypeDevice, 0, same, same};
     return cudaSuccess;
 }
 
-// Memory of other processes: not modelled.
+// Memory of other processes is not modelled.
 struct cudaIpcMemHandle_t {
     char reserved[64];
 };
@@ -55,7 +55,7 @@ inline constexpr int cudaCpuDeviceId = -1, cudaInvalidDeviceId = -2;
 
 namespace tkjit::sim {
 
-/// Aligned as the device's allocator does it: to 256 bytes.
+/// Allocates memory aligned to 256 bytes, as the device's allocator does.
 inline cudaError_t allocate(void** address, size_t bytes) {
     if (address == nullptr) return remember_error(cudaErrorInvalidValue);
     *address = nullptr;
@@ -81,7 +81,7 @@ inline cudaError_t copy_rows(void* destination, size_t destination_pitch, const 
     return cudaSuccess;
 }
 
-/// A variable of the device, by its name.
+/// The address of a device variable.
 template <class T>
 inline char* symbol_address(const T& symbol) {
     return reinterpret_cast<char*>(const_cast<T*>(&symbol));

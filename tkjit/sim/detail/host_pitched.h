@@ -1,4 +1,4 @@
-// Memory in rows of a pitch, and boxes of it: cudaMalloc3D, cudaMemcpy3D. Arrays of CUDA (cudaArray_t) are not there.
+// Pitched memory, and boxes of it: cudaMalloc3D, cudaMemcpy3D. CUDA arrays (cudaArray_t) are not supported.
 #pragma once
 
 #include "host_memory.h"
@@ -6,10 +6,10 @@
 struct cudaPitchedPtr {
     void* ptr;
     size_t pitch;         // bytes from one row to the next
-    size_t xsize, ysize;  // bytes of a row, rows
+    size_t xsize, ysize;  // bytes per row, and rows
 };
 struct cudaExtent {
-    size_t width, height, depth;  // the width in bytes
+    size_t width, height, depth;  // width in bytes
 };
 struct cudaPos {
     size_t x, y, z;
@@ -36,7 +36,7 @@ struct cudaMemcpy3DParms {
 
 namespace tkjit::sim {
 
-/// The first byte of a row of a box that begins at a position.
+/// The first byte of a row in a box that begins at `position`.
 inline char* row_of(const cudaPitchedPtr& memory, const cudaPos& position, size_t row, size_t slice) {
     const size_t rows = (position.z + slice) * memory.ysize + position.y + row;
     return static_cast<char*>(memory.ptr) + rows * memory.pitch + position.x;

@@ -14,7 +14,8 @@ inline To bit_cast(From value) {
     return result;
 }
 
-/// Four bytes of the eight in `y:x`, each chosen by a selector of four bits, whose top bit asks for the sign instead.
+/// Picks four of the eight bytes in `y:x`, each by a selector of four bits, whose top bit asks for the byte's sign
+/// instead.
 inline unsigned permute_bytes(unsigned x, unsigned y, unsigned selectors) {
     const unsigned long long bytes = static_cast<unsigned long long>(y) << 32 | x;
     unsigned result = 0;
@@ -47,7 +48,7 @@ inline unsigned long long __brevll(unsigned long long x) {
            __brev(static_cast<unsigned>(x >> 32));
 }
 
-/// PTX's `prmt` without the selectors' top bits, as an H100 and the CUDA Math API have it.
+/// PTX's `prmt` without the selectors' top bits, as on an H100 and in the CUDA Math API.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selectors) {
     return tkjit::sim::permute_bytes(x, y, selectors & 0x7777);
 }
@@ -82,7 +83,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return static_cast<unsigned>(joined >> (shift & 31));
 }
 
-// The shift is clamped to 32 bits, where the two above wrap it.
+// These clamp the shift to 32 bits; the two above wrap it.
 inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
     return shift >= 32 ? low : __funnelshift_l(low, high, shift);
 }
@@ -90,8 +91,8 @@ inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
     return shift >= 32 ? high : __funnelshift_r(low, high, shift);
 }
 
-/// The position of the n-th set bit, n = |offset|, counted from bit `base` up, or down if n is negative; offset 0 asks
-/// whether that bit is set. All ones if there is none.
+/// The position of the n-th set bit, n = |offset|, counted from bit `base` up, or down if `offset` is negative. An
+/// offset of 0 asks whether bit `base` is set. All ones if there is no such bit.
 inline unsigned __fns(unsigned mask, unsigned base, int offset) {
     const int step = offset < 0 ? -1 : 1;
     int remaining = offset == 0 ? 1 : step * offset;
@@ -104,7 +105,7 @@ inline unsigned __fns(unsigned mask, unsigned base, int offset) {
 
 /// The dot product of four signed (unsigned) bytes, added to `c`.
 inline int __dp4a(int a, int b, int c) {
-    unsigned sum = static_cast<unsigned>(c);  // which wraps
+    unsigned sum = static_cast<unsigned>(c);  // unsigned, so that it wraps
     for (int i = 0; i < 4; i++) sum += static_cast<signed char>(a >> 8 * i) * static_cast<signed char>(b >> 8 * i);
     return static_cast<int>(sum);
 }
@@ -164,7 +165,7 @@ TKJIT_SIM_MIN_MAX(unsigned long long, unsigned long long, unsigned long long)
 TKJIT_SIM_MIN_MAX(unsigned long long, long long, unsigned long long)
 TKJIT_SIM_MIN_MAX(unsigned long long, unsigned long long, long long)
 #undef TKJIT_SIM_MIN_MAX
-// With a NaN the other operand, as fmin and fmax.
+// If one operand is a NaN, the other one is returned, as by fmin and fmax.
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }

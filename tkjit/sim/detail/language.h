@@ -1,9 +1,9 @@
-// CUDA's keywords as a host compiler can read them.
+// Defines CUDA's keywords for a host compiler.
 #pragma once
 
 #include <assert.h>
 #include <limits.h>
-// C++20's lerp becomes a global function too. nvcc's default, C++17, has none, and programs define their own.
+// In C++20 lerp would also become a global function. nvcc's default, C++17, has no lerp, so programs define their own.
 #if !defined(_GLIBCXX_CMATH) && !defined(_LIBCPP_CMATH)
 #define lerp tkjit_lerp
 #include <cmath>
@@ -31,7 +31,8 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #define __host__
 #endif
 #ifdef TKJIT_SIM_RACE
-// A section of each one's own, by which the checker knows it: g++ puts no const variable beside one that is none.
+// Each variable has its own section, by which the checker recognises it. They cannot share one, because g++ rejects
+// const and other variables in the same section.
 #define TKJIT_SIM_TEXT_OF(number) #number
 #define TKJIT_SIM_TEXT(number) TKJIT_SIM_TEXT_OF(number)
 #define __constant__ __attribute__((section("tkjit_constant_" TKJIT_SIM_TEXT(__COUNTER__))))
@@ -45,14 +46,14 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #define __cluster_dims__(...)
 #define __block_size__(...)
 
-// A block runs on one OS thread from its first instruction to its last, and while another one runs there the variables
-// are copied (runtime/parked_blocks.h). So a variable of the OS thread is a variable of the block. Never give these the initial-exec model: static TLS is small, and a shared object that wants
-// kilobytes of it cannot be opened with dlopen.
-// In the checked builds each is `used`: a compiler removes the stores to a variable of its own that nobody reads.
-// Of a source that is preprocessed first, source/preprocessed.py makes references into the block's window of them.
+// A block runs on one OS thread from its first instruction to its last, so a variable of the OS thread is a variable of
+// the block. While another block runs there, the variables are saved (runtime/parked_blocks.h). Never give them the
+// initial-exec model: static TLS is small, and dlopen rejects a shared object that needs kilobytes of it.
+// In the checked builds each is `used`, because compilers remove the stores to an internal variable that nobody reads.
+// In a source that is preprocessed first, source/preprocessed.py turns them into references into the block's window.
 #if defined(TKJIT_SIM_TRANSLATES)
 #elif defined(TKJIT_SIM_MEMORY) && !defined(TKJIT_SIM_COOPERATIVE)
-// one OS thread; AddressSanitizer puts red zones between variables only if they are static
+// there is one OS thread, and AddressSanitizer puts red zones only between static variables
 #define __shared__ static __attribute__((used))
 #elif defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
 #define __shared__ thread_local __attribute__((used))
@@ -60,8 +61,9 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #define __shared__ thread_local
 #endif
 
-// What belongs to the thread that runs: a variable of the OS thread, without a wrapper that would initialise it. In the
-// checked builds one OS thread at a time runs blocks, and what is thread_local counts as the kernel's shared memory.
+// For the state of the running thread: a variable of the OS thread, without the wrapper that would initialise it. In
+// the checked builds only one OS thread at a time runs blocks, and thread_local variables count as the kernel's shared
+// memory, so this state is global.
 #if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
 #define TKJIT_SIM_CHECKED 1
 #define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"), section("tkjit_registers")))
@@ -77,5 +79,5 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 
 inline constexpr int warpSize = 32;
 
-// A launch on the CPU is over when it returns, so a stream orders nothing.
+// A launch on the CPU has finished when it returns, so a stream orders nothing.
 using cudaStream_t = struct CUstream_st*;

@@ -13,14 +13,14 @@ inline constexpr unsigned max_dynamic_shared_bytes = 227 << 10;
 /// Fixes the number of OS threads that a launch of this shared object uses; 0 means one for each available CPU.
 void set_workers(int workers);
 
-/// The cudaError_t of this OS thread's last launch, where a text says too little; 0 if it is an ordinary one.
+/// The cudaError_t of this OS thread's last launch, or 0 if it is the usual one (see host_launch.h).
 extern TKJIT_SIM_REGISTER int launch_error_code;
 
-/// Runs a grid of which each thread calls `run_thread(body)`. Null, or the text of the first fault.
+/// Runs a grid whose threads each call `run_thread(body)`. Returns null, or the text of the first fault.
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, bool cooperative);
 
-/// Runs `kernel(values...)` on a grid; of a cooperative one all blocks run at once, and may wait for each other.
+/// Runs `kernel(values...)` on a grid. In a cooperative launch all blocks run at once, and may wait for each other.
 template <class... Parameters>
 const char* launch_with(bool cooperative, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, const Parameters&... values) {
@@ -34,21 +34,21 @@ const char* launch_with(bool cooperative, void (*kernel)(Parameters...), dim3 gr
 /// Runs `kernel(arguments...)` on a grid, as `kernel<<<grid, block, dynamic_shared_bytes>>>` does on a device.
 ///
 /// Returns when the grid is done: null, or an error text that stays valid until this OS thread's next launch. May be
-/// called from several threads at once, and after fork(). Like on a device, each CUDA thread has its own copy of the
+/// called from several threads at once, and after fork(). As on a device, each CUDA thread has its own copy of the
 /// arguments, which are converted to the kernel's parameters once.
 template <class... Parameters, class... Arguments>
 const char* launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                    Arguments&&... arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "the kernel takes another number of arguments");
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "the number of arguments does not match the kernel's");
     return launch_with(false, kernel, grid, block, dynamic_shared_bytes,
                               static_cast<Parameters>(static_cast<Arguments&&>(arguments))...);
 }
 
-/// The same of a cooperative launch.
+/// The same for a cooperative launch.
 template <class... Parameters, class... Arguments>
 const char* launch_cooperatively(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                                  Arguments&&... arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "the kernel takes another number of arguments");
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "the number of arguments does not match the kernel's");
     return launch_with(true, kernel, grid, block, dynamic_shared_bytes,
                        static_cast<Parameters>(static_cast<Arguments&&>(arguments))...);
 }

@@ -1,11 +1,11 @@
 // The mathematical functions that CUDA has and the C library lacks. Their bodies, in runtime/math_functions.h, are
-// compiled once: they are rare and long.
+// compiled once, because they are rarely used and long.
 #pragma once
 
 #include <math.h>
 
-// The C library's give NaN for a signalling NaN, and a device the other operand. Under other names, which are those that
-// the compiler makes of std::fmin too.
+// If one operand is a signalling NaN, the C library returns NaN, but a device returns the other operand. So these
+// functions have other assembler names, which the compiler also uses for std::fmin.
 extern "C" {
 float fminf(float a, float b) noexcept __asm__("tkjit_sim_fminf");
 float fmaxf(float a, float b) noexcept __asm__("tkjit_sim_fmaxf");
@@ -21,7 +21,7 @@ inline double rcbrt(double x) { return static_cast<double>(1 / cbrtl(x)); }  // 
 inline float fdividef(float a, float b) { return a / b; }
 inline double fdivide(double a, double b) { return a / b; }
 
-// `sinpi(x)` is the sine of pi times x, exact where that is 0, 1 or -1.
+// `sinpi(x)` is the sine of pi times x. It is exact if the result is 0, 1 or -1.
 #define TKJIT_SIM_FUNCTIONS(each) \
     each(sinpi) each(cospi) each(normcdf) each(normcdfinv) each(erfinv) each(erfcinv) each(erfcx) each(cyl_bessel_i0) \
     each(cyl_bessel_i1)
@@ -34,7 +34,7 @@ TKJIT_SIM_FUNCTIONS(TKJIT_SIM_FUNCTION)
 inline void sincospi(double x, double* sine, double* cosine) { *sine = sinpi(x), *cosine = cospi(x); }
 inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x), *cosine = cospif(x); }
 
-// The root of a sum of squares, and its reciprocal, without overflow or underflow on the way.
+// The root of a sum of squares, and its reciprocal, without intermediate overflow or underflow.
 double norm(int count, const double* x);
 float normf(int count, const float* x);
 inline double rnorm(int count, const double* x) { return 1.0 / norm(count, x); }

@@ -49,7 +49,7 @@ inline long long clock64() {
 #endif
 }
 
-/// A thread that sleeps lets the others of its block run, and other OS threads too: it may be waiting for their blocks.
+/// A sleeping thread lets the other threads of its block run, and other OS threads, whose blocks it may be waiting for.
 inline void __nanosleep(unsigned, tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::yield_in_spin(site);
     sched_yield();

@@ -1,5 +1,5 @@
-// Multicast addresses: one stands for the same place in the memory of several devices. No memory lies there; what reads or
-// writes one by `multimem` or a tensor map looks up the parts.
+// Multicast addresses. Each stands for the same place in the memory of several devices. There is no memory at the
+// address itself: `multimem` instructions and tensor maps look up the parts.
 #pragma once
 
 #include "site.h"
@@ -14,19 +14,19 @@ struct Multicast {
     unsigned devices;
     char* parts[most_multicast_devices];
 
-    /// A device's place of an address.
+    /// The address's place on a device.
     char* on(unsigned device, const void* address) const {
         return parts[device] + (reinterpret_cast<uintptr_t>(address) & 0xffffffffu);
     }
 };
 
-/// An address for these parts; null if there are too many.
+/// Returns an address for these parts, or null if there are too many.
 void* multicast_address(void* const* parts, int devices);
 
-/// The parts of an address; null if it is an ordinary one.
+/// Returns the parts of an address, or null if it is an ordinary one.
 const Multicast* find_multicast(const void* address);
 
-/// The same; a launch whose address is an ordinary one fails.
+/// The same, but ends the launch if the address is an ordinary one.
 const Multicast& multicast_at(const void* address, unsigned bytes, Site site);
 
 }  // namespace tkjit::sim

@@ -6,19 +6,19 @@
 
 namespace tkjit::sim {
 
-/// Stops the running thread until somebody has pushed it to the ready queue and its turn comes.
+/// Stops the running thread until another thread has pushed it to the ready queue and its turn comes.
 void wait_in(Operation operation, Site site);
 
 void push_ready(Block& block, Thread& thread);
 
-/// Lets every other ready thread of the block run once, and starts one more if there is one to start. Leaves a launch
-/// that has failed elsewhere: what this thread waits for may never come.
+/// Lets every other ready thread of the block run once, and starts one more if any are left to start. If the launch has
+/// failed elsewhere, abandons the block, because the event that this thread waits for may never come.
 void yield();
 
-/// For loops that wait for another device or process: however long that takes, it is no deadlock that one could see here.
+/// For loops that wait for another device or process. However long that takes, it is no deadlock of this block.
 void yield_to_devices(Site site);
 
-/// For loops that wait for something the scheduler does not know of: a lock, a flag.
+/// For loops that wait for something the scheduler does not know about, such as a lock or a flag.
 void yield_in_spin(Site site);
 
 }  // namespace tkjit::sim

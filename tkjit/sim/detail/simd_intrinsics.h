@@ -1,7 +1,7 @@
 // CUDA's SIMD intrinsics: two 16-bit or four 8-bit integers in an `unsigned`.
 //
-// Source: CUDA Math API, "SIMD Intrinsics". Names: `u` or `s` unsigned or signed, `us` or `ss` the same with
-// saturation; `vcmp` gives all bits of an element where it holds, `vset` one.
+// Source: CUDA Math API, "SIMD Intrinsics". In names, `u` and `s` mean unsigned and signed, `us` and `ss` the same with
+// saturation. For each element that meets the condition, `vcmp` sets all bits, and `vset` one.
 #pragma once
 
 namespace tkjit::sim {
@@ -20,7 +20,7 @@ inline unsigned sum_of_elements(Vector x) {
 
 }  // namespace tkjit::sim
 
-// n: 2 or 4; U, S: the vector types; `most` signed element. Sums are of unsigned elements, which wrap. In a
+// n: 2 or 4; U, S: the vector types; `most`: the largest signed element. Sums use unsigned elements, which wrap. In a
 // saturated signed sum, the first operand's sign tells which limit was passed. __vavgs rounds away from zero: an odd
 // sum goes up if it is positive, and down if not.
 #define TKJIT_SIM_SIMD_2(name, n, U, S, expression)          \

@@ -5,7 +5,7 @@
 
 namespace tkjit::sim {
 
-/// Passed as a last, defaulted argument `Site site = Site::here()`, which the compiler evaluates at the call.
+/// Passed as the last argument, with the default `Site site = Site::here()`, which the compiler evaluates at the call.
 struct Site {
     const char* file;
     int line;
@@ -23,7 +23,7 @@ struct Site {
     }
 #endif
 
-    /// Calls of one macro have the column of the macro's name.
+    /// Tells calls within one macro apart, which all have the column of the macro's name.
     constexpr Site numbered(int number) const { return {file, line, -1 - number}; }
 };
 

@@ -3,8 +3,8 @@
 
 #include "language.h"
 
-// Two and four elements are aligned as a whole, to 16 bytes at most, so that one load instruction moves them; one and
-// three elements are aligned as the element.
+// Vectors of two and four elements are aligned to their size, at most to 16 bytes, so that one load instruction moves
+// them. Vectors of one and three elements are aligned like the element.
 #define TKJIT_SIM_VECTOR_TYPE(element, name)                                                               \
     struct name##1 { element x; };                                                                         \
     struct __align__(2 * sizeof(element)) name##2 { element x, y; };                                       \
@@ -37,9 +37,9 @@ struct dim3 {
     constexpr operator uint3() const { return {x, y, z}; }
 };
 
-// The special registers. Real variables and not macros, so that `config.gridDim` in a source stays what it was. The
-// scheduler writes threadIdx at every switch and the others once a block; a `const` as in CUDA would let the compiler
-// keep an old value across a switch.
+// The special registers. They are variables, not macros, so that `config.gridDim` in a source keeps its meaning. The
+// scheduler writes threadIdx at every switch and the others once per block. They are not `const` as in CUDA, because
+// the compiler could then keep an old value across a switch.
 extern TKJIT_SIM_REGISTER uint3 threadIdx;
 extern TKJIT_SIM_REGISTER uint3 blockIdx;
 extern TKJIT_SIM_REGISTER dim3 blockDim;

@@ -1,10 +1,10 @@
-// Warp operations. Every one is a *collective*: each lane of the mask brings its operands, which lie on its own stack;
-// the last lane to arrive computes for all of them, writes the results into their operands, and lets them go on.
+// Warp operations. Each is a *collective*: every lane of the mask brings its operands, which are on its own stack. The
+// last lane to arrive computes for all of them, writes the results into their operands, and lets them continue.
 //
-// Lanes of the mask that have exited are not waited for. Source: PTX ISA, "shfl.sync", "vote.sync", "match.sync",
-// "redux.sync": all non-exited threads of membermask; CUDA C++ Programming Guide, "Warp Shuffle Functions". What such a
-// lane would have brought is undefined, so that a shuffle from it is refused. A cooperative group needs all its threads,
-// and so do instructions with `.aligned`.
+// A collective does not wait for lanes of the mask that have exited. Source: PTX ISA, "shfl.sync", "vote.sync",
+// "match.sync", "redux.sync": all non-exited threads of membermask; CUDA C++ Programming Guide, "Warp Shuffle
+// Functions". The value of an exited lane is undefined, so a shuffle from it fails. A cooperative group needs all its
+// threads, and so do instructions with `.aligned`.
 #pragma once
 
 #include "block.h"
@@ -15,7 +15,7 @@
 
 namespace tkjit::sim {
 
-/// What the lanes of a mask brought to a collective.
+/// The operands that the lanes of a mask brought to a collective.
 template <class Operands>
 class Lanes {
   public:
@@ -38,17 +38,19 @@ class Lanes {
     Thread* first_;
 };
 
-/// The lanes of the running thread's warp that exist at all: fewer than 32 in the last warp of an odd block.
+/// The lanes of the thread's warp that exist: fewer than 32 in the last warp if the block's size is no multiple of 32.
 inline unsigned existing_lanes(const Thread& thread) {
     const unsigned lanes = thread.block->thread_count - (thread.linear - lane_of(thread));
     return lanes >= warp_threads ? ~0u : (1u << lanes) - 1;
 }
 
-/// The lanes that take part for the last one, which computes and then calls release_collective; 0 once that has happened.
+/// Returns the participating lanes to the last one, which computes and then calls release_collective. The others get 0,
+/// once that has happened.
 unsigned join_collective(unsigned mask, Operation operation, void* operands, Site site);
 void release_collective();
 
-/// The running thread's next collective waits for lanes that have exited too: which never come, so that it fails.
+/// Makes the running thread's next collective fail if a lane of its mask has exited, instead of not waiting for that
+/// lane.
 inline void require_whole_group() { current_thread->needs_whole_group = true; }
 
 /// Brings `mine` to the collective; `combine(Lanes<Operands>)` runs once, in the last lane.
@@ -69,7 +71,7 @@ inline void require_full_warp(Operation operation, Site site) {
     require_whole_group();
 }
 
-/// A value on its way between lanes, as bytes: one instantiation serves all types of a size.
+/// A value on its way between lanes, as bytes, so that one instantiation serves all types of a size.
 template <size_t bytes>
 struct ShuffleOperands {
     unsigned char value[bytes];
@@ -77,10 +79,10 @@ struct ShuffleOperands {
     int source_lane;
 };
 
-/// What an exited lane would have given is undefined.
+/// Fails, because the value of an exited lane is undefined.
 [[noreturn]] void fail_exited_source(Operation operation, unsigned mask, int lane, int source_lane, Site site);
 
-/// Gives each lane the value of its source lane, or its own where that lane does not take part.
+/// Gives each lane the value of its source lane, or its own value if that lane does not take part.
 template <size_t bytes>
 __attribute__((noinline)) void shuffle_bytes(unsigned mask, Operation operation, ShuffleOperands<bytes>& mine,
                                              Site site) {
@@ -105,7 +107,7 @@ inline void check_width(int width, Site site) {
 
 template <class T>
 inline T shuffle(unsigned mask, Operation operation, T value, int source_lane, Site site) {
-    static_assert(__is_trivially_copyable(T), "a shuffle moves the bytes of a value");
+    static_assert(__is_trivially_copyable(T), "a shuffle copies bytes, so its type must be trivially copyable");
     ShuffleOperands<sizeof(T)> operands;
     __builtin_memcpy(operands.value, &value, sizeof(T));
     operands.source_lane = source_lane;
@@ -116,7 +118,7 @@ inline T shuffle(unsigned mask, Operation operation, T value, int source_lane, S
 
 inline int running_lane() { return lane_of(*current_thread); }
 
-/// The lanes that stand at the same `__activemask()`.
+/// The lanes that are at the same `__activemask()`.
 unsigned active_mask(Site site);
 
 struct VoteOperands {
@@ -150,7 +152,7 @@ inline MatchOperands<T> match(unsigned mask, Operation operation, T value, Site 
         lanes.for_each([&](int, MatchOperands<T>& mine) {
             mine.all_lanes = lanes.mask;
             lanes.for_each([&](int lane, MatchOperands<T>& other) {
-                // Bits are compared, not values: the instruction knows no floating point.
+                // The instruction compares bits, not values: it knows no floating point.
                 if (__builtin_memcmp(&mine.value, &other.value, sizeof(T)) == 0) mine.equal_lanes |= 1u << lane;
             });
         });

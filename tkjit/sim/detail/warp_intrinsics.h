@@ -40,7 +40,7 @@ inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32
                                site);
 }
 
-/// PTX ISA, `shfl.bfly`: a source in a higher segment gives the lane's own value, one in a lower segment is read.
+/// PTX ISA, `shfl.bfly`: a source lane in a higher segment gives the lane's own value; one in a lower segment is read.
 template <class T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                          tkjit::sim::Site site = tkjit::sim::Site::here()) {
@@ -69,7 +69,7 @@ inline unsigned __match_any_sync(unsigned mask, T value, tkjit::sim::Site site =
     return tkjit::sim::match(mask, tkjit::sim::Operation::match_any, value, site).equal_lanes;
 }
 
-/// The mask, without lanes that have exited, if all its lanes have the same value, else 0; `*all_equal` says which.
+/// Returns the mask without exited lanes if all its lanes have the same value, else 0. `*all_equal` tells which.
 template <class T>
 inline unsigned __match_all_sync(unsigned mask, T value, int* all_equal,
                                  tkjit::sim::Site site = tkjit::sim::Site::here()) {

@@ -1,7 +1,7 @@
-// `wgmma.mma_async`: a warpgroup multiplies 64 x K of A with K x N of B, which the last of its 128 threads to arrive does
+// `wgmma.mma_async`: a warpgroup multiplies 64 x K of A by K x N of B. The last of its 128 threads to arrive computes
 // for all. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
 //
-// It reads and writes at once: a device may do so too, at any time before the wait.
+// It reads and writes immediately. A device may do so at any time before the wait.
 #pragma once
 
 #include "site.h"
@@ -19,18 +19,18 @@ constexpr unsigned wgmma_k(Element element) {
 
 enum class Sums : unsigned char { f32, s32, f16 };
 
-/// What is the same for all threads of an instruction.
+/// The properties of an instruction that all its threads share.
 struct WgmmaShape {
     unsigned n;
     Element a, b;
     Sums sums;
 };
 
-/// What a thread brings. A lane holds of D the rows lane / 4 and the eighth behind it of its warp's 16, and of every eight
-/// columns the two from 2 (lane % 4) on: d[4 j + 2 i + c] is D[lane / 4 + 8 i][8 j + 2 (lane % 4) + c].
+/// A thread's operands. Of its warp's 16 rows of D, a lane holds rows lane / 4 and lane / 4 + 8. Of every eight columns
+/// it holds the two from 2 (lane % 4) on: d[4 j + 2 i + c] is D[lane / 4 + 8 i][8 j + 2 (lane % 4) + c].
 struct WgmmaOperands {
     void* d;                  // float[N / 2], int32_t[N / 2], or uint32_t[N / 4] of two halves
-    const uint32_t* a_registers;  // four; null where A lies in shared memory
+    const uint32_t* a_registers;  // four; null if A is in shared memory
     uint64_t a, b;            // descriptors of matrices in shared memory
     bool accumulates;         // else D = A B
     signed char sign_a, sign_b;
@@ -39,7 +39,7 @@ struct WgmmaOperands {
 
 void wgmma(const WgmmaShape& shape, WgmmaOperands& operands, Site site);
 
-// Only the detector of races has to know which products are waited for.
+// Only the race detector needs to know which products have been waited for.
 #ifdef TKJIT_SIM_RACE
 void commit_wgmma();
 void wait_for_wgmma(unsigned pending_groups);

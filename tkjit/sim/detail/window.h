@@ -1,8 +1,8 @@
-// The window of shared memory: what an address of 32 bits means, and where a block's variables lie in it.
+// The window of shared memory: the meaning of 32-bit addresses, and the places of a block's variables.
 //
-// A block's window is one mapping. As on a device its first KiB is the system's; dynamic shared memory begins behind it,
-// and static variables follow in the order in which the block comes to them. Source: CUDA C++ Programming Guide,
-// "Compute Capability 9.0": 228 KiB, of which 1 KiB a block is reserved.
+// A block's window is one mapping. As on a device, its first KiB is reserved for the system. Dynamic shared memory
+// comes next, and static variables follow in the order in which the block reaches them. Source: CUDA C++ Programming
+// Guide, "Compute Capability 9.0": 228 KiB, of which 1 KiB a block is reserved.
 #pragma once
 
 #include "block.h"
@@ -17,21 +17,21 @@ namespace tkjit::sim {
 inline constexpr unsigned window_bytes = 228 << 10;
 inline constexpr unsigned reserved_window_bytes = 1 << 10;
 
-/// The address in the block's window. Of a variable that is not in it (those of sources that are compiled in one step) it
-/// keeps the low ten bits, from which swizzles are computed.
+/// The address in the block's window. For a variable outside of it (in a source that is compiled in one step), the low
+/// ten bits, from which swizzles are computed, are still those of its address.
 inline size_t offset_in_window(const void* address) {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(current_block->window);
 }
 
 [[noreturn]] void fail_outside_window(unsigned long long address, unsigned bytes, Site site);
 
-/// What lies at an address of the window.
+/// The memory at an address in the window.
 inline char* in_window(unsigned long long address, unsigned bytes, Site site) {
     if (__builtin_expect(address > window_bytes - bytes, false)) fail_outside_window(address, bytes, site);
     return current_block->window + address;
 }
 
-/// The slot of a static variable of shared memory: one for each declaration, and each instance of its template.
+/// The slot of a declaration of static shared variables; each instance of a template has its own.
 unsigned new_static_slot();
 
 /// Finds a place for the variables of a slot in the running block.

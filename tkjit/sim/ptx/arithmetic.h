@@ -1,6 +1,6 @@
 // PTX ISA, "Integer Arithmetic", "Floating Point", "Half Precision", "Logic and Shift", and `cvt`.
 //
-// Approximate instructions have the values of the exact ones, which are within the ISA's errors.
+// Approximate instructions return the exact instructions' results, which are within the ISA's error bounds.
 #pragma once
 
 #include "operands.h"
@@ -30,7 +30,7 @@ inline T from_float(float x) {
     }
 }
 
-/// A function of floats on halves, element by element.
+/// Applies a function of floats element by element, to halves and their pairs as well.
 template <class T, class Function, class... More>
 inline T each(Function function, T x, More... more) {
     if constexpr (is_pair<T>) {
@@ -54,7 +54,7 @@ TKJIT_SIM_BINARY(add, static_cast<decltype(a)>(a + b))
 TKJIT_SIM_BINARY(sub, static_cast<decltype(a)>(a - b))
 #undef TKJIT_SIM_BINARY
 
-/// The number, where one of two is a NaN; -0 is less than +0.
+/// If one operand is a NaN, returns the other. -0 is less than +0.
 template <class T>
 inline T min(T a, T b) {
     return each([](auto x, auto y) { if constexpr (std::is_floating_point_v<decltype(x)>) return fmin(x, y); else return y < x ? y : x; }, a, b);
@@ -63,7 +63,7 @@ template <class T>
 inline T max(T a, T b) {
     return each([](auto x, auto y) { if constexpr (std::is_floating_point_v<decltype(x)>) return fmax(x, y); else return x < y ? y : x; }, a, b);
 }
-/// A NaN, where one of two is.
+/// Returns a NaN if either operand is one.
 template <class T>
 inline T min_nan(T a, T b) {
     return each([](auto x, auto y) { return x != x || y != y ? x + y : y < x ? y : x; }, a, b);
@@ -171,7 +171,7 @@ inline uint32_t clz(T a) {
 inline uint32_t brev(uint32_t a) { return __brev(a); }
 inline uint64_t brev(uint64_t a) { return __brevll(a); }
 
-/// Amounts past the width give 0, or the sign.
+/// Amounts past the width give 0, or for a signed right shift the sign.
 template <class T>
 inline T shl(T a, uint32_t by) {
     return by >= 8 * sizeof(T) ? 0 : static_cast<T>(a << by);
@@ -246,7 +246,7 @@ TKJIT_SIM_FUNCTION(tanh, tanhf(x), ::tanh(x))
 
 // ---- cvt
 
-/// Source: PTX ISA, "Rounding Modifiers". Those that end in i give integers.
+/// Source: PTX ISA, "Rounding Modifiers". Those that end in i round to integers.
 enum class Rounding { none, rn, rna, rz, rm, rp, rni, rzi, rmi, rpi };
 
 template <Rounding rounding, class T>
@@ -257,7 +257,7 @@ inline T round_to_integer(T x) {
     return __builtin_trunc(x);
 }
 
-/// A float as an integer: out of range the nearest; of a NaN 0.
+/// Converts a float to an integer: the nearest one if it is out of range, and 0 for a NaN.
 template <class To>
 inline To saturate(double x) {
     if (x != x) return 0;
@@ -305,13 +305,13 @@ inline To cvt(From x) {
         if constexpr (rounding == Rounding::rz) return __float2half_rz(static_cast<float>(x));
         return __float2half_rn(static_cast<float>(x));
     } else {
-        static_assert(std::is_same_v<To, __nv_bfloat16>, "this cvt is not modelled");
+        static_assert(std::is_same_v<To, __nv_bfloat16>, "the simulator does not support this cvt");
         if constexpr (rounding == Rounding::rz) return __float2bfloat16_rz(static_cast<float>(x));
         return __float2bfloat16_rn(static_cast<float>(x));
     }
 }
 
-/// Two floats as a pair, of which the second is in the low bits.
+/// Converts two floats to a pair, with the second in the low bits.
 template <class To, Rounding rounding, bool saturates>
 inline To cvt(float high, float low) {
     if constexpr (std::is_same_v<To, __nv_fp8x2_e4m3> || std::is_same_v<To, __nv_fp8x2_e5m2>) {

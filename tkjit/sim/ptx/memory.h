@@ -8,10 +8,10 @@
 
 namespace tkjit::sim::ptx {
 
-/// For whom a loop around a load may wait; with the scope of the system, for other devices too.
+/// For whom a loop around a load may wait: other blocks or, with system scope, other devices as well.
 enum class Waits { none, for_blocks, for_devices };
 
-/// PTX ISA, `ld`. One that a loop may wait with (volatile, relaxed, acquire) lets others run now and then.
+/// PTX ISA, `ld`. A load that a loop may wait with (volatile, relaxed, acquire) lets other threads run now and then.
 template <class T, unsigned count, Waits waits>
 inline void ld(T (&to)[count], const char* address, Site site = Site::here()) {
     struct alignas(sizeof(T) * count) Vector {
@@ -60,7 +60,7 @@ TKJIT_SIM_OPERATION(inc, a >= b ? T(0) : T(a + T(1)))
 TKJIT_SIM_OPERATION(dec, a == T(0) || b < a ? b : T(a - T(1)))
 #undef TKJIT_SIM_OPERATION
 
-/// PTX ISA, `atom`: the old value.
+/// PTX ISA, `atom`: returns the old value.
 template <class T, class Operation>
 inline T atom(Operation operation, char* address, T value, Site site = Site::here()) {
     note_possible_spin(site);
@@ -72,7 +72,7 @@ inline T atom_cas(char* address, T expected, T value, Site site = Site::here()) 
     return atomicCAS(aligned<T>(address, site), expected, value, site);
 }
 
-/// PTX ISA, `red`: each element of a vector atomically.
+/// PTX ISA, `red`: updates each element of a vector atomically.
 template <class T, unsigned count, class Operation>
 inline void red(Operation operation, char* address, const T (&values)[count], Site site = Site::here()) {
     for (unsigned i = 0; i < count; i++) {
@@ -108,7 +108,7 @@ inline void stmatrix(char* row, const uint32_t (&fragments)[count], Site site = 
     sim::stmatrix<count, is_transposed>(row, fragments, site);
 }
 
-/// PTX ISA, `movmatrix`: an 8 x 8 matrix of 16-bit elements in the lanes' registers, transposed.
+/// PTX ISA, `movmatrix`: transposes an 8 x 8 matrix of 16-bit elements in the lanes' registers.
 inline uint32_t movmatrix_trans(uint32_t fragment, Site site = Site::here()) {
     struct Operands {
         uint32_t from, to;
@@ -130,7 +130,7 @@ inline uint32_t movmatrix_trans(uint32_t fragment, Site site = Site::here()) {
 /// PTX ISA, `cp.async`.
 inline void cp_async(char* to, const char* from, unsigned bytes, unsigned source_bytes, Site site = Site::here()) {
     if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % bytes) {
-        fail(site, "cp.async of %u bytes: both addresses must be multiples of it", bytes);
+        fail(site, "cp.async of %u bytes: both addresses must be multiples of that size", bytes);
     }
     issue_copy(to, from, bytes, source_bytes, site);
 }

@@ -9,7 +9,7 @@
 
 namespace tkjit::sim::ptx {
 
-/// Two values of an element, or of a pair of halves, combined in float.
+/// Widens a pair of halves to float, in which two values are combined. Other elements stay as they are.
 template <class T>
 inline auto widened(T value) {
     if constexpr (is_pair<T>) {
@@ -26,7 +26,7 @@ inline float2 combined(Reduction reduction, float2 a, float2 b) {
     return {combined(reduction, a.x, b.x), combined(reduction, a.y, b.y)};
 }
 
-/// PTX ISA, `multimem.ld_reduce`: sums of 16-bit types are made in float, in the order of the devices.
+/// PTX ISA, `multimem.ld_reduce`: 16-bit types are summed in float, in the order of the devices.
 template <class T, unsigned count>
 inline void multimem_ld_reduce(Reduction reduction, T (&to)[count], const char* address, Site site = Site::here()) {
     const Multicast& multicast = multicast_at(address, sizeof(to), site);

@@ -1,4 +1,5 @@
-// Operands of inline PTX: what the constraints of an `asm` statement mean, and the bits of registers as values of a type.
+// Operands of inline PTX: the constraints of an `asm` statement, and conversions between a register's bits and typed
+// values.
 // Source: Inline PTX Assembly in CUDA, "Constraints".
 #pragma once
 
@@ -13,7 +14,7 @@
 namespace tkjit::sim::ptx {
 
 
-/// The bits of one value as another type: of the same size as they are, else integers cut or extended.
+/// The bits of one value as another type: unchanged if the sizes are equal, else as a truncated or extended integer.
 template <class To, class From>
 inline To as(From value) {
     if constexpr (std::is_same_v<To, From>) {
@@ -21,23 +22,20 @@ inline To as(From value) {
     } else if constexpr (std::is_same_v<To, bool>) {
         return value != 0;
     } else if constexpr (std::is_same_v<From, double> && std::is_same_v<To, float>) {
-        return static_cast<float>(value);  // a number in the text
+        return static_cast<float>(value);  // a number in the PTX text
     } else if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) {
         return static_cast<To>(value);
     } else if constexpr (sizeof(To) == sizeof(From)) {
         return __builtin_bit_cast(To, value);
     } else if constexpr (std::is_floating_point_v<To> && std::is_integral_v<From>) {
-        return static_cast<To>(value);  // 0 or 1 in the text
+        return static_cast<To>(value);  // 0 or 1 in the PTX text
     } else if constexpr (std::is_integral_v<From> || std::is_same_v<From, unsigned __int128>) {
         using Bits = std::conditional_t<sizeof(To) == 1, uint8_t, std::conditional_t<sizeof(To) == 2, uint16_t, uint32_t>>;
         return as<To>(static_cast<Bits>(value));
     } else {
-        static_assert(sizeof(To) == sizeof(From), "an operand of inline PTX has another size than its instruction takes");
+        static_assert(sizeof(To) == sizeof(From), "the size of an inline PTX operand does not match its instruction");
     }
 }
-
-template <class T>
-inline constexpr bool is_word = std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>;
 
 #define TKJIT_SIM_INPUT(letter, type, bytes)                                                                        \
     template <class T>                                                                                              \
@@ -52,7 +50,7 @@ inline constexpr bool is_word = std::is_integral_v<T> || std::is_enum_v<T> || st
                                               "\"");                                                                \
             return static_cast<type>(value);                                                                        \
         } else {                                                                                                    \
-            static_assert(sizeof(T) == bytes, "an operand of inline PTX has another size than its constraint \""    \
+            static_assert(sizeof(T) == bytes, "the size of an inline PTX operand does not match its constraint \""  \
                                               #letter "\"");                                                        \
             return __builtin_bit_cast(type, value);                                                                 \
         }                                                                                                           \
@@ -70,7 +68,7 @@ inline auto input_n(T value) {
     return static_cast<long long>(value);
 }
 
-/// Whether an operand with the constraint `C` is this text.
+/// Whether an operand with the constraint `C` equals this text.
 constexpr bool is_text(const char* operand, const char* text) {
     while (*operand && *operand == *text) ++operand, ++text;
     return *operand == *text;
@@ -86,12 +84,12 @@ inline void output(To& to, From value) {
     } else if constexpr (std::is_same_v<To, bool>) {
         to = value & 1;
     } else {
-        static_assert(sizeof(To) == sizeof(From), "a result of inline PTX has another size than its constraint");
+        static_assert(sizeof(To) == sizeof(From), "the size of an inline PTX result does not match its constraint");
         __builtin_memcpy(static_cast<void*>(&to), &value, sizeof(to));
     }
 }
 
-/// Writes a result to a register, extended by its sign if it has one.
+/// Writes a result to a register, and sign-extends it if its type is signed.
 template <class To, class From>
 inline void set(To& to, From value) {
     if constexpr (std::is_same_v<To, From>) {
@@ -108,7 +106,7 @@ inline void set(To& to, From value) {
     }
 }
 
-/// The memory at a 32-bit address of the block's window.
+/// The memory at a 32-bit address in the block's window.
 inline char* shared(unsigned long long base, long long offset = 0, Site site = Site::here()) {
     return in_window(base + static_cast<unsigned long long>(offset), 1, site);
 }
@@ -129,7 +127,7 @@ inline T* aligned(char* address, Site site) {
     return reinterpret_cast<T*>(address);
 }
 
-/// What an instruction without a body becomes: it may stand where no thread ever comes.
+/// Stands for an instruction that the simulator lacks. It fails only when a thread reaches it, which may never happen.
 [[noreturn]] inline void unknown(const char* instruction, Site site = Site::here()) {
     fail(site, "the simulator has no %s", instruction);
 }

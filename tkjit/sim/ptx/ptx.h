@@ -1,4 +1,4 @@
-// What inline PTX becomes: one function for each instruction, called by what ptx/translate.py writes.
+// One function for each instruction of inline PTX, for the calls that ptx/translate.py writes.
 #pragma once
 
 #include "arithmetic.h"

@@ -23,7 +23,7 @@ unsigned total_smem_size();
 
 // ---- barriers of a block
 
-/// PTX ISA, `barrier.sync`. Without a number of threads it is the block's, as __syncthreads is.
+/// PTX ISA, `barrier.sync`. Without a thread count it waits for the whole block.
 inline void bar_sync(unsigned id, unsigned threads, Site site = Site::here()) {
     if (threads == 0 && id == 0) {
         sync_threads(site);
@@ -33,18 +33,18 @@ inline void bar_sync(unsigned id, unsigned threads, Site site = Site::here()) {
 }
 inline void bar_arrive(unsigned id, unsigned threads, Site site = Site::here()) { named_barrier_arrive(id, threads, site); }
 
-/// PTX ISA, `barrier.cluster`: a cluster of one block.
+/// PTX ISA, `barrier.cluster`: every cluster is one block.
 inline void cluster_arrive(Site = Site::here()) {}
 inline void cluster_wait(Site site = Site::here()) { sync_threads(site); }
 
-/// PTX ISA, `setmaxnreg`: there are no registers to move.
+/// PTX ISA, `setmaxnreg`: only checks the count, since there are no registers to move.
 inline void setmaxnreg(unsigned count, Site site = Site::here()) {
     if (count < 24 || count > 256 || count % 8) {
-        fail(site, "setmaxnreg of %u: the number is a multiple of 8 from 24 to 256", count);
+        fail(site, "setmaxnreg of %u: the number must be a multiple of 8 from 24 to 256", count);
     }
 }
 
-// ---- a warp's
+// ---- warps
 
 /// PTX ISA, `elect.sync`: the lowest lane of the mask.
 inline unsigned elect(unsigned mask, Site site = Site::here()) {
@@ -52,13 +52,13 @@ inline unsigned elect(unsigned mask, Site site = Site::here()) {
     return static_cast<unsigned>(__builtin_ctz(mask & existing_lanes(*current_thread)));
 }
 
-/// What `shfl.sync` gives: the value, and whether its lane is within the segment.
+/// The result of `shfl.sync`: the value, and whether its source lane is within the segment.
 struct Moved {
     uint32_t value;
     bool is_within;
 };
 
-/// PTX ISA, `shfl.sync`: bits 8 to 12 of `clamp` are the mask of the segment, the low five the bound.
+/// PTX ISA, `shfl.sync`: bits 8 to 12 of `clamp` are the segment mask, the low five bits the bound.
 template <class Pick>
 inline Moved move_between_lanes(Operation operation, uint32_t value, uint32_t clamp, uint32_t mask, Site site, Pick pick) {
     const int lane = running_lane(), segment = static_cast<int>(clamp >> 8 & 31), bound = static_cast<int>(clamp & 31);
@@ -100,7 +100,7 @@ inline void mbarrier_expect_tx(char* barrier, unsigned bytes, Site site = Site::
     sim::mbarrier_arrive(barrier_at(barrier), 0, bytes, site);
 }
 
-/// PTX ISA, `mbarrier.arrive`: the state before, of which `test_wait` reads the phase.
+/// PTX ISA, `mbarrier.arrive`: returns the previous state, from which `test_wait` reads the phase.
 inline uint64_t mbarrier_arrive(char* barrier, unsigned count, Site site = Site::here()) {
     const uint64_t before = *barrier_at(barrier);
     sim::mbarrier_arrive(barrier_at(barrier), count, 0, site);
@@ -113,7 +113,8 @@ inline uint64_t mbarrier_arrive_expect_tx(char* barrier, unsigned bytes, Site si
 }
 inline unsigned parity_of(uint64_t state) { return static_cast<unsigned>(state & 1); }
 
-/// PTX ISA, `mbarrier.test_wait`, `mbarrier.try_wait`. One that its own statement repeats waits until the phase is over.
+/// PTX ISA, `mbarrier.test_wait`, `mbarrier.try_wait`. If the `asm` statement itself loops, it waits until the phase is
+/// over.
 template <bool until_it_is_over>
 inline bool mbarrier_wait(char* barrier, unsigned parity, Site site = Site::here()) {
     if constexpr (until_it_is_over) {

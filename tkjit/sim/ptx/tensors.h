@@ -37,7 +37,7 @@ inline constexpr Sums sums_of = std::is_same_v<Sum, float> ? Sums::f32 : std::is
 template <unsigned n, Element a_type, Element b_type, class Sum, unsigned count>
 inline void wgmma(Sum (&d)[count], uint64_t a, uint64_t b, bool accumulates, int sign_a = 1, int sign_b = 1,
                   int a_by_columns = 0, int b_by_rows = 0, Site site = Site::here()) {
-    static_assert(count == (sums_of<Sum> == Sums::f16 ? n / 4 : n / 2), "wgmma: another number of registers for D");
+    static_assert(count == (sums_of<Sum> == Sums::f16 ? n / 4 : n / 2), "wgmma: wrong number of registers for D");
     static constexpr WgmmaShape shape{n, a_type, b_type, sums_of<Sum>};
     WgmmaOperands operands{d, nullptr, a, b, accumulates, static_cast<signed char>(sign_a), static_cast<signed char>(sign_b),
                            a_by_columns != 0, b_by_rows != 0};
@@ -52,14 +52,14 @@ inline void wgmma_wait(unsigned pending_groups) { wait_for_wgmma(pending_groups)
 template <unsigned n, Element a_type, Element b_type, class Sum, unsigned count>
 inline void wgmma_registers(Sum (&d)[count], const uint32_t (&a)[4], uint64_t b, bool accumulates, int sign_a = 1,
                             int sign_b = 1, int b_by_rows = 0, Site site = Site::here()) {
-    static_assert(count == (sums_of<Sum> == Sums::f16 ? n / 4 : n / 2), "wgmma: another number of registers for D");
+    static_assert(count == (sums_of<Sum> == Sums::f16 ? n / 4 : n / 2), "wgmma: wrong number of registers for D");
     static constexpr WgmmaShape shape{n, a_type, b_type, sums_of<Sum>};
     WgmmaOperands operands{d, a, 0, b, accumulates, static_cast<signed char>(sign_a), static_cast<signed char>(sign_b),
                            false, b_by_rows != 0};
     sim::wgmma(shape, operands, site);
 }
 
-/// How `mma.sync` is spelled here, by the type of its sums.
+/// The simulator's type for the sums of `mma.sync`.
 template <class Sum, bool saturates>
 struct SumsOfMma;
 template <bool saturates>
@@ -87,7 +87,7 @@ struct ShapeOfMma {
 template <int m, int n, int k, class A, class B, bool saturates, class Sum, unsigned c_count, unsigned a_count, unsigned b_count>
 inline void mma(Sum (&d)[c_count], const uint32_t (&a)[a_count], const uint32_t (&b)[b_count], const Sum (&c)[c_count],
                 Site site = Site::here()) {
-    static_assert(n == 8, "mma.sync of another shape");
+    static_assert(n == 8, "the simulator supports mma.sync only with n = 8");
     tkjit::detail::multiply<ShapeOfMma<m, k>, A, B, typename SumsOfMma<Sum, saturates>::type>(d, a, b, c, site);
 }
 

@@ -12,7 +12,7 @@
 
 namespace tkjit::sim {
 
-/// The lanes of a warp come to a __syncthreads together, or not at all; warps may come from different ones. Source: PTX
+/// Checks that the lanes of a warp reach the same __syncthreads; different warps may be at different ones. Source: PTX
 /// ISA, "barrier": with `.aligned`, all threads in a warp must execute the same instruction.
 __attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, Operation operation, Site site) {
     barrier.is_mixed = true;
@@ -20,16 +20,16 @@ __attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, O
     for (const Thread* other = barrier.first; other; other = other->next) {
         if (other->linear / warp_threads != warp || is_same_place(other->site, site)) continue;
         if (is_same_line(other->site, site)) {
-            fail(site, "divergent barrier: lanes of one warp come to %s from two places of this line",
+            fail(site, "divergent barrier: lanes of one warp reach %s from two places on this line",
                  operation_name(operation));
         }
-        fail(site, "divergent barrier: lanes of one warp come to %s from here and from %s:%d", operation_name(operation),
+        fail(site, "divergent barrier: lanes of one warp reach %s from here and from %s:%d", operation_name(operation),
              other->site.file, other->site.line);
     }
     if (!is_same_place(barrier.site, site)) race::note_places(barrier, site);
 }
 
-/// Counts the running thread in, and checks that it means the same barrier as those before it.
+/// Counts the running thread, and checks that it executes the same barrier as those before it.
 inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation, bool predicate, Site site) {
     Barrier& barrier = current_thread->block->barriers[id];
     if (barrier.arrived == 0) {
@@ -41,7 +41,7 @@ inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation
         fail(site, "barrier %u: %s of %u threads meets %s of %u threads (0: all)", id, operation_name(operation),
              expected, operation_name(barrier.operation), barrier.expected);
     }
-    // most often all come from one place, and nothing has to be looked at
+    // usually all threads come from one place, and there is nothing to check
     if (id == 0 && (barrier.is_mixed || !is_same_place(barrier.site, site)) && operation != Operation::named_barrier) {
         check_warp_is_together(barrier, operation, site);
     }
@@ -56,7 +56,7 @@ inline bool is_complete(const Block& block, const Barrier& barrier) {
     return barrier.arrived >= (barrier.expected ? barrier.expected : block.thread_count - block.exited);
 }
 
-/// The last thread to arrive goes on without a switch.
+/// The last thread to arrive continues without a switch.
 __attribute__((noinline)) unsigned arrive_and_wait(unsigned id, unsigned expected, Operation operation, bool predicate,
                                                    Site site) {
     Thread& thread = *current_thread;
@@ -73,7 +73,7 @@ __attribute__((noinline)) unsigned arrive_and_wait(unsigned id, unsigned expecte
         wait_in(operation, site);
     }
     race::leave(&barrier);
-    // Still this phase's: the next one cannot complete before this thread has arrived at it.
+    // This is still this phase's result, because the next one cannot complete before this thread has arrived at it.
     return barrier.result;
 }
 
@@ -97,12 +97,12 @@ void named_barrier_arrive(unsigned id, unsigned threads, Site site) {
     give_way();
 }
 
-/// The last thread of a block stops the block's OS thread until the other blocks have come.
+/// The last thread of a block to arrive stops the block's OS thread until the other blocks have arrived.
 void sync_grid(Site site) {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
     if (!block.launch->cooperative) {
-        fail(site, "a sync of the grid needs a cooperative launch: say cooperative=True in the spec");
+        fail(site, "a sync of the grid needs a cooperative launch: set cooperative=True in the spec");
     }
     Barrier& barrier = join_barrier(0, 0, Operation::grid_sync, false, site);
     if (is_complete(block, barrier)) {

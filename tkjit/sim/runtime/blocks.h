@@ -18,7 +18,7 @@
 namespace tkjit::sim {
 
 #ifdef TKJIT_SIM_MEMORY
-inline constexpr size_t mapped_window_bytes = window_bytes + (64 << 10);  // who writes past the end is seen
+inline constexpr size_t mapped_window_bytes = window_bytes + (64 << 10);  // so that writes past the end are detected
 #else
 inline constexpr size_t mapped_window_bytes = window_bytes;
 #endif
@@ -33,13 +33,13 @@ inline void unmap(Block* block) {
     munmap(block, sizeof(Block));
 }
 
-/// Whether a block is worth keeping: not if the stacks of a launch that had many were left without guards, and those of the
-/// next may all have them. Where there are so many CPUs that guards never suffice, it is.
+/// Whether a block is worth keeping. A block is dropped if some of its stacks got no guard in a launch with many,
+/// because the next launch may have guards for all. It is kept if there are so many CPUs that guards never suffice.
 inline bool is_worth_keeping(const Block& block) {
     return !block.lacks_guards || sysconf(_SC_NPROCESSORS_ONLN) * long{max_threads_per_block} > most_guard_mappings;
 }
 
-// Slots and no mutex, so that a fork() at any moment leaves them usable in the child.
+// Slots instead of a mutex, so that a fork() at any moment leaves them usable in the child.
 inline void put_idle_block(Block* block) {
     if (block == nullptr) return;
     if (is_worth_keeping(*block)) {
@@ -51,7 +51,7 @@ inline void put_idle_block(Block* block) {
     unmap(block);
 }
 
-/// Null if there is no memory.
+/// Returns an idle block or a new one, or null if there is no memory.
 inline Block* take_idle_block() {
     for (Block*& slot : pool().idle) {
         if (__atomic_load_n(&slot, __ATOMIC_RELAXED) == nullptr) continue;
@@ -63,7 +63,7 @@ inline Block* take_idle_block() {
 }
 
 #ifdef TKJIT_SIM_MEMORY
-/// Only the bytes that the launch asked for may be used.
+/// Allows access only to the bytes that the launch asked for.
 inline void poison_around(Block& block, size_t bytes) {
     check::remove_regions(block.window, window_bytes);
     check::add_region(block.dynamic_shared, bytes, check::Space::dynamic_shared, "", false);
@@ -76,7 +76,7 @@ inline void poison_around(Block&, size_t) {}
 #endif
 
 /// Maps a window. Its first address is a multiple of 256 KiB, so that the low 18 bits of a pointer are those of the
-/// address in the window, as they are on a device: descriptors are made of either.
+/// address in the window, as on a device. Descriptors are made from either.
 inline char* map_window() {
     constexpr size_t alignment = 256 << 10;
     const size_t reserved = mapped_window_bytes + alignment;

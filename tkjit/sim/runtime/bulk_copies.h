@@ -1,4 +1,4 @@
-// The bulk copies of a block, and waiting for them at an mbarrier.
+// The bulk copies of a block, and waits for them at an mbarrier.
 #pragma once
 
 #include "../check/copies.h"
@@ -25,14 +25,14 @@ namespace tkjit::sim {
 
 struct BulkCopy {
     void* destination;
-    const void* source;  // null: its bytes arrive, but it moves none, for it is wrong
+    const void* source;  // null for a rejected copy, whose bytes arrive but are not moved
     unsigned bytes;
-    unsigned thread;    // which issued it
+    unsigned thread;    // that issued it
     unsigned group;     // of a store
-    uint64_t* barrier;  // null: a store
+    uint64_t* barrier;  // null for a store
     Site site;
     race::Moment issued;
-    TensorCopy* tensor;  // of a tensor map's box; null: neighbouring bytes
+    TensorCopy* tensor;  // of a tensor map's box; null for contiguous bytes
 };
 
 /// A block's copies, oldest first.
@@ -83,7 +83,7 @@ inline void land(unsigned index) {
     end_phase_if_complete(copy.barrier, bits, copy.site);
 }
 
-/// Lands one copy that completes on this barrier, or on any if it is null; false if there is none.
+/// Lands one copy that completes on this barrier, or on any if it is null. Returns false if there is none.
 inline bool land_one_copy(const uint64_t* barrier) {
     const BulkCopies* queue = current_thread->block->bulk_copies;
     const unsigned count = queue ? queue->count : 0;
@@ -110,7 +110,7 @@ bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site) {
     return true;
 }
 
-/// Who waits lets all others run first: a copy takes longer than they do, and lands when none of them can go on.
+/// A thread that waits lets all others run first: a copy takes longer than they do, and lands when none can continue.
 __attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site) {
     race::read(barrier, sizeof(*barrier), site);
     Thread& thread = *current_thread;
@@ -125,7 +125,7 @@ __attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity,
     race::leave(barrier);
 }
 
-/// Called when no thread of the block can go on: lands a copy that somebody waits for, or else any.
+/// Called when no thread of the block can continue. Lands a copy that a thread waits for, or else any.
 bool land_for_waiters(Block& block) {
     if (block.bulk_copies == nullptr) return false;
     for (const Thread* thread = block.mbarrier_waiters; thread; thread = thread->next) {
@@ -161,8 +161,8 @@ void bulk_store(void* global_destination, const void* shared_source, unsigned by
     queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued, nullptr});
 }
 
-/// Outside of the checker a group lands when it is committed: devices are that fast, and kernels count on it that write
-/// to a tile again long after they have stored it, before they wait.
+/// Outside of the checker a group lands when it is committed. Devices are that fast, and some kernels rely on it: they
+/// write to a tile again long after storing it, but before they wait.
 void commit_bulk_stores() {
     BulkCopies* const queue = current_thread->block->bulk_copies;
     if (queue == nullptr) return;
@@ -183,7 +183,7 @@ void wait_for_bulk_stores(unsigned pending_groups) {
     }
 }
 
-/// When a thread exits: its stores land as they may on a device.
+/// Called when a thread exits: its stores land, as they may on a device.
 inline void land_bulk_stores_of(const Thread& thread) {
     BulkCopies* queue = thread.block->bulk_copies;
     if (queue == nullptr || queue->count == 0) return;
@@ -191,8 +191,8 @@ inline void land_bulk_stores_of(const Thread& thread) {
     wait_for_bulk_stores(0);
 }
 
-/// A load that is under way when its block ends would write to what is another block's by then. A kernel that fetches
-/// ahead and then needs no more is right all the same: outside of the checker such a tile is given up.
+/// A load that is under way when its block ends would write to memory that is another block's by then. But a kernel
+/// that prefetches a tile and then does not need it is correct, so outside of the checker such a tile is dropped.
 void end_bulk_copies(Block& block) {
     const BulkCopies& queue = *block.bulk_copies;
     const bool is_fault = queue.count && (one_at_a_time || queue.copies[0].tensor == nullptr);

@@ -66,7 +66,7 @@ inline void land_copies_before(CopyQueue& queue, unsigned first_pending_group) {
     memmove(queue.copies, queue.copies + landed, queue.count * sizeof(PendingCopy));
 }
 
-/// When a thread exits, and for `cp.async.wait_all`.
+/// Called when a thread exits, and by `cp.async.wait_all`.
 void land_all_copies(CopyQueue& queue) {
     for (unsigned i = 0; i < queue.count; i++) land_copy(queue.copies[i]);
     queue.count = 0;

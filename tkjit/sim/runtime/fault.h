@@ -1,4 +1,4 @@
-// Faults: how a kernel's own mistake becomes the text that `launch` returns.
+// Faults: turns a kernel's mistake into the text that `launch` returns.
 #pragma once
 
 #include "../detail/block.h"
@@ -54,7 +54,7 @@ const char* operation_name(Operation operation) {
     return operation_names[static_cast<int>(operation)];
 }
 
-/// Text that is appended to piece by piece; what does not fit is cut.
+/// A text that is appended to piece by piece, and truncated if it does not fit.
 class ErrorText {
   public:
     explicit ErrorText(char* text) : text_(text) { text_[0] = 0; }
@@ -76,12 +76,12 @@ class ErrorText {
     size_t used_ = 0;
 };
 
-/// True for the first of a launch's faults: the caller then owns error_text.
+/// Returns true for the first of a launch's faults. The caller then owns error_text.
 inline bool claim_fault(Launch& launch) { return !__atomic_exchange_n(&launch.failed, 1, __ATOMIC_ACQ_REL); }
 
 inline bool launch_failed(const Launch& launch) { return __atomic_load_n(&launch.failed, __ATOMIC_RELAXED); }
 
-/// Leaves the block for good. Its fibers are not unwound: their stacks are simply used again.
+/// Leaves the block for good. Its fibers are not unwound; their stacks are simply reused.
 [[noreturn]] inline void abandon_block(Block& block) {
     block.abandoned = true;
     Context discarded;
@@ -105,7 +105,7 @@ inline bool launch_failed(const Launch& launch) { return __atomic_load_n(&launch
     abandon_block(block);
 }
 
-/// True if two threads stand at the same place, so that the report names them in one line.
+/// Whether two threads are at the same place, so that the report lists them in one line.
 inline bool same_wait(const Thread& a, const Thread& b) {
     if (a.exited || b.exited) return a.exited && b.exited;
     return a.waiting_in == b.waiting_in && is_same_place(a.site, b.site);
@@ -143,7 +143,7 @@ void say_what_is_missing(const Thread& thread, ErrorText& text);  // bulk_copies
     const bool others = block.launch->block_count > 1 && !block.launch->cooperative;
     for (unsigned i = 0; others && i < block.thread_count; i++) {
         if (block.threads[i].exited || block.threads[i].waiting_in != Operation::spin) continue;
-        text.append("\n  blocks that wait for each other have to run at once: say cooperative=True in the spec");
+        text.append("\n  blocks that wait for each other have to run at once: set cooperative=True in the spec");
         break;
     }
     abandon_block(block);
@@ -151,8 +151,8 @@ void say_what_is_missing(const Thread& thread, ErrorText& text);  // bulk_copies
 
 }  // namespace tkjit::sim
 
-/// Device code's `assert`: <assert.h> may be included again at any time and redefine the macro, but it always calls
-/// this, and a hidden definition in the shared object comes before the C library's.
+/// Device code's `assert`. <assert.h> may be included again at any time and redefine the macro, but the macro always
+/// calls this function. A hidden definition in the shared object takes precedence over the C library's.
 extern "C" __attribute__((visibility("hidden"), noreturn)) void __assert_fail(const char* condition, const char* file,
                                                                               unsigned line,
                                                                               const char* function) noexcept {

@@ -1,7 +1,7 @@
 // Stacks, and the switch from one to another.
 //
-// On x86-64 a switch is twelve instructions; `ucontext`, for other machines and under TKJIT_SIM_UCONTEXT, makes a
-// system call in every swap and is about eight times slower.
+// On x86-64 a switch is twelve instructions. `ucontext`, which is used on other machines and with TKJIT_SIM_UCONTEXT,
+// makes a system call in every swap and is about eight times slower.
 #pragma once
 
 #include "../detail/block.h"
@@ -20,11 +20,11 @@
 
 namespace tkjit::sim {
 
-// Reserved, not used: a fiber touches one or two pages of it. A CUDA thread may keep 512 KiB in local memory.
+// This is only reserved: a fiber touches one or two pages of it. A CUDA thread may keep 512 KiB in local memory.
 inline constexpr size_t stack_bytes = 1 << 20;
 inline constexpr size_t guard_bytes = 4096;
-// Where a guard page is a mapping of its own it costs two of the process's 65530 (vm.max_map_count). 64 workers with 1024
-// threads each would use them all and leave none to the allocator, so that stacks go without while there are more.
+// A guard page that is a separate mapping costs two of the process's 65530 mappings (vm.max_map_count). 64 workers with
+// 1024 threads each would use them all and leave none to the allocator, so stacks above this number have no guard.
 inline constexpr unsigned most_guard_mappings = 12000;
 #ifdef MADV_GUARD_INSTALL
 inline constexpr int install_guard = MADV_GUARD_INSTALL;
@@ -32,7 +32,7 @@ inline constexpr int install_guard = MADV_GUARD_INSTALL;
 inline constexpr int install_guard = 102;  // the C library's headers may be older than the kernel
 #endif
 
-/// Has a thread that uses its stack up stopped at the last page. Since Linux 6.13 a mark in the page table does it.
+/// Makes the lowest page a guard, so that a stack overflow faults. Since Linux 6.13 a mark in the page table is enough.
 inline Guard guard_stack(char* lowest) {
     if (madvise(lowest, guard_bytes, install_guard) == 0) return Guard::mark;
     if (__atomic_fetch_add(&pool().guard_mappings, 1u, __ATOMIC_RELAXED) < most_guard_mappings &&
@@ -43,7 +43,7 @@ inline Guard guard_stack(char* lowest) {
     return Guard::none;
 }
 
-/// Maps memory for so many of a block's stacks. False if the machine has none left.
+/// Maps memory for `count` of a block's stacks. Returns false if the machine has none left.
 inline bool map_stacks(Block& block, unsigned count) {
     void* const memory = mmap(nullptr, count * stack_bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -55,8 +55,8 @@ inline bool map_stacks(Block& block, unsigned count) {
     return true;
 }
 
-/// The next of a block's stacks; null if there is no memory. Most blocks need one. Where threads wait, all of them need
-/// one, and a mapping for each would take most of a launch's time.
+/// Returns the next of a block's stacks, or null if there is no memory. Most blocks need only one. If threads wait,
+/// each of them needs one, and a separate mapping for each would take most of a launch's time.
 inline Stack* add_stack(Block& block) {
     constexpr unsigned most_at_once = 64;
     const unsigned index = block.stack_count, missing = block.thread_count - index;
@@ -80,7 +80,7 @@ inline void unmap_stacks(const Block& block) {
     }
 }
 
-// ---- what AddressSanitizer has to know: on which stack the code runs, and that a stack is used anew
+// ---- what AddressSanitizer has to know: which stack the code runs on, and when a stack is reused
 
 #ifdef TKJIT_SIM_MEMORY
 extern "C" {
@@ -114,7 +114,7 @@ inline void renew_stack(const Stack&) {}
 #ifdef TKJIT_SIM_UCONTEXT
 
 inline void swap_stacks(Context& from, Context& to) {
-    ucontext_t registers;  // stays where it is while the fiber does not run
+    ucontext_t registers;  // stays in place while the fiber does not run
     from.saved = &registers;
     swapcontext(&registers, static_cast<ucontext_t*>(to.saved));
 }
@@ -133,8 +133,8 @@ inline void start_context(Context& context, const Stack& stack, void (*entry)())
 
 #else
 
-// The callee-saved registers of the System V ABI, pushed on the old stack and popped from the new. Hidden, so that each
-// shared object calls its own without a PLT.
+// Pushes the callee-saved registers of the System V ABI on the old stack, and pops them from the new one. It is hidden,
+// so that each shared object calls its own without a PLT.
 asm(R"(
     .pushsection .text
     .hidden tkjit_sim_switch
@@ -174,7 +174,8 @@ inline void start_context(Context& context, const Stack& stack, void (*entry)())
 
 #endif
 
-/// Goes on where `to` stopped, on `stack` (null: the OS thread's own); returns when somebody switches to `from`.
+/// Continues where `to` stopped, on `stack` (null: the OS thread's own). Returns when another context switches to
+/// `from`.
 inline void switch_context(Context& from, Context& to, const Stack* stack) {
     leave_stack(from, stack);
     swap_stacks(from, to);

@@ -1,4 +1,4 @@
-// Where every fiber begins.
+// The functions in which every fiber begins.
 #pragma once
 
 #include "../detail/block.h"
@@ -37,8 +37,8 @@ void note_exception(const char* what);  // host_calls.h
     }
 }
 
-/// The first function of every fiber. An exception ends here, since nobody called it. In a checked build it ends the
-/// program where it is thrown, so that the checker sees the calls that led there (check/endings.h).
+/// The first function of every fiber. It has no caller, so exceptions end here. In a checked build an exception ends
+/// the program where it is thrown, so that the checker sees the calls that led there (check/endings.h).
 inline void fiber_main() {
     enter_stack(nullptr);
 #ifdef TKJIT_SIM_CHECKED
@@ -51,7 +51,7 @@ inline void fiber_main() {
     } catch (...) {
         note_exception("one of a type that is not std::exception");
     }
-    fail_exception();  // here, where the exception no longer exists
+    fail_exception();  // here, after the handlers, because the exception no longer exists
 #endif
 }
 

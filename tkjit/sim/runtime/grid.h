@@ -1,4 +1,4 @@
-// Cooperative launches: an OS thread for each block, since all of them run at once, and the barrier at which they meet.
+// Cooperative launches: an OS thread for each block, because all of them run at once, and the barrier where they meet.
 #pragma once
 
 #include "../check/race.h"
@@ -37,7 +37,7 @@ inline void end_turn(Grid& grid) {
     pthread_cond_broadcast(&grid.changed);
 }
 
-/// The special registers of an OS thread, which in the checked builds another one may change while it waits.
+/// The special registers of an OS thread. In the checked builds another OS thread may change them while it waits.
 struct Registers {
     Thread* thread = current_thread;
     Block* block = current_block;
@@ -51,7 +51,7 @@ struct Registers {
     }
 };
 
-/// Waits for a change a short while; the launch may fail elsewhere without one.
+/// Waits for a change, but only briefly, because a failure elsewhere does not signal one.
 inline void wait_for_change(Grid& grid) {
     timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -74,12 +74,12 @@ void wait_for_grid(Block& block, Site site) {
         pthread_cond_broadcast(&grid.changed);
     }
     if (one_at_a_time) end_turn(grid);
-    if (!one_at_a_time) set_in_vain(block, true);  // for others to find out that they all wait
+    if (!one_at_a_time) set_in_vain(block, true);  // so that others find out that all of them wait
     bool in_vain = false;
     while (grid.phase == phase && !launch_failed(*block.launch) && !in_vain) {
         in_vain = grid.ended > 0 && grid.waiting + grid.ended == grid.blocks;
         if (!in_vain) wait_for_change(grid);
-        if (!one_at_a_time && block.helpers) {  // the caller's block, which alone can be interrupted
+        if (!one_at_a_time && block.helpers) {  // only the caller's block can be interrupted
             pthread_mutex_unlock(&grid.mutex);
             visit_host(block);
             pthread_mutex_lock(&grid.mutex);
@@ -95,7 +95,7 @@ void wait_for_grid(Block& block, Site site) {
     if (launch_failed(*block.launch)) abandon_block(block);
 }
 
-/// A thread waits in a loop: in the checked builds other blocks have to get their turn.
+/// Called when a thread waits in a loop. In the checked builds other blocks must get their turn.
 inline void pass_on(Block& block) {
     Grid* grid = block.launch->grid_barrier;
     if (!one_at_a_time || grid == nullptr) return;
@@ -107,15 +107,16 @@ inline void pass_on(Block& block) {
     registers.restore();
 }
 
-/// In the checked builds none runs before the OS threads of all have come: blocks that have had no turn yet would look as if
-/// they never made the others' waits end.
+/// In the checked builds no block runs before all OS threads have arrived. Otherwise it would look as if blocks that
+/// have not had a turn yet never ended the others' waits.
 inline void begin_block_of_grid(Launch& launch) {
     if (!one_at_a_time) return;
     Grid& grid = *launch.grid_barrier;
     pthread_mutex_lock(&grid.mutex);
     grid.begun++;
     pthread_cond_broadcast(&grid.changed);
-    while (grid.begun < grid.blocks && !launch_failed(launch)) wait_for_change(grid);  // it fails if there is no thread for one
+    // the launch fails if a block gets no thread
+    while (grid.begun < grid.blocks && !launch_failed(launch)) wait_for_change(grid);
     take_turn(grid);
     pthread_mutex_unlock(&grid.mutex);
 }

@@ -1,9 +1,9 @@
-// What the processor refuses to do for a kernel: a division by zero, a wild pointer, a stack that is used up.
+// Faults that the processor raises in a kernel: a division by zero, a wild pointer, a stack overflow.
 //
-// The signal's handler writes down what happened and lets the interrupted OS thread go on in another function, on the
-// fiber's stack, which nobody needs any more. That one does what no handler may do: it allocates, runs addr2line, and
-// leaves the block as every other fault does. Code of a library may hold a lock, so that a fault there is the process's
-// end as ever, with a line that names the thread.
+// The signal handler records what happened, and lets the interrupted OS thread continue in another function, on the
+// fiber's stack, which is no longer needed. That function does what a handler must not do: it allocates, runs
+// addr2line, and leaves the block like any other fault. Library code may hold a lock, so a fault there still ends the
+// process, after a line that names the thread.
 #pragma once
 
 #include "../detail/block.h"
@@ -26,8 +26,8 @@
 
 namespace tkjit::sim {
 
-/// Whether the calling OS thread works for one of this launcher's launches: only then its variables may be looked at in a
-/// handler, since others would have to be allocated first.
+/// Whether the calling OS thread works on one of this launcher's launches. Only then may a handler read its
+/// thread-local variables, because in other threads they would have to be allocated first.
 inline bool is_worker() {
     for (Launch*& slot : active_launches) {
         const Launch* const launch = __atomic_load_n(&slot, __ATOMIC_ACQUIRE);
@@ -42,7 +42,7 @@ inline bool is_worker() {
     return false;
 }
 
-/// Says of the guard page below a stack, and of what the fault was, all that the handler knows.
+/// Returns all that the handler knows about a fault, including whether it hit the guard page below the stack.
 inline HardwareFault describe_fault(int number, const siginfo_t& info, const MachineContext& context, const Stack& stack) {
     HardwareFault fault{};
     fault.number = number;
@@ -54,33 +54,33 @@ inline HardwareFault describe_fault(int number, const siginfo_t& info, const Mac
     return fault;
 }
 
-/// The text of the running thread's fault.
+/// Appends the text of the running thread's fault.
 inline void append_fault(ErrorText& text, const HardwareFault& fault) {
     const char* const access = fault.is_write ? "a write to" : "a read of";
     const auto address = static_cast<unsigned long long>(fault.address);
     if (fault.used_up_stack) {
         text.append("stack overflow: the thread's stack is %zu KiB", (stack_bytes - guard_bytes) >> 10);
     } else if (fault.is_call) {
-        text.append("a call of address 0x%llx, where no function is", address);
+        text.append("a call to address 0x%llx, where there is no function", address);
     } else if (fault.number == SIGFPE) {
         text.append(fault.code == FPE_INTDIV ? "an integer division by zero" : "a floating-point exception");
     } else if (fault.number == SIGILL) {
-        text.append(fault.is_undefined ? "a point that the compiler takes for impossible: a null pointer, a division by zero, "
-                                         "or __builtin_trap()"
+        text.append(fault.is_undefined ? "a point that the compiler considers unreachable: a null pointer, a division "
+                                         "by zero, or __builtin_trap()"
                                        : "an instruction that this processor does not have");
     } else if (fault.number == SIGBUS) {
         text.append("a bus error at address 0x%llx", address);
     } else if (fault.code != SEGV_MAPERR && fault.code != SEGV_ACCERR) {
-        text.append("an access to a misaligned vector, or to an address that no machine has");
+        text.append("an access to a misaligned vector, or to an address that cannot exist");
     } else if (fault.address < guard_bytes) {
         text.append("%s address 0x%llx, through a null pointer", access, address);
     } else {
         text.append("%s address 0x%llx, %s", access, address,
-                    fault.code == SEGV_MAPERR ? "where no memory is" : "which does not allow it");
+                    fault.code == SEGV_MAPERR ? "where there is no memory" : "which does not allow it");
     }
 }
 
-/// Adds who runs, and the line of an instruction where that is known.
+/// Appends the running thread, and the line of an instruction if it is known.
 inline void append_place(ErrorText& text, uintptr_t instruction) {
     const uint3 thread = current_thread->index;
     text.append(", in block (%u, %u, %u), thread (%u, %u, %u)", blockIdx.x, blockIdx.y, blockIdx.z, thread.x, thread.y,
@@ -90,19 +90,19 @@ inline void append_place(ErrorText& text, uintptr_t instruction) {
     if (place[0]) text.append(" (%s)", place);
 }
 
-/// Where a thread goes on that the processor has stopped.
+/// Where a thread continues after the processor has stopped it.
 [[noreturn]] __attribute__((noinline, cold)) inline void end_at_fault() {
     Block& block = *current_block;
     if (claim_fault(*block.launch)) {
         ErrorText text(block.launch->error_text);
         append_fault(text, block.fault);
         append_place(text, block.fault.instruction);
-        text.append("; python -m tkjit check FILE.py says more");
+        text.append("; for more, run python -m tkjit check FILE.py");
     }
     abandon_block(block);
 }
 
-/// Called by the handler in the thread that a signal came to.
+/// Called by the handler, in the thread that received a signal.
 inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     MachineContext context(given);
     const uintptr_t instruction = context.instruction();
@@ -114,8 +114,8 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     HardwareFault fault = describe_fault(number, *info, context, stack);
     const bool in_fiber = context.stack_pointer() - reinterpret_cast<uintptr_t>(stack.lowest) < stack_bytes;
     if (info->si_code <= 0 && number != SIGABRT) {
-        // A handler in front of ours passes on what will happen again when the kernel goes on: it calls ours, or sends
-        // the signal to its own thread, to which that comes in the kernel's code.
+        // A handler before ours may pass on a fault that will happen again when the kernel continues: it calls our
+        // handler, or sends the signal to its own thread, which receives it in the kernel's code.
         const bool is_passed_on = is_own ? info->si_code == SI_TKILL : !in_fiber;
         return is_passed_on && info->si_pid == getpid() ? Signalled::handled : Signalled::nothing;
     }
@@ -127,7 +127,7 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     if (number == SIGABRT || (!is_own && !fault.is_call) || block.fault.number != 0) {
         SignalLine() << "tkjit: " << signal_name(number) << " in a library that the kernel " << kernel_name()
                      << " called, in block " << blockIdx << ", thread " << current_thread->index
-                     << "; the process cannot go on; python -m tkjit check FILE.py says more";
+                     << "; the process cannot continue; for more, run python -m tkjit check FILE.py";
         return Signalled::fatal;
     }
     if (number == SIGFPE && context.skip_overflowing_division()) return Signalled::handled;
@@ -137,7 +137,7 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     return Signalled::handled;
 }
 
-/// Says that a kernel was running when a signal came to a thread that runs none.
+/// Prints that a kernel was running when a thread that runs none received a signal.
 inline bool mention_kernel(int number) {
     for (Launch*& slot : active_launches) {
         if (__atomic_load_n(&slot, __ATOMIC_ACQUIRE) == nullptr) continue;
@@ -147,9 +147,9 @@ inline bool mention_kernel(int number) {
     return false;
 }
 
-/// Once for each thread, and then now and then: what a library may have taken away is put back.
+/// Prepares each thread once, and then again now and then, because a library may have removed the handler or the stack.
 inline void watch_signals(long long now) {
-#ifndef TKJIT_SIM_CHECKED  // its process is the kernel's alone, and has handlers of its own (check/host.h)
+#ifndef TKJIT_SIM_CHECKED  // a checked process runs only the kernel, and has its own handlers (check/endings.h)
     if (__builtin_expect(now - signals_seen_ns > signals_trusted_ns, false)) {
         prepare_for_signals({ask_of_signal, mention_kernel}, now);
     }

@@ -1,4 +1,5 @@
-// What C++ has and device code has not: exceptions, abort, exit. A kernel that uses them fails, and the process goes on.
+// C++ features that device code lacks: exceptions, abort, exit. A kernel that uses them fails, and the process
+// continues.
 #pragma once
 
 #include "../detail/block.h"
@@ -12,7 +13,7 @@
 
 namespace tkjit::sim {
 
-/// Ends the launch with a text about the running thread, and the line of the instruction that returns to `caller`.
+/// Ends the launch with a text about the running thread, and the line of the call that returns to `caller`.
 [[noreturn]] __attribute__((noinline, cold)) inline void fail_after_call(const void* caller, const char* what) {
     Block& block = *current_block;
     if (claim_fault(*block.launch)) {
@@ -25,14 +26,15 @@ namespace tkjit::sim {
 
 __attribute__((noinline, cold)) void note_exception(const char* what) {
     char* const text = current_block->exception;
-    snprintf(text, sizeof current_block->exception, "the kernel threw a C++ exception, which device code cannot: %s", what);
+    snprintf(text, sizeof current_block->exception, "the kernel threw a C++ exception, which device code cannot do: %s",
+             what);
 }
 
 [[noreturn]] __attribute__((noinline, cold)) void fail_exception() {
     fail_after_call(current_block->thrown_at, current_block->exception);
 }
 
-/// The C library's own function of a name that this file defines too.
+/// The C library's own function with a name that this file also defines.
 template <class Function>
 Function* library_function(const char* name) {
     return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
@@ -40,10 +42,10 @@ Function* library_function(const char* name) {
 
 }  // namespace tkjit::sim
 
-#ifndef TKJIT_SIM_CHECKED  // of a process that ends the checker says how
-// Hidden definitions come before the libraries', in this shared object alone (as __assert_fail's in fault.h does).
+#ifndef TKJIT_SIM_CHECKED  // the checker itself reports how a process ends
+// Hidden definitions take precedence over the libraries', in this shared object only (like __assert_fail in fault.h).
 extern "C" {
-// By labels: headers declare the functions as visible, and the compiler declares __cxa_throw itself.
+// They need labels, because headers declare the functions as visible, and the compiler declares __cxa_throw itself.
 __attribute__((visibility("hidden"), noreturn)) void tkjit_sim_throw(void* object, void* type,
                                                                      void (*destroy)(void*)) __asm__("__cxa_throw");
 __attribute__((visibility("hidden"), noreturn)) void tkjit_sim_abort() __asm__("abort");

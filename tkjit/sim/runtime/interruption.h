@@ -1,5 +1,5 @@
-// A second Ctrl-C, for a kernel that does not come to where it could be asked whether it is interrupted: a loop that
-// waits for nothing the simulator knows. The first is asked about at the next barrier or exit; when another comes and
+// Handles a second Ctrl-C, for a kernel that never reaches a point where interruptions are checked: a loop without
+// anything that the simulator sees. The first Ctrl-C is checked at the next barrier or exit. If another comes and
 // nothing has happened in between, the block is left where the signal found it.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace tkjit::sim {
 inline constexpr unsigned most_active_launches = 64;
 inline Launch* active_launches[most_active_launches];
 
-/// Lets a signal's handler find a launch while it is under way.
+/// Lets a signal handler find a launch while it is under way.
 class ActiveLaunch {
   public:
     explicit ActiveLaunch(Launch& launch) {
@@ -41,9 +41,9 @@ class ActiveLaunch {
     Launch** slot_ = nullptr;
 };
 
-/// Leaves the block that the calling OS thread runs, if the signal came in the kernel's own code: in a library's it
-/// might hold a lock, and on the host's own stack there is no fiber to leave. The first thread that leaves says where it
-/// was. It may allocate and run addr2line, since nothing but the kernel's code is interrupted.
+/// Leaves the block that the calling OS thread runs, if the signal interrupted the kernel's own code. A library's code
+/// might hold a lock, and on the host's own stack there is no fiber to leave. The first thread that leaves prints where
+/// it was. It may allocate and run addr2line, because only the kernel's code is interrupted.
 inline void leave_kernel(Launch& launch, uintptr_t instruction, uintptr_t stack_pointer) {
     if (current_thread == nullptr || current_block == nullptr) return;
     const auto lowest = reinterpret_cast<uintptr_t>(current_thread->stack->lowest);
@@ -60,7 +60,7 @@ inline void leave_kernel(Launch& launch, uintptr_t instruction, uintptr_t stack_
 
 }  // namespace tkjit::sim
 
-/// Called by the handler of an interruption, in the thread that it came to.
+/// Called by the interruption's signal handler, in the thread that received the signal.
 extern "C" __attribute__((visibility("default"))) void tkjit_sim_give_up(uintptr_t instruction, uintptr_t stack_pointer) {
     using namespace tkjit::sim;
     for (Launch*& slot : active_launches) {

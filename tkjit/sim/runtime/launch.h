@@ -1,4 +1,4 @@
-// A launch: its checks, what its blocks do now and then, and when those that wait do so in vain.
+// A launch: its checks, the periodic work of its blocks, and the detection of waits that never end.
 #pragma once
 
 #include "../check/race.h"
@@ -34,16 +34,16 @@
 namespace tkjit::sim {
 
 inline constexpr unsigned max_grid_y_or_z = 65535;
-inline constexpr long long helper_creation_ns = 100000;  // of the first one, in a young process
+inline constexpr long long helper_creation_ns = 100000;  // for the first helper in a new process
 inline constexpr long long interruption_ns = 50'000'000;
 inline constexpr long long longest_turn_ns = 5'000'000;  // of a block, while others are parked on its OS thread
 inline constexpr long long patience_ns = 5'000'000'000;  // with blocks that do nothing but wait
-inline constexpr long long long_launch_ns = 10'000'000'000;  // after which a launch is told
+inline constexpr long long long_launch_ns = 10'000'000'000;  // after which a launch prints a notice
 
 inline bool has_said_long = false;
 
-/// Once of each kernel: it may be large, and it may be a loop without an end. Not in a library that is exported, which nobody
-/// judges, and not where the environment asks for no progress, in the words that config.py knows.
+/// Prints a notice, once per kernel: the launch may be large, or an endless loop. An exported library, which has no
+/// judge, prints none, and neither does a process with TKJIT_QUIET set to a word that config.py knows.
 inline void say_long() {
     if (tkjit_sim_judge == nullptr || __atomic_exchange_n(&has_said_long, true, __ATOMIC_RELAXED)) return;
     static constexpr const char* yes[] = {"1", "true", "yes", "on"};
@@ -51,10 +51,10 @@ inline void say_long() {
     for (const char* const word : yes)
         if (quiet && strcasecmp(quiet, word) == 0) return;
     SignalLine() << "tkjit: the kernel " << kernel_name() << " has run for 10 s on the CPU; Ctrl-C ends it, and "
-                 << "python -m tkjit check FILE.py finds loops without an end";
+                 << "python -m tkjit check FILE.py finds endless loops";
 }
 
-/// Has the others that share the OS thread run, and comes back unless the launch fails.
+/// Lets the other blocks on the OS thread run, and returns unless the launch fails.
 inline void give_turn(Block& block, bool in_vain) {
     block.turn_in_vain = in_vain;
     block.spins_at_turn = block.vain_spins;
@@ -62,8 +62,8 @@ inline void give_turn(Block& block, bool in_vain) {
     if (launch_failed(*block.launch)) abandon_block(block);
 }
 
-/// Called every so many barriers and exits: leaves a launch that has failed elsewhere, creates helpers, lets the caller
-/// be interrupted, and other blocks of the OS thread run.
+/// Called every so many barriers and exits. Leaves a launch that has failed elsewhere, lets other blocks on the OS
+/// thread run, creates helpers, and checks whether the caller is interrupted.
 __attribute__((noinline)) void tick(Block& block) {
     block.events_until_tick = events_per_tick;
     if (launch_failed(*block.launch)) abandon_block(block);
@@ -95,15 +95,15 @@ inline bool more_will_begin(const Launch& launch) {
            __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_begun_blocks;
 }
 
-/// Whether every block that runs has done nothing but wait for long, has had a turn since anything else happened, and no
-/// other will begin.
+/// Whether every running block has only waited for a long time, and has had a turn since anything else happened, and no
+/// other block will begin.
 inline bool all_in_vain(const Launch& launch) {
     const int in_vain = __atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED);
     return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED) && !more_will_begin(launch) &&
            now_ns() - __atomic_load_n(&launch.last_change_ns, __ATOMIC_RELAXED) > patience_ns;
 }
 
-/// Whether a thread waits for other devices, or has done so not long ago.
+/// Whether a thread waits for other devices, or did so recently.
 inline bool waits_for_devices(const Launch& launch) {
     const long long last_ns = __atomic_load_n(&launch.last_device_turn_ns, __ATOMIC_RELAXED);
     return last_ns != 0 && now_ns() - last_ns < patience_ns;
@@ -113,21 +113,22 @@ inline bool claim_interruption(Launch& launch) {
     if (tkjit_sim_judge == nullptr) return false;
     const Waits waits = !waits_for_devices(launch) ? Waits::no : all_in_vain(launch) ? Waits::in_vain : Waits::for_devices;
     const Verdict verdict = tkjit_sim_judge(waits);
-    __atomic_store_n(&launch.waits_forever, verdict == Verdict::deadlock, __ATOMIC_RELAXED);  // its blocks tell where
+    // if it is a deadlock, the launch's blocks report where they wait
+    __atomic_store_n(&launch.waits_forever, verdict == Verdict::deadlock, __ATOMIC_RELAXED);
     if (verdict != Verdict::interrupted) return false;
     if (claim_fault(launch)) ErrorText(launch.error_text).append("interrupted");
     return true;
 }
 
-/// Asked on the host's stack, with the block's threads stopped.
+/// Called on the host's stack, with the block's threads stopped.
 bool is_interrupted(Block& block) {
     if (!claim_interruption(*block.launch)) return false;
     block.abandoned = true;
     return true;
 }
 
-/// Whether nothing has happened in the block for so long, and in no other that runs, that a wait will never end. What waits
-/// for other devices may be ended by them, unless they wait as well.
+/// Whether nothing has happened for so long, in the block and in all others that run, that a wait will never end. Other
+/// devices may still end a wait for them, unless they wait as well.
 inline bool spins_forever(Block& block) {
 #ifdef TKJIT_SIM_CHECKED
     return block.vain_spins > 1u << 12;  // one block runs at a time, and the others have had as many turns
@@ -138,8 +139,8 @@ inline bool spins_forever(Block& block) {
 #endif
 }
 
-/// Gives the OS thread to another block, after a turn in which each of a few threads has asked. If there is none, and it
-/// has asked often, the OS thread waits.
+/// Gives the OS thread to another block, after a turn in which each of a few threads has polled. If there is no other
+/// block and this one has polled often, the OS thread sleeps.
 inline void wait_for_others(Block& block) {
     constexpr unsigned spins_per_turn = 32, spins_before_rest = 512;
     block.others_may_run = block.beside && block.beside->can_take(block);
@@ -150,7 +151,7 @@ inline void wait_for_others(Block& block) {
     }
 }
 
-/// Counts the turns of threads that wait in loops of their own, or for other devices.
+/// Counts the turns of threads that wait in their own loops, or for other devices.
 void note_spin(Block& block) {
     constexpr unsigned spins_per_check = one_at_a_time ? 16 : 256;
     const unsigned long long progress = block.progress - block.device_turns;
@@ -167,7 +168,8 @@ void note_spin(Block& block) {
     if (spins_forever(block)) fail_deadlock(block);
 }
 
-/// The OS thread gives way too: what it waits for may run on the same CPU. Every now and then it asks whether to go on.
+/// Also yields the OS thread, because the other device may run on the same CPU. Now and then checks whether to
+/// continue.
 __attribute__((noinline)) void yield_to_devices(Site site) {
     constexpr unsigned turns_before_sleep = 64;
     constexpr timespec nap{0, 50'000};
@@ -178,7 +180,7 @@ __attribute__((noinline)) void yield_to_devices(Site site) {
     if (block.device_turns % turns_before_sleep == 0) {
         __atomic_store_n(&block.launch->last_device_turn_ns, now_ns(), __ATOMIC_RELAXED);
     }
-    block.progress++;  // whoever polls for this thread does not do so in vain
+    block.progress++;  // a thread that polls for this one does not do so in vain
     const bool is_alone = block.beside == nullptr || block.beside->is_empty();
     if (++block.device_turns % turns_before_sleep) {
         if (is_alone) sched_yield();
@@ -218,7 +220,7 @@ inline bool check_launch(Launch& launch) {
     return false;
 }
 
-/// Waits for the OS threads beside the caller, which may be interrupted meanwhile.
+/// Waits for the other OS threads; the caller may be interrupted during this.
 inline void join(Launch& launch, Helpers& helpers) {
     for (int i = 0; i < helpers.count; i++) {
         for (;;) {
@@ -246,7 +248,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     launch.block = block;
     launch.dynamic_shared_bytes = dynamic_shared_bytes;
     launch.cooperative = cooperative;
-    char error_text[error_text_bytes];  // and no variable of the OS thread, which blocks exchange
+    char error_text[error_text_bytes];  // not thread-local, because parked blocks swap thread-local variables
     launch.error_text = error_text;
     launch_error_code = 0;
     const auto failed = [&] {
@@ -272,7 +274,8 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
         launch.grid_barrier = &all;
         create_threads(launch, helpers, static_cast<int>(launch.block_count) - 1);
         if (helpers.count + 1ull < launch.block_count && claim_fault(launch)) {
-            ErrorText(launch.error_text).append("the system refuses an OS thread for each block of a cooperative launch");
+            ErrorText(launch.error_text)
+                .append("the system cannot create an OS thread for each block of a cooperative launch");
         }
     }
     work(launch, &helpers);

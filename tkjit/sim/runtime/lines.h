@@ -1,5 +1,6 @@
-// The line of the kernel's source that an address of its code belongs to, by binutils' addr2line where it is installed.
-// Launchers are compiled with tables of lines (tkjit/compile/flags.py), which nothing reads until a kernel fails.
+// Finds the line of the kernel's source that an address in its code belongs to, with binutils' addr2line if that is
+// installed. Launchers are compiled with line tables (tkjit/compile/flags.py), which nothing reads until a kernel
+// fails.
 #pragma once
 
 #include <errno.h>
@@ -24,13 +25,13 @@ extern char etext[] __attribute__((visibility("hidden")));         // and where 
 
 namespace tkjit::sim {
 
-/// Whether an instruction is this shared object's: the kernel's own, or the simulator's.
+/// Whether an instruction is in this shared object: in the kernel's own code or the simulator's.
 inline bool in_own_code(uintptr_t address) {
     const auto begin = reinterpret_cast<uintptr_t>(__ehdr_start), end = reinterpret_cast<uintptr_t>(etext);
     return address - begin < end - begin;
 }
 
-/// The path of this shared object as it is called now: a launcher is loaded before its directory gets its last name.
+/// Finds the current path of this shared object: a launcher is loaded before its directory gets its final name.
 inline bool own_path(char* path, size_t bytes) {
     FILE* const maps = fopen("/proc/self/maps", "re");
     if (maps == nullptr) return false;
@@ -52,7 +53,7 @@ inline bool own_path(char* path, size_t bytes) {
     return found;
 }
 
-/// What a program prints, at most `bytes - 1` of it. Nothing if it cannot be run or takes long.
+/// Reads at most `bytes - 1` bytes of a program's output: nothing if it cannot be run or takes too long.
 inline void output_of(const char* const* command, char* text, size_t bytes) {
     constexpr int patience_ms = 5000;
     text[0] = 0;
@@ -81,13 +82,14 @@ inline void output_of(const char* const* command, char* text, size_t bytes) {
     }
 }
 
-/// Whether a file is the user's: not tkjit's own, the C++ library's or the compiler's.
+/// Whether a file is the user's, and not tkjit's, the C++ library's or the compiler's.
 inline bool is_users(const char* file) {
     return file[0] != '?' && strncmp(file, "/usr/", 5) != 0 && strstr(file, "/tkjit/include/tkjit/") == nullptr &&
            strstr(file, "/tkjit/sim/") == nullptr && strncmp(file, "launcher.cu:", 12) != 0;
 }
 
-/// Writes `file.cu:7`, or nothing if that is not known. Of inlined calls it is the innermost line of the user's.
+/// Writes `file.cu:7`, or an empty string if it is unknown. For inlined calls it is the innermost line of the user's
+/// files.
 inline void find_line(uintptr_t instruction, char* place, size_t bytes) {
     place[0] = 0;
     if (instruction == 0) return;

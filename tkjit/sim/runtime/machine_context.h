@@ -8,7 +8,7 @@
 
 namespace tkjit::sim {
 
-/// The registers of the interrupted thread; what is written to them it goes on with.
+/// The registers of the interrupted thread, which continues with the values that are written to them.
 class MachineContext {
   public:
     explicit MachineContext(void* context) : registers_(static_cast<ucontext_t*>(context)->uc_mcontext) {}
@@ -18,14 +18,14 @@ class MachineContext {
 
     uintptr_t instruction() const { return static_cast<uintptr_t>(registers_.gregs[REG_RIP]); }
     uintptr_t stack_pointer() const { return static_cast<uintptr_t>(registers_.gregs[REG_RSP]); }
-    /// Where the function that was called last returns to, before it has run an instruction of its own.
+    /// The return address of the function that was called last, before it has run its first instruction.
     uintptr_t return_address() const { return *reinterpret_cast<const uintptr_t*>(stack_pointer()); }
-    /// Of an access to memory.
+    /// Whether a faulting access to memory is a write.
     bool is_write() const { return registers_.gregs[REG_ERR] & 2; }
 
-    /// Goes on with `function` on an empty stack.
+    /// Continues with `function` on an empty stack.
     void go_on_with(void (*function)(), char* top_of_stack) {
-        constexpr greg_t direction_flag = 1 << 10;  // clear wherever a function begins
+        constexpr greg_t direction_flag = 1 << 10;  // clear when a function begins
         const auto top = reinterpret_cast<uintptr_t>(top_of_stack) & ~uintptr_t{15};
         registers_.gregs[REG_RSP] = static_cast<greg_t>(top - sizeof(void*));  // as after a call
         registers_.gregs[REG_RIP] = reinterpret_cast<greg_t>(function);
@@ -51,7 +51,7 @@ class MachineContext {
     uintptr_t instruction() const { return registers_.pc; }
     uintptr_t stack_pointer() const { return registers_.sp; }
     uintptr_t return_address() const { return registers_.regs[30]; }
-    bool is_write() const { return false; }  // not told
+    bool is_write() const { return false; }  // not reported
     void go_on_with(void (*function)(), char* top_of_stack) {
         registers_.sp = reinterpret_cast<uintptr_t>(top_of_stack) & ~uintptr_t{15};
         registers_.pc = reinterpret_cast<uintptr_t>(function);
@@ -77,8 +77,8 @@ class MachineContext {
 };
 
 #ifdef __x86_64__
-/// Divides the least integer by -1 as a GPU does, where the processor traps: the quotient is the least integer, the
-/// remainder 0. False if the instruction is no such division.
+/// Divides the least integer by -1 as a GPU does; the processor traps instead. The quotient is the least integer, and
+/// the remainder 0. Returns false if the instruction is no such division.
 ///
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, 2.1 (formats) and IDIV.
 inline bool MachineContext::skip_overflowing_division() {
@@ -89,7 +89,7 @@ inline bool MachineContext::skip_overflowing_division() {
     const unsigned rex = (*next & 0xf0) == 0x40 ? *next++ : 0;
     const unsigned operation = *next++;
     const unsigned form = *next++, mode = form >> 6, low = form & 7;
-    if (operation != 0xf7 || (form >> 3 & 7) != 7) return false;  // of 8 bits C++ divides none: they are promoted
+    if (operation != 0xf7 || (form >> 3 & 7) != 7) return false;  // C++ never divides 8-bit integers: they are promoted
     const unsigned bits = rex & 8 ? 64 : is_16_bit ? 16 : 32;
 
     uintptr_t value = 0;
@@ -125,7 +125,7 @@ inline bool MachineContext::skip_overflowing_division() {
     const auto low_part = static_cast<uintptr_t>(registers_.gregs[REG_RAX]) << unused >> unused;
     const auto high_part = static_cast<uintptr_t>(registers_.gregs[REG_RDX]) << unused;
     if (value << unused != ~uintptr_t{0} << unused || low_part != least || high_part != ~uintptr_t{0} << unused) return false;
-    // the quotient's bits are there already; a write of 32 bits clears those above them
+    // the quotient's bits are already in place; a write of 32 bits clears those above them
     if (bits == 32) registers_.gregs[REG_RAX] = static_cast<greg_t>(least);
     registers_.gregs[REG_RDX] = bits == 16 ? registers_.gregs[REG_RDX] & ~greg_t{0xffff} : 0;
     registers_.gregs[REG_RIP] = reinterpret_cast<greg_t>(next);

@@ -1,4 +1,4 @@
-// The bodies of detail/math_functions.h: computed in double, those of float rounded once more.
+// The bodies of detail/math_functions.h. They compute in double; those for float round once more.
 #pragma once
 
 #include "../detail/integer_intrinsics.h"
@@ -14,7 +14,7 @@ constexpr double half_root_of_pi = 0.88622692545275801;
 /// is Newton's step: the error divided by the derivative.
 inline double halley(double z, double newton) { return z - newton / (1 + z * newton); }
 
-/// How far x is from the nearest multiple of 1/2, and which multiple that is, modulo 4. Exact.
+/// The distance of x from the nearest multiple of 1/2, and which multiple that is, modulo 4. Both are exact.
 struct HalfTurns {
     double rest;
     int count;
@@ -95,7 +95,8 @@ double erfcx(double x) {
 
 namespace tkjit::sim {
 
-/// The modified Bessel function of order 0 or 1: its series, whose terms have one sign. Long, since there are many.
+/// The modified Bessel function of order 0 or 1, by its series, whose terms all have one sign. In long double, because
+/// there are many terms.
 inline double bessel_i(int order, double x) {
     if (!isfinite(x)) return order == 0 ? fabs(x) : x;
     long double term = order == 0 ? 1 : static_cast<long double>(x) / 2, sum = term;
@@ -118,7 +119,7 @@ TKJIT_SIM_FUNCTIONS(TKJIT_SIM_FUNCTION)
 
 namespace tkjit::sim {
 
-/// In long double no square of a double overflows. An infinity outweighs a NaN, as in hypot.
+/// In long double, squares of doubles cannot overflow. An infinity takes precedence over a NaN, as in hypot.
 template <class T>
 inline T root_of_squares(int count, const T* x) {
     long double sum = 0;
@@ -136,7 +137,8 @@ float normf(int count, const float* x) { return tkjit::sim::root_of_squares(coun
 
 namespace tkjit::sim {
 
-/// The smaller or the larger: the other one for a NaN, a signalling one too, and -0 below +0. Source: PTX ISA, "min".
+/// The smaller or the larger operand. If one is a NaN, even a signalling one, it is the other; -0 is below +0. Source:
+/// PTX ISA, "min".
 template <class T>
 inline T extremum(T a, T b, bool smallest, T nan) {
     if (a != a || b != b) return a == a ? a : b == b ? b : nan;

@@ -1,4 +1,4 @@
-// mbarriers: their bits, their phases, and who waits for one.
+// mbarriers: their bits, their phases, and the threads that wait for one.
 #pragma once
 
 #include "../check/race.h"
@@ -15,12 +15,12 @@
 
 namespace tkjit::sim {
 
-/// The bits of an mbarrier. The tag tells one that was initialised from memory that never was.
+/// The bits of an mbarrier. The tag tells an initialised mbarrier from other memory.
 struct MbarrierBits {
     uint64_t phase : 1;
     uint64_t count : 20;    // arrivals that a phase needs
-    uint64_t pending : 20;  // arrivals that are missing
-    int64_t bytes : 21;     // bytes that are expected and have not come; below zero while they have come too early
+    uint64_t pending : 20;  // arrivals that are still missing
+    int64_t bytes : 21;     // expected bytes that have not arrived; negative if bytes have arrived too early
     uint64_t tag : 2;
 };
 inline constexpr unsigned mbarrier_tag = 2;
@@ -36,14 +36,14 @@ inline MbarrierBits checked_bits(const uint64_t* barrier, const char* what, Site
     return bits;
 }
 
-/// A thread that waits for an mbarrier's phase; it lies on the thread's own stack.
+/// A thread's wait for an mbarrier's phase, on the thread's own stack.
 struct MbarrierWait {
     uint64_t* barrier;
     unsigned parity;
 };
 
-/// Lets those go on who wait for the phase that is over. They do not ask again: the next phase may be over as well before
-/// their turn comes.
+/// Lets the threads continue that wait for the phase that is over. They do not check again, because the next phase may
+/// also be over before their turn comes.
 inline void release_waiters(Block& block, const uint64_t* barrier, unsigned parity) {
     Thread *first = nullptr, *last = nullptr;
     for (Thread** link = &block.mbarrier_waiters; *link;) {
@@ -54,25 +54,25 @@ inline void release_waiters(Block& block, const uint64_t* barrier, unsigned pari
             continue;
         }
         *link = thread.next;
-        thread.next = first;  // who came last is found first
+        thread.next = first;  // the list has the latest first
         first = &thread;
         if (last == nullptr) last = &thread;
     }
     push_ready_list(block, first, last);
 }
 
-/// Of a thread that waits for an mbarrier: what the phase waits for.
+/// Appends what is missing from the phase that a thread waits for.
 void say_what_is_missing(const Thread& thread, ErrorText& text) {
     const MbarrierWait& wait = *static_cast<const MbarrierWait*>(thread.operands);
     const MbarrierBits bits = mbarrier_bits(wait.barrier);
     if (bits.tag != mbarrier_tag) {
-        text.append(": somebody has written over the mbarrier");
+        text.append(": the mbarrier has been overwritten");
         return;
     }
     text.append(": its phase of parity %u", unsigned(bits.phase));
     if (bits.pending) text.append(" lacks %u of %u arrivals", unsigned(bits.pending), unsigned(bits.count));
-    if (bits.bytes > 0) text.append("%s lacks %lld bytes that are expected", bits.pending ? " and" : "", static_cast<long long>(bits.bytes));
-    if (bits.bytes < 0) text.append("%s has got %lld bytes that nobody expects", bits.pending ? " and" : "", -static_cast<long long>(bits.bytes));
+    if (bits.bytes > 0) text.append("%s lacks %lld expected bytes", bits.pending ? " and" : "", static_cast<long long>(bits.bytes));
+    if (bits.bytes < 0) text.append("%s has received %lld unexpected bytes", bits.pending ? " and" : "", -static_cast<long long>(bits.bytes));
 }
 
 /// Begins the next phase if nothing is missing from this one.
@@ -88,8 +88,8 @@ inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site sit
     put(barrier, bits);
 }
 
-/// Whether this is a lane's part of an initialisation that another lane of its warp has made already. All lanes may come
-/// to one: on a device at once, and here one after the other, when the first may have used the barrier.
+/// Whether another lane of the warp has already done this initialisation. All lanes may execute it: on a device at
+/// once, but here one after the other, when the first may already have used the barrier.
 inline bool joins_initialisation(const uint64_t* barrier, Site site) {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
@@ -107,7 +107,7 @@ inline bool joins_initialisation(const uint64_t* barrier, Site site) {
 
 void mbarrier_init(uint64_t* barrier, unsigned count, Site site) {
     if (count == 0 || count > most_arrivals) {
-        fail(site, "mbarrier_init: the count of arrivals must be 1 to %u, not %u", most_arrivals, count);
+        fail(site, "mbarrier_init: the arrival count must be 1 to %u, not %u", most_arrivals, count);
     }
     if (reinterpret_cast<uintptr_t>(barrier) % 8) fail(site, "mbarrier_init: an mbarrier must be aligned to 8 bytes");
     if (joins_initialisation(barrier, site)) return;
@@ -130,8 +130,8 @@ void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes,
     race::read(barrier, sizeof(*barrier), site);
     MbarrierBits bits = checked_bits(barrier, "mbarrier_arrive", site);
     if (count > bits.pending) {
-        fail(site, "mbarrier_arrive: %u arrivals where the phase waits for %u of its %u", count, unsigned(bits.pending),
-             unsigned(bits.count));
+        fail(site, "mbarrier_arrive: %u arrivals, but the phase waits for only %u of its %u", count,
+             unsigned(bits.pending), unsigned(bits.count));
     }
     race::arrive(barrier);
     bits.bytes += static_cast<int>(expected_bytes);

@@ -1,4 +1,5 @@
-// The table of multicast addresses. Bits 48 and up are a mark that no pointer has, 32 to 47 the entry, the rest an offset.
+// The table of multicast addresses. Bits 48 and up of an address are a mark that no pointer has, bits 32 to 47 the
+// entry, and the rest an offset.
 #pragma once
 
 #include "../detail/fault.h"
@@ -12,7 +13,7 @@
 namespace tkjit::sim {
 
 inline constexpr uintptr_t multicast_mark = 0x7a4d;
-inline constexpr unsigned most_multicasts = 256;  // the oldest makes room
+inline constexpr unsigned most_multicasts = 256;  // a new one replaces the oldest
 
 inline Multicast multicasts[most_multicasts];
 inline unsigned multicast_count = 0;
@@ -42,7 +43,7 @@ const Multicast* find_multicast(const void* address) {
 
 const Multicast& multicast_at(const void* address, unsigned bytes, Site site) {
     const Multicast* const found = find_multicast(address);
-    if (found == nullptr) fail(site, "multimem of %u bytes: %p is no multicast address", bytes, address);
+    if (found == nullptr) fail(site, "multimem of %u bytes: %p is not a multicast address", bytes, address);
     return *found;
 }
 

@@ -1,4 +1,4 @@
-// The sum of products of a tensor core.
+// A tensor core's sum of products.
 #pragma once
 
 #include "../detail/numerics.h"
@@ -44,7 +44,7 @@ float FusedSum::operator()(const float* a, const float* b, unsigned b_step, unsi
     int largest = terms[0].exponent;
     for (unsigned i = 0; i < k; i++) {
         const Parts x = parts_of(a[i], least_a), y = parts_of(b[i * b_step], least_b);
-        terms[i + 1] = {x.significand * y.significand, x.exponent + y.exponent};  // up to 4: it is not normalized
+        terms[i + 1] = {x.significand * y.significand, x.exponent + y.exponent};  // up to 4, not normalized
         if (terms[i + 1].exponent > largest) largest = terms[i + 1].exponent;
     }
     int64_t sum = 0;

@@ -1,8 +1,8 @@
-// Blocks that share an OS thread: while one waits for others, another goes on, or one that has not begun begins.
+// Blocks that share an OS thread. While one waits for others, another continues, or a new one begins.
 //
 // A device runs many blocks at once, and they may wait for each other. With an OS thread for each, a thousand on eight
-// devices, those that wait would take most of the time of a few CPUs. A block stays with its OS thread, whose thread-local
-// variables are the block's registers and its static shared memory.
+// devices, the waiting blocks would take most of the time of a few CPUs. A block stays on its OS thread, whose
+// thread-local variables are the block's registers and its static shared memory.
 #pragma once
 
 #include "../detail/block.h"
@@ -18,7 +18,7 @@ namespace tkjit::sim {
 /// The thread-local variables that this shared object has in the calling OS thread.
 struct ThreadLocals {
     char* begin;
-    size_t bytes;  // 0 if the C library does not tell
+    size_t bytes;  // 0 if the C library does not report it
 };
 
 inline ThreadLocals own_thread_locals() {
@@ -47,14 +47,14 @@ class ParkedBlocks {
 
     bool is_empty() const { return first_ == nullptr; }
 
-    /// Whether a block may begin beside those that wait.
+    /// Whether a block may begin in addition to those that wait.
     bool has_room() const {
         return !__atomic_load_n(&launch_.lacks_room, __ATOMIC_RELAXED) &&
                __atomic_load_n(&launch_.next_block, __ATOMIC_RELAXED) < launch_.block_count &&
                __atomic_load_n(&launch_.running, __ATOMIC_RELAXED) < most_begun_blocks;
     }
 
-    /// Whether the block that runs may give the OS thread up: another one would take it.
+    /// Whether the running block may give up the OS thread because another one would take it.
     bool can_take(Block& block) {
         if (is_empty() && !has_room()) return false;
         if (has_memory_for(block)) return true;
@@ -72,14 +72,14 @@ class ParkedBlocks {
         count_++;
     }
 
-    /// Takes the block that has waited longest, with its variables.
+    /// Takes the block that has waited longest, and restores its variables.
     Block& take() {
         Block& block = drop();
         memcpy(locals_.begin, block.thread_locals, locals_.bytes);
         return block;
     }
 
-    /// Takes one that will not go on.
+    /// Takes a block that will not continue.
     Block& drop() {
         Block& block = *first_;
         first_ = block.next_parked;
@@ -87,7 +87,7 @@ class ParkedBlocks {
         return block;
     }
 
-    /// Counts a turn. Whether all blocks have had one since anything has happened.
+    /// Counts a turn. Returns whether all blocks have had one since anything last happened.
     bool have_all_waited(bool in_vain) {
         turns_in_vain_ = in_vain ? turns_in_vain_ + 1 : 0;
         if (turns_in_vain_ < count_) return false;

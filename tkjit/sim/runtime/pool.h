@@ -1,4 +1,5 @@
-// What is kept from launch to launch: one pool for all launchers of a process, as many of them take turns.
+// The memory that is kept from launch to launch. All launchers of a process share one pool, because they often take
+// turns.
 #pragma once
 
 #include <tkjit/sim_pool.h>
@@ -7,7 +8,7 @@ namespace tkjit::sim {
 inline Pool own_pool;
 }
 
-/// Set by whoever opens the launcher.
+/// Set by the code that opens the launcher.
 extern "C" {
 __attribute__((visibility("default"))) tkjit::sim::Pool* tkjit_sim_pool = &tkjit::sim::own_pool;
 }

@@ -1,5 +1,5 @@
-// The order in which a block's threads run where there is a choice. On a device there is none to rely on; the checker
-// asks for several (see check/), and everywhere else the first in, first out that costs nothing is compiled in.
+// The order in which a block's threads run if there is a choice. A device guarantees none, so the checker tries several
+// (see check/). All other builds have only first in, first out, which costs nothing.
 #pragma once
 
 #include "../detail/block.h"
@@ -13,10 +13,10 @@ namespace tkjit::sim::schedule {
 #ifdef TKJIT_SIM_CHECKED
 
 enum class Order {
-    forward,      // as threads are numbered, and as they become ready
-    reverse,      // the other way round
-    random,       // by the seed
-    adversarial,  // each warp runs as far as it can before another one does; which goes first is by the seed
+    forward,      // in the order of their numbers, and then in the order in which they become ready
+    reverse,      // the opposite
+    random,       // from the seed
+    adversarial,  // each warp runs as far as it can before another one does; the seed decides which goes first
 };
 
 inline Order order = Order::forward;
@@ -24,7 +24,7 @@ inline unsigned long long state = 88172645463325252ull;
 inline unsigned starting[max_threads_per_block];   // the threads of a block, in the order in which they start
 inline unsigned priority[max_warps_per_block];
 
-/// Marsaglia, "Xorshift RNGs".
+/// Source: Marsaglia, "Xorshift RNGs".
 inline unsigned random_number() {
     state ^= state << 13;
     state ^= state >> 7;
@@ -56,7 +56,7 @@ inline void begin_block(unsigned threads) {
 
 inline unsigned start(unsigned started) { return starting[started]; }
 
-// Of the blocks of a launch: block n of the order is block (n * stride + first) % blocks of the grid.
+// The order of a launch's blocks: the n-th is block (n * stride + first_block) % blocks of the grid.
 inline unsigned long long blocks, stride, first_block;
 
 inline unsigned long long greatest_common_divisor(unsigned long long a, unsigned long long b) {
@@ -78,14 +78,14 @@ inline void begin_launch(unsigned long long block_count) {
     while (greatest_common_divisor(stride, blocks) != 1);
 }
 
-/// Which block is the next to run.
+/// Returns the block of the grid that is the `number`-th to run.
 inline unsigned long long block_at(unsigned long long number) { return (number * stride + first_block) % blocks; }
 
-/// Whether a thread that completes a barrier lets others run before it goes on.
+/// Whether a thread that completes a barrier lets others run before it continues.
 inline bool gives_way() { return order != Order::forward; }
 
-/// A thread that would ask in vain once more: nothing has happened since it last asked. One that a barrier has let go
-/// still has the barrier for what it waits in.
+/// Whether a thread would poll in vain once more, because nothing has happened since it last polled. A thread that a
+/// barrier has released does not count; its `waiting_in` is still the barrier.
 inline bool polls(const Thread& thread) {
     if (thread.polled_at != thread.block->progress) return false;
     switch (thread.waiting_in) {
@@ -96,7 +96,7 @@ inline bool polls(const Thread& thread) {
     }
 }
 
-/// Which of the ready threads is next: any that does not poll, or else the one that has polled longest ago.
+/// Chooses the next of the ready threads: one that does not poll, or else the one whose last poll is longest ago.
 inline unsigned choose_ready(const Block& block) {
     unsigned ready = 0, best_priority = 0, best = 0, place = 0;
     for (const Thread* thread = block.ready_first; thread; thread = thread->next) ready += !polls(*thread);

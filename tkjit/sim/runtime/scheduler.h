@@ -1,7 +1,7 @@
-// Which fiber of a block runs next: ready ones first, in the order in which they became ready, then new ones.
+// Decides which fiber of a block runs next: ready ones first, in the order in which they became ready, then new ones.
 //
-// A CUDA thread gets a fiber only when it first waits. Until then it borrows the stack of the thread before it, so that
-// a kernel without a barrier costs a plain loop over its threads.
+// A CUDA thread gets its own fiber only when it first waits. Until then it borrows the stack of the thread before it,
+// so a kernel without a barrier costs only a plain loop over its threads.
 #pragma once
 
 #include "../check/race.h"
@@ -30,7 +30,7 @@ void wait_for_grid(Block& block, Site site);     // grid.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
 bool land_for_waiters(Block& block);             // bulk_copies.h
 
-/// Notes whether a block has done nothing but wait for long.
+/// Records whether a block has done nothing but wait for a long time.
 inline void set_in_vain(Block& block, bool in_vain) {
     if (block.spins_in_vain == in_vain) return;
     block.spins_in_vain = in_vain;
@@ -51,7 +51,7 @@ void push_ready(Block& block, Thread& thread) {
     block.ready_last = &thread;
 }
 
-/// Moves a barrier's whole list, already linked, behind the ready queue.
+/// Appends a barrier's whole list, which is already linked, to the ready queue.
 inline void push_ready_list(Block& block, Thread* first, Thread* last) {
     if (first == nullptr) return;
     (block.ready_first ? block.ready_last->next : block.ready_first) = first;
@@ -64,7 +64,7 @@ inline void resume(Context& from, Thread& to) {
     switch_context(from, to.context, to.stack);
 }
 
-/// Starts the next CUDA thread on a stack of its own; `from` goes on when somebody resumes it.
+/// Starts the next CUDA thread on a free stack; `from` continues when it is resumed.
 inline void start_fiber(Context& from, Block& block) {
     Stack* stack = block.free_stacks;
     if (stack) {
@@ -83,7 +83,7 @@ inline void start_fiber(Context& from, Block& block) {
     switch_context(from, block.starting, stack);
 }
 
-/// Not inlined: with one place of switching, the processor's prediction of its return is right.
+/// Not inlined, because the processor predicts the return correctly if all switches are at one place.
 __attribute__((noinline)) inline void suspend() {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
@@ -131,12 +131,12 @@ __attribute__((noinline)) void yield_in_spin(Site site) {
     thread.waiting_in = Operation::none;
 }
 
-/// Where a thread need not wait but others may be faster: only an order that looks for trouble lets them.
+/// Called where a thread need not wait, but others may be faster. Only orders that look for errors let others run here.
 inline void give_way() {
     if (schedule::gives_way()) yield();
 }
 
-/// Lets the OS thread's own stack ask whether the launch goes on: Python's code, which knows, checks on which stack it is.
+/// Lets the OS thread's own stack check for an interruption: the check calls Python, which verifies its stack.
 inline void visit_host(Block& block) {
     Thread& thread = *current_thread;
     block.visitor = &thread;
@@ -154,12 +154,12 @@ inline void release_barrier(Block& block, Barrier& barrier) {
     count_event(block);
 }
 
-/// The index of the thread that starts now.
+/// Returns the index of the thread that starts now.
 inline uint3 take_index(Block& block, unsigned linear) {
 #ifdef TKJIT_SIM_CHECKED
     return {linear % blockDim.x, linear / blockDim.x % blockDim.y, linear / blockDim.x / blockDim.y};
 #else
-    const uint3 index = block.next_index;  // counted and not divided: this is most of what a short thread costs
+    const uint3 index = block.next_index;  // counted, not divided, because this is most of the cost of a short thread
     if (++block.next_index.x == blockDim.x) {
         block.next_index.x = 0;
         if (++block.next_index.y == blockDim.y) {
@@ -188,7 +188,7 @@ inline Thread& begin_thread(Block& block, Stack& stack) {
     return thread;
 }
 
-/// Other lanes wait for one that has now exited: their operation can never complete.
+/// Fails because other lanes wait for one that has just exited, so that their operation can never complete.
 [[noreturn]] __attribute__((noinline, cold)) inline void fail_exited_lane(Thread& exited,
                                                                           const Collective& collective) {
     const unsigned warp_start = exited.linear - lane_of(exited);
@@ -215,7 +215,7 @@ inline void end_thread(Thread& thread) {
     Barrier& barrier = block.barriers[0];
     race::arrive(&barrier);
     if (barrier.arrived && barrier.expected == 0 && barrier.arrived >= block.thread_count - block.exited) {
-        if (barrier.operation == Operation::grid_sync) {  // the others have not come to the grid's yet
+        if (barrier.operation == Operation::grid_sync) {  // the block is complete; now it waits for the others
             race::complete(&barrier);
             race::leave(&barrier);
             wait_for_grid(block, barrier.site);
@@ -225,7 +225,7 @@ inline void end_thread(Thread& thread) {
     count_event(block);
 }
 
-/// Gives back what an abandoned block's fibers held.
+/// Releases what an abandoned block's fibers held.
 inline void reset_after_fault(Block& block) {
     block.abandoned = false;
     block.error_code = 0;
@@ -247,14 +247,14 @@ inline void reset_after_fault(Block& block) {
     memset(block.warpgroups, 0, sizeof(block.warpgroups));
 }
 
-/// Lets the OS thread run other blocks, since this one waits for them.
+/// Lets the OS thread run other blocks, because this one waits for them.
 inline void park(Block& block) {
     Thread& thread = *current_thread;
     block.parked = &thread;
     switch_context(thread.context, block.host, nullptr);
 }
 
-/// What the OS thread does when a block's threads have given it up: false if they are parked.
+/// Called on the OS thread's stack when a block's threads have left it. Returns false if the block is parked.
 inline bool end_unless_parked(Block& block) {
     while (Thread* const visitor = block.visitor) {
         block.visitor = nullptr;
@@ -269,7 +269,7 @@ inline bool end_unless_parked(Block& block) {
     return true;
 }
 
-/// Has a parked block go on. False if it waits again.
+/// Continues a parked block. Returns false if it waits again.
 inline bool run_on(Block& block) {
     Thread& thread = *block.parked;
     block.parked = nullptr;
@@ -277,7 +277,7 @@ inline bool run_on(Block& block) {
     return end_unless_parked(block);
 }
 
-/// Runs one block of the grid on the calling OS thread. False if it waits for others.
+/// Runs one block of the grid on the calling OS thread. Returns false if it waits for others.
 inline bool run_block(Block& block, unsigned long long linear_block) {
     const uint3 grid = block.launch->grid;
     blockIdx.x = static_cast<unsigned>(linear_block % grid.x);

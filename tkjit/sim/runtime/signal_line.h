@@ -1,4 +1,4 @@
-// What a signal's handler says on standard error.
+// Lines that a signal handler writes to standard error.
 #pragma once
 
 #include "../detail/vector_types.h"
@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/// The kernel's name; the text that is rendered has it.
+/// The kernel's name, which the rendered launcher sets.
 extern "C" {
 __attribute__((weak, visibility("hidden"))) const char* tkjit_kernel_name = nullptr;
 }
 
 namespace tkjit::sim {
 
-/// A line on standard error, put together without what a handler must not call.
+/// A line on standard error, built without calls that a signal handler must not make.
 class SignalLine {
   public:
     SignalLine& operator<<(const char* text) {

@@ -1,7 +1,8 @@
-// One handler in a process for the signals that end it, which asks each launcher whether its kernel is to blame.
+// One handler per process for the signals that end it. It asks each launcher whether its kernel is to blame.
 //
-// For a signal outside kernels the previous handler is called as the system would call it. A handler that is installed
-// later comes before ours. Nothing is taken away after a launch: four system calls would be a quarter of a short one.
+// For a signal outside of kernels, the previous handler is called as the system would call it. A handler that is
+// installed later runs before ours. The handler stays after a launch, because the four system calls that remove it
+// would be a quarter of a short launch.
 #pragma once
 
 #include "../detail/block.h"
@@ -23,11 +24,12 @@
 namespace tkjit::sim {
 
 inline constexpr int deadly_signals[SignalHandlers::signals] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-inline constexpr size_t signal_stack_bytes = sizeof(Block::signal_stack);  // another's handler may print stacks on it
-// How long a thread relies on the handler and on its stack, which a library may take away, without looking.
+inline constexpr size_t signal_stack_bytes = sizeof(Block::signal_stack);  // other handlers may print stacks on it
+// How long a thread relies on the handler and its stack without checking them; a library may remove either.
 inline constexpr long long signals_trusted_ns = 1'000'000'000;
 
-/// Does what would have been done without us. Of a process that ends for no known reason a kernel may be the reason.
+/// Does what would have happened without our handler. If the process ends for no known reason, a line says that an
+/// earlier kernel may be the cause.
 inline void pass_signal_on(int number, siginfo_t* info, void* context, bool is_unexplained) {
     unsigned at = 0;
     while (deadly_signals[at] != number) at++;
@@ -39,13 +41,13 @@ inline void pass_signal_on(int number, siginfo_t* info, void* context, bool is_u
         if (is_sent && previous.sa_handler == SIG_IGN) return;
         const bool is_own = !is_sent || info->si_pid == getpid();
         if (is_unexplained && is_own && (number == SIGABRT || number == SIGSEGV)) {
-            SignalLine() << "tkjit: " << signal_name(number) << " outside of kernels; one that ran before on the CPU may have "
-                         << "written out of bounds, and python -m tkjit check FILE.py names its line";
+            SignalLine() << "tkjit: " << signal_name(number) << " outside of kernels; a kernel that ran before on the "
+                         << "CPU may have written out of bounds; python -m tkjit check FILE.py names the line";
         }
         struct sigaction end_process {};
         end_process.sa_handler = SIG_DFL;
         sigaction(number, &end_process, nullptr);
-        if (is_sent) raise(number);  // comes when this handler returns
+        if (is_sent) raise(number);  // delivered when this handler returns
         return;
     }
     sigset_t mask = static_cast<ucontext_t*>(context)->uc_sigmask, before;
@@ -78,9 +80,9 @@ inline void on_deadly_signal(int number, siginfo_t* info, void* context) {
     errno = error;
 }
 
-/// Puts the handler before what is there, unless that is in front of ours already.
+/// Installs our handler before the current one, unless the current one was itself installed before ours.
 inline void install_handlers(SignalHandlers& handlers) {
-    if (__atomic_exchange_n(&handlers.installing, 1u, __ATOMIC_ACQUIRE)) return;  // another thread does
+    if (__atomic_exchange_n(&handlers.installing, 1u, __ATOMIC_ACQUIRE)) return;  // another thread is installing them
     if (handlers.handler == nullptr) handlers.handler = on_deadly_signal;
     for (unsigned i = 0; i < SignalHandlers::signals; i++) {
         struct sigaction now {};
@@ -97,9 +99,9 @@ inline void install_handlers(SignalHandlers& handlers) {
     __atomic_store_n(&handlers.installing, 0u, __ATOMIC_RELEASE);
 }
 
-/// Where the handler runs when a fiber's stack is used up: given to an OS thread until it ends, if it has no such stack or
-/// one that is too small. Python's faulthandler gives the main thread 17 KB, Go its threads 32: to read a line from a table
-/// takes more, and below such a stack lie others' objects.
+/// The stack on which the handler runs when a fiber's stack is used up. An OS thread without one, or with one that is
+/// too small, gets it until it ends. Python's faulthandler gives the main thread 17 KB, and Go gives its threads 32.
+/// Reading a line from a table takes more, and would overwrite the objects below such a stack.
 class SignalStack {
   public:
     void ensure() {
@@ -127,7 +129,7 @@ class SignalStack {
     void* memory_ = nullptr;
 };
 
-/// A helper's, which lies in its block; none for the caller.
+/// The signal stack of a helper, which is in its block; null for the caller.
 class BorrowedSignalStack {
   public:
     explicit BorrowedSignalStack(char* memory) : memory_(memory) {
@@ -146,7 +148,8 @@ class BorrowedSignalStack {
 
 inline TKJIT_SIM_REGISTER long long signals_seen_ns = 0;
 
-/// Makes a launch's faults known to us: the handler, this launcher, the calling thread's signal stack.
+/// Prepares for a launch's faults: installs the handler, registers this launcher, and gives the calling thread a signal
+/// stack.
 __attribute__((noinline, cold)) inline void prepare_for_signals(const SignalHandlers::Launcher& own, long long now) {
     static uint32_t is_known = 0;
     static thread_local SignalStack signal_stack;

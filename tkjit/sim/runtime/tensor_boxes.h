@@ -1,4 +1,4 @@
-// Boxes of a tensor map: where their elements lie in global and in shared memory, and how they are moved.
+// Boxes of a tensor map: where their elements are in global and shared memory, and how they are moved.
 #pragma once
 
 #include "../check/race.h"
@@ -18,7 +18,7 @@
 
 namespace tkjit::sim {
 
-/// A copy that is under way. The map is copied: a kernel may change its own when it has issued the copy.
+/// A copy that is under way. It has its own map, because a kernel may change the original once it has issued the copy.
 struct TensorCopy {
     TensorMap map;
     int first[most_tensor_dims];
@@ -37,7 +37,7 @@ inline unsigned box_bytes(const TensorMap& map) {
     return bytes;
 }
 
-/// What an element outside of the tensor reads as.
+/// Fills elements that are outside of the tensor.
 inline void fill(const TensorMap& map, char* shared, unsigned bytes) {
     if (!map.fills_with_nan) {
         race::fill(shared, 0, bytes);
@@ -47,7 +47,7 @@ inline void fill(const TensorMap& map, char* shared, unsigned bytes) {
     for (unsigned i = 0; i < bytes; i += map.element_bytes) race::move(shared + i, &nan, map.element_bytes);
 }
 
-/// One row of the box: in pieces of 16 bytes where it is swizzled, else at once.
+/// Visits one row of the box: in pieces of 16 bytes if it is swizzled, else at once.
 template <class Each>
 inline void for_each_run_of_row(const TensorCopy& copy, char* window, unsigned place, char* global, bool is_outside,
                                 const Each& each) {
@@ -69,8 +69,8 @@ inline void for_each_run_of_row(const TensorCopy& copy, char* window, unsigned p
     }
 }
 
-/// Calls `each(global, shared, bytes)` for the runs of elements that are neighbours in both memories; `global` is null for
-/// those outside of the tensor.
+/// Calls `each(global, shared, bytes)` for the runs of elements that are contiguous in both memories; `global` is null
+/// for those outside of the tensor.
 template <class Each>
 inline void for_each_run(const TensorCopy& copy, char* memory, const Each& each) {
     const TensorMap& map = copy.map;
@@ -107,7 +107,7 @@ inline void perform_on(const TensorCopy& copy, char* memory) {
     });
 }
 
-/// A map of a multicast address writes to all its devices.
+/// A copy through a map of a multicast address affects all its devices.
 inline void perform(const TensorCopy& copy) {
     char* const memory = memory_of(copy.map);
     const Multicast* const multicast = find_multicast(memory);
@@ -134,12 +134,13 @@ inline void check_tensor(const TensorMap* map, const int* coordinates, unsigned 
     if (reinterpret_cast<uintptr_t>(map) % 64 || map->mark != tensor_map_mark) {
         fail(site, "%s: there is no tensor map at %p; cuTensorMapEncodeTiled makes one", what, static_cast<const void*>(map));
     }
-    if (map->rank != rank) fail(site, "%s of %u dimensions with a tensor map of %u", what, rank, unsigned(map->rank));
+    if (map->rank != rank) fail(site, "%s: %u coordinates for a tensor map of %u dimensions", what, rank,
+                                unsigned(map->rank));
     const unsigned alignment = map->swizzle_bytes ? 128 : 16;
     if (offset_in_window(shared) % alignment) {
         fail(site, "%s: the shared address must be a multiple of %u", what, alignment);
     }
-    // where an H100 ends the kernel with "an illegal instruction was encountered"; the PTX ISA does not say so
+    // an H100 ends the kernel with "an illegal instruction was encountered", though the PTX ISA has no such rule
     const long long begins = static_cast<long long>(coordinates[0]) * map->element_bytes;
     if (begins % 16) {
         fail(site, "%s: coordinate %d of the innermost dimension is %lld bytes; it must be a multiple of 16 bytes", what,

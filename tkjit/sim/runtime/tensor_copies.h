@@ -16,7 +16,8 @@
 namespace tkjit::sim {
 
 #ifdef TKJIT_SIM_CHECKED
-/// Tells the checker what a copy uses; false if it may not. The memory of a multicast address is several devices'.
+/// Tells the checker what memory a copy uses. Returns false if it must not. A multicast address, whose memory is on
+/// several devices, is not checked.
 inline bool note_runs(const TensorCopy& copy, const race::Moment& issued, Site site) {
     bool may = check::may_use(current_block->window + copy.shared, box_bytes(copy.map), copy.stores ? "read" : "write", site);
     if (find_multicast(memory_of(copy.map))) return may;
@@ -33,7 +34,7 @@ inline bool note_runs(const TensorCopy& copy, const race::Moment& issued, Site s
 inline bool note_runs(const TensorCopy&, const race::Moment&, Site) { return true; }
 #endif
 
-/// Of a copy that is wrong: its bytes arrive, but it moves none.
+/// For a rejected copy: its bytes arrive, but are not moved.
 inline TensorCopy* give_up(TensorCopy* copy) {
     free(copy);
     return nullptr;
@@ -54,7 +55,7 @@ void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, c
                   Reduction reduction, Site site) {
     check_tensor(map, coordinates, rank, shared_source, "cp.async.bulk.tensor", site);
     for (unsigned dim = 0; dim < rank; dim++) {
-        if (coordinates[dim] >= 0) continue;  // else an H100 ends this kernel too
+        if (coordinates[dim] >= 0) continue;  // for a negative one an H100 ends the kernel
         fail(site, "cp.async.bulk.tensor to global memory: coordinate %d of dimension %u is below zero", coordinates[dim], dim);
     }
     const unsigned bytes = box_bytes(*map);

@@ -1,4 +1,4 @@
-// Makes tensor maps, and refuses those that the driver refuses.
+// Makes tensor maps, and rejects those that the driver rejects.
 #pragma once
 
 #include "../cuda.h"
@@ -16,12 +16,12 @@ inline bool is_float(TensorType type) {
     return type >= TensorType::f16;
 }
 
-/// The rules for what a map says of global memory.
+/// Returns the first rule for global memory that a map breaks, or null.
 inline const char* refuse_tensor(unsigned rank, const void* address, const uint64_t* sizes, const uint64_t* strides) {
-    if (rank == 0 || rank > most_tensor_dims) return "a tensor map has 1 to 5 dimensions";
+    if (rank == 0 || rank > most_tensor_dims) return "a tensor map must have 1 to 5 dimensions";
     if (reinterpret_cast<uintptr_t>(address) % 16) return "the address must be a multiple of 16";
     for (unsigned dim = 0; dim < rank; dim++) {
-        if (sizes[dim] == 0 || sizes[dim] > 1ull << 32) return "each extent is 1 to 2^32";
+        if (sizes[dim] == 0 || sizes[dim] > 1ull << 32) return "each extent must be 1 to 2^32";
         if (dim == 0) continue;
         if (strides[dim - 1] % 16) return "each stride must be a multiple of 16 bytes";
         if (strides[dim - 1] >= 1ull << 40) return "each stride must be less than 2^40 bytes";
@@ -29,15 +29,15 @@ inline const char* refuse_tensor(unsigned rank, const void* address, const uint6
     return nullptr;
 }
 
-/// The rules for the box.
+/// Returns the first rule for the box that a map breaks, or null.
 inline const char* refuse_box(unsigned rank, const uint32_t* box, const uint32_t* steps, unsigned element_bytes,
                               unsigned swizzle_bytes) {
     for (unsigned dim = 0; dim < rank; dim++) {
-        if (box[dim] == 0 || box[dim] > 256) return "each extent of a box is 1 to 256";
-        if (steps[dim] == 0 || steps[dim] > 8) return "each element stride is 1 to 8";
+        if (box[dim] == 0 || box[dim] > 256) return "each extent of a box must be 1 to 256";
+        if (steps[dim] == 0 || steps[dim] > 8) return "each element stride must be 1 to 8";
     }
     if (box[0] * element_bytes % 16) return "a row of the box must be a multiple of 16 bytes";
-    if (swizzle_bytes && box[0] * element_bytes > swizzle_bytes) return "a row of the box is longer than its swizzle";
+    if (swizzle_bytes && box[0] * element_bytes > swizzle_bytes) return "a row of the box must not exceed its swizzle";
     return nullptr;
 }
 
@@ -46,17 +46,17 @@ const char* encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, unsign
                               CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                               CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
     if (map == nullptr || reinterpret_cast<uintptr_t>(map) % 64) return "the map must be aligned to 64 bytes";
-    if (static_cast<unsigned>(type) >= sizeof(tensor_element_bytes)) return "the simulator has no such type of elements";
+    if (static_cast<unsigned>(type) >= sizeof(tensor_element_bytes)) return "the simulator lacks this element type";
     if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE) return "the simulator has no interleaved layouts";
-    if (static_cast<unsigned>(swizzle) > CU_TENSOR_MAP_SWIZZLE_128B) return "the simulator has no such swizzle";
-    if (static_cast<unsigned>(promotion) > CU_TENSOR_MAP_L2_PROMOTION_L2_256B) return "no such L2 promotion";
-    if (static_cast<unsigned>(fill) > CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA) return "no such fill";
+    if (static_cast<unsigned>(swizzle) > CU_TENSOR_MAP_SWIZZLE_128B) return "the simulator lacks this swizzle";
+    if (static_cast<unsigned>(promotion) > CU_TENSOR_MAP_L2_PROMOTION_L2_256B) return "unknown L2 promotion";
+    if (static_cast<unsigned>(fill) > CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA) return "unknown fill";
     TensorMap made{};
     made.type = static_cast<TensorType>(type);
     made.element_bytes = tensor_element_bytes[type];
     made.swizzle_bytes = static_cast<uint8_t>(swizzle ? 16u << swizzle : 0);
     made.fills_with_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
-    if (made.fills_with_nan && !is_float(made.type)) return "integers have no NaN to be filled with";
+    if (made.fills_with_nan && !is_float(made.type)) return "a map of integers cannot be filled with NaN";
     if (const char* refusal = refuse_tensor(rank, address, sizes, strides)) return refusal;
     if (const char* refusal = refuse_box(rank, box, steps, made.element_bytes, made.swizzle_bytes)) return refusal;
     made.mark = tensor_map_mark;

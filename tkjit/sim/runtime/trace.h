@@ -1,4 +1,4 @@
-// TKJIT_SIM_TRACE: a line for each barrier that completes and each copy, with the place and the thread.
+// TKJIT_SIM_TRACE: a line for each barrier that completes and each copy that lands, with the place and the thread.
 #pragma once
 
 #include "../detail/block.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/// The file descriptor that lines go to; -1: none. Set by whoever opens the launcher.
+/// The file descriptor for the lines, or -1 for none. Set by the code that opens the launcher.
 extern "C" {
 __attribute__((visibility("default"))) int32_t tkjit_sim_trace = -1;
 }
@@ -31,7 +31,7 @@ __attribute__((noinline, cold, format(printf, 2, 3))) inline void trace(Site sit
     va_end(arguments);
     if (used < int(sizeof(line))) used += snprintf(line + used, sizeof(line) - used, " (%s:%d)\n", site.file, site.line);
     if (used >= int(sizeof(line))) used = sizeof(line) - 1, line[used - 1] = '\n';
-    // a reader that has gone costs its lines and nothing else
+    // if the reader has gone, only the lines are lost
     [[maybe_unused]] const ssize_t written = write(tkjit_sim_trace, line, static_cast<size_t>(used));
 }
 

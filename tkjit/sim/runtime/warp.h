@@ -1,4 +1,4 @@
-// Collectives of a warp: who has arrived, and who goes on.
+// Collectives of a warp: which lanes have arrived, and which continue.
 #pragma once
 
 #include "../check/race.h"
@@ -13,8 +13,8 @@ namespace tkjit::sim {
 
 [[noreturn]] __attribute__((noinline, cold)) void fail_exited_source(Operation operation, unsigned mask, int lane,
                                                                      int source_lane, Site site) {
-    fail(site, "%s with mask 0x%08x: lane %d reads lane %d, which has exited, so that its value is undefined; let it take part "
-               "with a value that changes nothing",
+    fail(site, "%s with mask 0x%08x: lane %d reads lane %d, which has exited, so its value is undefined; let it take "
+               "part with a value that changes nothing",
          operation_name(operation), mask, lane, source_lane);
 }
 
@@ -22,7 +22,7 @@ inline bool is_same(const Collective& collective, unsigned mask, Operation opera
     return collective.arrived && collective.mask == mask && collective.operation == operation;
 }
 
-/// Two collectives of which each has a lane that the other one waits for can never complete.
+/// Fails if two collectives each have a lane that the other one waits for, because neither can ever complete.
 __attribute__((noinline)) inline void check_others(const Warp& warp, unsigned mask, Operation operation, Site site) {
     const Thread& thread = *current_thread;
     for (unsigned rest = warp.in_flight; rest; rest &= rest - 1) {
@@ -36,7 +36,7 @@ __attribute__((noinline)) inline void check_others(const Warp& warp, unsigned ma
     }
 }
 
-/// The one that lanes with this mask and operation have reached already, or one that is free.
+/// Returns the collective that lanes with this mask and operation have already reached, or a free one.
 inline Collective& find_collective(Warp& warp, unsigned mask, Operation operation, Site site) {
     if (is_same(warp.collectives[warp.latest], mask, operation)) return warp.collectives[warp.latest];
     if (warp.in_flight) check_others(warp, mask, operation, site);
@@ -48,7 +48,6 @@ inline Collective& find_collective(Warp& warp, unsigned mask, Operation operatio
     return warp.collectives[warp.latest];
 }
 
-/// Checks a collective's mask.
 inline void check_mask(unsigned mask, Operation operation, bool needs_all, Site site) {
     const Thread& thread = *current_thread;
     const unsigned alive = warp_of(thread).alive;
@@ -75,7 +74,7 @@ __attribute__((noinline)) unsigned join_collective(unsigned mask, Operation oper
     }
     collective.needs_all |= needs_all;
     collective.arrived |= 1u << lane_of(thread);
-    // of the warp's operations __syncwarp alone orders memory
+    // of the warp's operations, only __syncwarp orders memory
     if (operation == Operation::syncwarp) race::arrive(&collective);
     if (collective.arrived != (mask & warp.alive)) {
         warp.waiting++;
@@ -92,7 +91,7 @@ __attribute__((noinline)) unsigned join_collective(unsigned mask, Operation oper
     return collective.arrived;
 }
 
-/// The running thread, which was the last to arrive, lets the others go on.
+/// The running thread, which was the last to arrive, lets the others continue.
 __attribute__((noinline)) void release_collective() {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
@@ -109,7 +108,8 @@ __attribute__((noinline)) void release_collective() {
     give_way();
 }
 
-/// A lane exits. What waited for it alone is complete: one of those that wait computes for all.
+/// Called when a lane exits. A collective that waited only for this lane is then complete, and one of its waiting lanes
+/// computes for all.
 __attribute__((noinline)) void leave_collectives(Thread& exited) {
     Warp& warp = warp_of(exited);
     for (unsigned rest = warp.in_flight; rest; rest &= rest - 1) {
@@ -123,8 +123,8 @@ __attribute__((noinline)) void leave_collectives(Thread& exited) {
     }
 }
 
-/// They meet: each waits until the other threads of the block have
-/// run as far as they can without it, and those that have come to the same line by then are the converged ones.
+/// Lets lanes meet: each waits until the other threads of the block have run as far as they can without it. Those that
+/// have reached the same line by then are the converged ones.
 __attribute__((noinline)) unsigned active_mask(Site site) {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
@@ -133,7 +133,7 @@ __attribute__((noinline)) unsigned active_mask(Site site) {
     thread.site = site;
     thread.waiting_in = Operation::activemask;
     while (mask == 0 && block.started < block.thread_count) yield();
-    // The first round lets ready lanes run; the second, those which they released.
+    // The first round lets ready lanes run; the second, those that they released.
     for (int round = 0; mask == 0 && round < 2; round++) yield();
     if (mask == 0) {
         Thread* first = &thread - lane_of(thread);
@@ -145,7 +145,7 @@ __attribute__((noinline)) unsigned active_mask(Site site) {
         for (unsigned rest = found; rest; rest &= rest - 1) {
             Thread& member = first[__builtin_ctz(rest)];
             *static_cast<unsigned*>(member.operands) = found;
-            member.waiting_in = Operation::none;  // no longer to be found by a later group
+            member.waiting_in = Operation::none;  // so that a later group does not find it
         }
     }
     thread.waiting_in = Operation::none;

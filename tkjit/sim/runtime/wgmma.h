@@ -1,7 +1,7 @@
 // The product of a warpgroup, and the layouts of matrices that descriptors describe.
 //
-// Each product of two elements is exact, and sums are rounded to float one by one, from the lowest k up. A device keeps
-// more bits of some sums and fewer of others.
+// Each product of two elements is exact, and sums are rounded to float after each addition, from the lowest k up. A
+// device keeps more bits of some sums and fewer of others.
 #pragma once
 
 #include "../check/copies.h"
@@ -35,13 +35,13 @@ struct MatrixDescriptor {
           swizzle_bytes(bits >> 62 ? 256u >> (bits >> 62) : 0) {}
 };
 
-/// A matrix of which 16 bytes at a time are neighbours: along K, or (`by_other`) along M or N.
+/// A matrix in which 16 bytes at a time are contiguous: along K, or (`by_other`) along M or N.
 /// Source: PTX ISA, "Strides" and "Canonical Layouts".
 class SharedMatrix {
   public:
     SharedMatrix(uint64_t bits, bool by_other, const race::Moment& issued, Site site)
         : matrix_(bits), by_other_(by_other), issued_(issued), site_(site) {
-        if (bits >> 49 & 7) fail(site, "wgmma: a matrix whose swizzle does not begin at its base is not modelled");
+        if (bits >> 49 & 7) fail(site, "wgmma: the simulator supports only matrix descriptors with a base offset of 0");
     }
 
     /// The 16 bytes of row `other` (of M or N) that begin at unit `k_unit` of K.
@@ -83,7 +83,7 @@ inline auto element_value(const char* bytes) {
         unsigned short bits;
         memcpy(&bits, bytes, 2);
         return element == Element::f16 ? half_value(bits) : bfloat16_value(bits);
-    } else if constexpr (element == Element::tf32) {  // 10 bits of mantissa; the others are not read
+    } else if constexpr (element == Element::tf32) {  // reads only 10 bits of the mantissa
         uint32_t bits;
         memcpy(&bits, bytes, 4);
         return __builtin_bit_cast(float, bits & 0xffffe000u);
@@ -101,18 +101,18 @@ inline auto element_value(const char* bytes) {
 inline constexpr unsigned wgmma_m = 64;
 inline constexpr unsigned most_wgmma_n = 256;
 inline constexpr unsigned most_wgmma_k = 32;
-inline constexpr unsigned row_bytes = 32;  // of a row of A, or a column of B: what lies along K
+inline constexpr unsigned row_bytes = 32;  // of a row of A or a column of B, along K
 
-/// What is multiplied, as numbers: A by rows; B once for each of the four threads that share a row of D, in the order of
-/// their registers, so that sums are made where they lie.
+/// The operands as numbers: A by rows, and B once for each of the four threads that share a row of D, in the order of
+/// their registers, so that sums are computed in place.
 template <class Number>
 struct Matrices {
     Number a[wgmma_m][most_wgmma_k];
     alignas(64) Number b[4][most_wgmma_k][most_wgmma_n / 2];
-    char rows[most_wgmma_n][row_bytes];  // first of A and then of B, before they are numbers
+    char rows[most_wgmma_n][row_bytes];  // first of A and then of B, before they are converted
 };
 
-/// Rows of A, or columns of B. Only elements of 16 bits can lie along M or N.
+/// Reads rows of A, or columns of B. Only 16-bit elements can be contiguous along M or N.
 inline void read_rows(char (*rows)[row_bytes], const SharedMatrix& from, unsigned count) {
     if (!from.by_other()) {
         for (unsigned row = 0; row < count; row++) {
@@ -128,7 +128,8 @@ inline void read_rows(char (*rows)[row_bytes], const SharedMatrix& from, unsigne
     }
 }
 
-/// Rows of A in registers: a[i] of a lane has four bytes of row lane / 4 + 8 (i % 2), from 4 (lane % 4) + 16 (i / 2) on.
+/// Reads rows of A from registers. a[i] of a lane has four bytes of row lane / 4 + 8 (i % 2), which begin at byte
+/// 4 (lane % 4) + 16 (i / 2).
 inline void read_registers(char (*rows)[row_bytes], const Thread* threads) {
     for (unsigned t = 0; t < warpgroup_threads; t++) {
         const uint32_t* const registers = static_cast<const WgmmaOperands*>(threads[t].operands)->a_registers;
@@ -137,7 +138,7 @@ inline void read_registers(char (*rows)[row_bytes], const Thread* threads) {
     }
 }
 
-/// The numbers of a row's elements.
+/// Converts a row's elements to numbers.
 template <Element element, class Number>
 inline void convert_row(Number* to, const char* row, int sign) {
     constexpr unsigned k = wgmma_k(element);
@@ -167,7 +168,7 @@ struct Several {
     typedef Number type __attribute__((vector_size(lanes * sizeof(Number))));
 };
 
-/// Adds `blocks` times `lanes` of a thread's sums; D's elements come in fours, of two rows.
+/// Computes `blocks` times `lanes` of a thread's sums. D's elements come in fours, from two rows.
 template <unsigned blocks, unsigned lanes, class Number>
 __attribute__((always_inline)) inline void multiply_block(Number* d, const Number* low, const Number* high,
                                                           const Number (*b)[most_wgmma_n / 2], unsigned k,
@@ -192,7 +193,7 @@ __attribute__((always_inline)) inline void multiply_block(Number* d, const Numbe
     memcpy(d, sums, sizeof(sums));
 }
 
-/// One thread's sums, as many at a time as the CPU's vectors have lanes.
+/// Computes one thread's sums, as many at a time as the CPU's vectors have lanes.
 template <unsigned lanes, class Number>
 __attribute__((always_inline)) inline void multiply_thread_by(Number* d, unsigned count, unsigned t,
                                                               const Matrices<Number>& matrices, unsigned k,
@@ -214,7 +215,7 @@ __attribute__((always_inline)) inline void multiply_thread_by(Number* d, unsigne
     }
 }
 
-// The object is compiled for x86-64-v3, and takes the vectors of v4 where the CPU has them.
+// The object is compiled for x86-64-v3, but uses the vectors of v4 if the CPU has them.
 #if defined(__x86_64__) && defined(__AVX2__) && !defined(__clang__)
 #define TKJIT_SIM_WIDE_VECTORS 1
 template <class Number>
@@ -236,7 +237,7 @@ inline void multiply_thread(Number* d, unsigned count, unsigned t, const Matrice
     multiply_thread_by<8>(d, count, t, matrices, k, accumulates);
 }
 
-/// Sums that are halves, in pairs: rounded when all is added.
+/// Computes sums that are halves, in pairs. They are rounded after all additions.
 inline void multiply_halves(uint32_t* d, unsigned count, unsigned t, const Matrices<float>& matrices, unsigned k,
                             bool accumulates) {
     float sums[most_wgmma_n / 2];
@@ -254,7 +255,7 @@ constexpr int least_exponent(Element element) {
                                                                  : least_of_float;
 }
 
-/// All sums as a device's tensor cores make them. Of 8-bit floats they keep 13 bits behind the point, else 25.
+/// Computes all sums as a device's tensor cores do. For 8-bit floats these keep 13 bits of the fraction, else 25.
 inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const Matrices<float>& matrices) {
     const bool is_narrow = shape.a == Element::e4m3 || shape.a == Element::e5m2, is_half = shape.sums == Sums::f16;
     const int least_sum = is_half ? least_of_half : least_of_float;
@@ -347,13 +348,13 @@ inline void* room_for_matrices(Block& block, Site site) {
     return block.matrices;
 }
 
-/// Descriptors and signs are the warpgroup's: threads that disagree have computed them from what differs.
+/// Descriptors and signs apply to the whole warpgroup. Threads that disagree have computed them from differing values.
 inline void check_agreement(const Thread* threads, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     for (unsigned t = 1; t < warpgroup_threads; t++) {
         const WgmmaOperands& other = *static_cast<const WgmmaOperands*>(threads[t].operands);
         if (other.a == first.a && other.b == first.b && other.accumulates == first.accumulates) continue;
-        fail(site, "wgmma: thread %u of the warpgroup has other descriptors or another scale-d than its first", t);
+        fail(site, "wgmma: the descriptors or scale-d of the warpgroup's thread %u differ from the first thread's", t);
     }
 }
 

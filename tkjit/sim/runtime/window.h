@@ -25,7 +25,7 @@ inline unsigned static_slots = 0;
 
 unsigned new_static_slot() { return static_slots++; }
 
-/// Forgets what the block's last launch, perhaps of another launcher, had where.
+/// Forgets the places of the block's last launch, which may have been by another launcher.
 inline void begin_window(Block& block, size_t dynamic_bytes) {
     const unsigned slots = static_slots < most_static_slots ? static_slots : most_static_slots;
     if (slots) memset(block.static_offsets, 0, slots * sizeof(block.static_offsets[0]));
@@ -36,7 +36,7 @@ inline void begin_window(Block& block, size_t dynamic_bytes) {
 extern "C" void __asan_poison_memory_region(const volatile void* address, size_t bytes);
 extern "C" void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
 
-inline constexpr unsigned room_beside_variables = 256;  // who writes past one is seen: the whole window is poisoned
+inline constexpr unsigned room_beside_variables = 256;  // to detect writes past one: the rest of the window is poisoned
 
 inline void begin_variables(char* place, unsigned bytes, const char* names) {
     check::add_region(place, bytes, check::Space::static_shared, names, false);
@@ -51,7 +51,7 @@ __attribute__((noinline)) char* place_static(unsigned slot, unsigned bytes, unsi
                                              Site site) {
     Block& block = *current_block;
     if (slot >= most_static_slots) {
-        fail(site, "the simulator has room for %u declarations of shared memory in a launcher", most_static_slots);
+        fail(site, "the simulator supports at most %u declarations of shared memory in a launcher", most_static_slots);
     }
     if (alignment < 16) alignment = 16;
     const auto aligned_up = [=](unsigned place) { return (place + alignment - 1) / alignment * alignment; };

@@ -1,8 +1,8 @@
-// The OS threads of a launch, and what each does: it runs blocks, and has those go on that wait.
+// The OS threads of a launch. Each begins new blocks and continues those that wait.
 //
-// No pool of threads outlives a launch: many shared objects, each with its own copy of this code, live in one process,
-// and a pool would not survive fork(). The caller starts alone, and helpers are created once the launch has already
-// run for as long as creating them takes; so a small launch never pays for them and a large one loses nothing.
+// No pool of threads outlives a launch, because many shared objects in a process have their own copy of this code, and
+// a pool would not survive fork(). The caller starts alone. Helpers are created once the launch has run for as long as
+// creating them takes, so a small launch never pays for them, and a large one loses nothing.
 #pragma once
 
 #include "../detail/block.h"
@@ -25,7 +25,7 @@
 
 #include <utility>
 
-/// Called by the thread that launched, now and then, on its own stack. Set by whoever opens the launcher.
+/// Called now and then by the thread that launched, on its own stack. Set by the code that opens the launcher.
 extern "C" {
 __attribute__((visibility("default"))) tkjit::sim::Judge tkjit_sim_judge = nullptr;
 }
@@ -33,7 +33,7 @@ __attribute__((visibility("default"))) tkjit::sim::Judge tkjit_sim_judge = nullp
 namespace tkjit::sim {
 
 inline constexpr unsigned events_per_tick = 64;
-inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still be wanted: few, long threads count too
+inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still be needed, even for a few long threads
 
 inline int requested_workers = 0;
 
@@ -54,13 +54,13 @@ inline long long now_ns() {
 
 void note_change(Launch& launch) { __atomic_store_n(&launch.last_change_ns, now_ns(), __ATOMIC_RELAXED); }
 
-/// It gives its CPU away too: there may be many of them, and one that works.
+/// Sleeps, to free the CPU: many OS threads may be waiting for one that works.
 inline void rest() {
     constexpr timespec nap{0, 1'000'000};
     nanosleep(&nap, nullptr);
 }
 
-/// A block of a launch, before it begins; null if there is no memory.
+/// Returns a block of a launch that has not begun, or null if there is no memory.
 inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& parked) {
     Block* const block = take_idle_block();
     if (block == nullptr || !reserve_window(*block, launch.dynamic_shared_bytes)) {
@@ -80,7 +80,7 @@ inline void put_away(Block* block) {
     put_idle_block(block);
 }
 
-/// Counts a block that begins. An OS thread that has no other may always begin one.
+/// Counts a block that begins; returns false if too many run. An OS thread without other blocks may always begin one.
 inline bool take_place(Launch& launch, bool has_others) {
     int running = __atomic_load_n(&launch.running, __ATOMIC_RELAXED);
     do {
@@ -94,7 +94,7 @@ inline void give_place_back(Launch& launch) {
     if (__atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED)) note_change(launch);
 }
 
-/// The number of the next block, if it may begin on this OS thread.
+/// Takes the number of the next block. Returns false if none may begin on this OS thread.
 inline bool take_number(Launch& launch, bool has_others, unsigned long long& number) {
     if (!take_place(launch, has_others)) return false;
     number = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
@@ -103,11 +103,12 @@ inline bool take_number(Launch& launch, bool has_others, unsigned long long& num
     return false;
 }
 
-/// Runs blocks of the grid on the calling OS thread until none is left or one has failed. `first` stays the OS thread's.
+/// Runs blocks of the grid on the calling OS thread until none are left or one has failed. `first` stays with the OS
+/// thread.
 inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, Block& first) {
     const BorrowedSignalStack signal_stack(helpers ? nullptr : first.signal_stack);
-    Block* next = &first;  // to begin
-    bool begins = true;    // in turns with those that wait
+    Block* next = &first;  // the next to begin
+    bool begins = true;    // new blocks alternate with those that wait
     while (!launch_failed(launch)) {
         Block* block = nullptr;
         bool has_ended = false;
@@ -135,9 +136,9 @@ inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, B
         }
         set_in_vain(*block, false);
         give_place_back(launch);
-        if (next == nullptr || block == &first) std::swap(block, next);  // `next` is the first, once that has ended
+        if (next == nullptr || block == &first) std::swap(block, next);  // once `first` has ended, it is `next`
         if (block != &first) put_away(block);
-        if (launch.grid_barrier) break;  // each has its own OS thread
+        if (launch.grid_barrier) break;  // each block has its own OS thread
     }
     while (!parked.is_empty()) {  // the launch has failed
         Block& block = parked.drop();
@@ -148,7 +149,7 @@ inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, B
     if (next != &first) put_away(next);
 }
 
-/// Has the calling OS thread work on a launch; the caller's brings its helpers.
+/// Lets the calling OS thread work on a launch. Only the caller's OS thread passes `helpers`.
 inline void work(Launch& launch, Helpers* helpers) {
     ParkedBlocks parked(launch);
     Block* const block = prepare_block(launch, helpers, parked);
@@ -170,9 +171,9 @@ inline void* help(void* launch) {
     return nullptr;
 }
 
-/// While it lives the calling thread creates threads that no signal from outside interrupts: a handler of the program's,
-/// a Go runtime's for one, would run on a fiber's stack. Faults stay, and the SIGINT by which whoever judges the launch
-/// ends it.
+/// While it exists, the calling thread creates threads that outside signals do not interrupt. Otherwise a handler of
+/// the program, such as the Go runtime's, would run on a fiber's stack. Faults are not blocked. If the launch has a
+/// judge, neither is SIGINT, which ends it.
 class SignalsBlocked {
   public:
     SignalsBlocked() {
@@ -191,12 +192,13 @@ class SignalsBlocked {
     sigset_t before_;
 };
 
-/// Creates OS threads; where the system refuses one, the others do its work.
+/// Creates OS threads. If the system refuses one, the others do its work.
 inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
     helpers.considered = true;
     const SignalsBlocked blocked;
     while (helpers.count < wanted) {
-        // Counted first: it may be stopped by a signal before pthread_create returns, but not before that writes its name.
+        // Counted first, because a signal may stop the thread before pthread_create returns, though not before its id
+        // is stored.
         pthread_t& thread = helpers.threads[helpers.count];
         thread = launch.caller;
         __atomic_store_n(&helpers.count, helpers.count + 1, __ATOMIC_RELEASE);
@@ -207,7 +209,7 @@ inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
     }
 }
 
-/// Creates as many OS threads as there are blocks and CPUs for.
+/// Creates as many OS threads as there are CPUs and blocks for them.
 inline void create_helpers(Launch& launch, Helpers& helpers) {
     const unsigned long long taken = __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED);
     const unsigned long long left = taken < launch.block_count ? launch.block_count - taken : 0;

@@ -1,5 +1,5 @@
-// The simulator's `<thrust/random.h>`: engines and distributions by the standard's names. The engines' numbers are those
-// of Thrust; what a distribution makes of them is the standard library's.
+// The simulator's `<thrust/random.h>`: engines and distributions with the standard's names. The engines' numbers are
+// those of Thrust; the results of distributions are those of the standard library.
 #pragma once
 
 #include <random>

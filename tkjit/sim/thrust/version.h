@@ -1,4 +1,4 @@
-// The version of Thrust whose interface the simulator's headers have: that of CUDA 13.0.
+// The version of Thrust whose interface the simulator's headers have: the one in CUDA 13.0.
 #pragma once
 
 #define THRUST_VERSION 300001

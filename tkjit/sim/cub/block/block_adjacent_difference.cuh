@@ -5,8 +5,8 @@
 
 namespace cub {
 
-/// SubtractLeft gives `op(item, item before)`, SubtractRight `op(item, item behind)`; an item without such a neighbour
-/// is copied.
+/// SubtractLeft returns `op(item, previous item)`, and SubtractRight `op(item, next item)`. An item without such a
+/// neighbour is copied.
 template <class T, int X, int Y = 1, int Z = 1>
 class BlockAdjacentDifference : public detail::NeighbourPrimitive<T, X, Y, Z> {
     using Base = detail::NeighbourPrimitive<T, X, Y, Z>;
@@ -25,7 +25,7 @@ class BlockAdjacentDifference : public detail::NeighbourPrimitive<T, X, Y, Z> {
     void SubtractLeft(T (&input)[N], Output (&output)[N], DifferenceOp op, T tile_predecessor) {
         subtract_left(input, output, op, Base::block_threads * N, &tile_predecessor);
     }
-    /// Of the first `valid_items`; the others are copied.
+    /// The same for the first `valid_items`; the others are copied.
     template <int N, class Output, class DifferenceOp>
     void SubtractLeftPartialTile(T (&input)[N], Output (&output)[N], DifferenceOp op, int valid_items) {
         subtract_left(input, output, op, valid_items, nullptr);

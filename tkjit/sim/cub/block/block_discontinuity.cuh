@@ -5,7 +5,7 @@
 
 namespace cub {
 
-/// `flag_op(a, b)` or `flag_op(a, b, index)` says whether an item begins something new behind `a`; the index is b's.
+/// `flag_op(a, b)` or `flag_op(a, b, index)` tells whether b, which follows a, begins something new; the index is b's.
 template <class T, int X, int Y = 1, int Z = 1>
 class BlockDiscontinuity : public detail::NeighbourPrimitive<T, X, Y, Z> {
     using Base = detail::NeighbourPrimitive<T, X, Y, Z>;
@@ -16,7 +16,7 @@ class BlockDiscontinuity : public detail::NeighbourPrimitive<T, X, Y, Z> {
     explicit BlockDiscontinuity(detail::Site site = detail::Site::here()) : Base(site) {}
     explicit BlockDiscontinuity(TempStorage& temp, detail::Site site = detail::Site::here()) : Base(temp, site) {}
 
-    /// The block's first item is flagged.
+    /// The block's first item is always flagged.
     template <int N, class FlagT, class FlagOp>
     void FlagHeads(FlagT (&heads)[N], T (&input)[N], FlagOp op) {
         T before[N];
@@ -36,7 +36,7 @@ class BlockDiscontinuity : public detail::NeighbourPrimitive<T, X, Y, Z> {
         flag_heads(heads, input, before, op, &tile_predecessor);
     }
 
-    /// The block's last item is flagged.
+    /// The block's last item is always flagged.
     template <int N, class FlagT, class FlagOp>
     void FlagTails(FlagT (&tails)[N], T (&input)[N], FlagOp op) {
         flag_tails(tails, input, op, nullptr);

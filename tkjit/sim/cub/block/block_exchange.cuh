@@ -1,4 +1,4 @@
-// cub::BlockExchange: other arrangements of a block's items.
+// cub::BlockExchange: rearranges a block's items.
 #pragma once
 
 #include "../detail/block.cuh"
@@ -42,7 +42,7 @@ class BlockExchange : public detail::BlockPrimitive<Uninitialized<T>[X * Y * Z *
     void ScatterToStriped(const T (&input)[N], Output (&output)[N], Offset (&ranks)[N]) {
         exchange(input, output, by(ranks), striped());
     }
-    /// Items of negative ranks are left out.
+    /// Items with negative ranks are left out.
     template <class Output, class Offset>
     void ScatterToStripedGuarded(const T (&input)[N], Output (&output)[N], Offset (&ranks)[N]) {
         bool valid[N];
@@ -83,7 +83,7 @@ class BlockExchange : public detail::BlockPrimitive<Uninitialized<T>[X * Y * Z *
   private:
     detail::Blocked blocked() const { return {this->rank, N}; }
     detail::Striped striped() const { return {this->rank, threads}; }
-    /// In the last warp of a block that is no multiple of 32 the stripes are shorter.
+    /// If the block's size is not a multiple of 32, the stripes of its last warp are shorter.
     auto warp_striped() const {
         const int first = this->rank / 32 * 32, size = threads - first < 32 ? threads - first : 32;
         return [first, size, rank = this->rank](int i) { return first * N + i * size + rank - first; };

@@ -1,4 +1,4 @@
-// cub::BlockHistogram: counts a block's items, which are the numbers of their bins.
+// cub::BlockHistogram: counts a block's items by bin; each item is the number of its bin.
 #pragma once
 
 #include "../detail/block.cuh"

@@ -1,4 +1,4 @@
-// cub::BlockLoad: a block's items from memory, each thread's next to each other.
+// cub::BlockLoad: loads a block's items, so that each thread has adjacent ones.
 #pragma once
 
 #include "../iterator/cache_modified_input_iterator.cuh"
@@ -15,7 +15,7 @@ enum BlockLoadAlgorithm {
     BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED,
 };
 
-// The last arguments of each: nothing, the end, or the end and the value of items behind it.
+// The last arguments of each are none, the end, or the end and the value of items beyond it.
 template <class T, int N, class Iterator, class... End>
 void LoadDirectBlocked(int linear_tid, Iterator source, T (&items)[N], End... end) {
     detail::load(source, items, detail::Blocked{linear_tid, N}, end...);
@@ -50,7 +50,8 @@ class BlockLoad {
     static constexpr int N = ItemsPerThread;
     static constexpr detail::Transposing transposing = detail::transposing(Algorithm);
     using Exchange = BlockExchange<T, X, N, false, Y, Z>;
-    static_assert(transposing != detail::Transposing::warp || X * Y * Z % 32 == 0, "the block must be whole warps");
+    static_assert(transposing != detail::Transposing::warp || X * Y * Z % 32 == 0,
+                  "the block must consist of whole warps");
 
   public:
     struct TempStorage
@@ -64,7 +65,7 @@ class BlockLoad {
     void Load(Iterator source, T (&items)[N]) {
         load(source, items);
     }
-    /// Items at `items_end` and behind it stay as they are.
+    /// Items from `items_end` on stay as they are.
     template <class Iterator>
     void Load(Iterator source, T (&items)[N], int items_end) {
         load(source, items, items_end);

@@ -1,4 +1,4 @@
-// cub::BlockMergeSort: a stable sort of a block's items with a comparison.
+// cub::BlockMergeSort: a stable sort of a block's items by a comparison.
 #pragma once
 
 #include "../detail/block.cuh"

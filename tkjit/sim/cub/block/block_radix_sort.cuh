@@ -8,7 +8,7 @@
 
 namespace cub {
 
-/// The template parameters after the values say how CUB sorts; the result is the same.
+/// The template parameters after the values select how CUB sorts, and do not affect the result.
 template <class KeyT, int X, int ItemsPerThread, class ValueT = NullType, int RadixBits = 4, bool MemoizeOuterScan = true,
           BlockScanAlgorithm InnerScanAlgorithm = BLOCK_SCAN_WARP_SCANS,
           cudaSharedMemConfig SmemConfig = cudaSharedMemBankSizeFourByte, int Y = 1, int Z = 1>

@@ -1,4 +1,4 @@
-// cub::BlockReduce: the sum of a block's values, in its first thread.
+// cub::BlockReduce: reduces a block's values; the result is in its first thread.
 #pragma once
 
 #include "../detail/block.cuh"
@@ -21,7 +21,7 @@ struct WarpSums {
 };
 }  // namespace detail
 
-/// All algorithms are one here: each warp reduces, and the first thread adds up the warps' sums.
+/// All algorithms are the same here: each warp reduces, and the first thread adds up the warps' sums.
 template <class T, int X, BlockReduceAlgorithm Algorithm = BLOCK_REDUCE_WARP_REDUCTIONS, int Y = 1, int Z = 1>
 class BlockReduce : public detail::BlockPrimitive<detail::WarpSums<T, (X * Y * Z + 31) / 32>, X, Y, Z> {
     using Base = detail::BlockPrimitive<detail::WarpSums<T, (X * Y * Z + 31) / 32>, X, Y, Z>;
@@ -40,7 +40,7 @@ class BlockReduce : public detail::BlockPrimitive<detail::WarpSums<T, (X * Y * Z
     T Reduce(T (&inputs)[N], ReductionOp op) {
         return Reduce(detail::reduce_items(inputs, op), op);
     }
-    /// Of the first `num_valid` threads' values.
+    /// The same for the values of the first `num_valid` threads.
     template <class ReductionOp>
     T Reduce(T input, ReductionOp op, int num_valid) {
         const detail::LogicalWarp<32> warp(this->site);

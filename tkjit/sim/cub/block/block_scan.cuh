@@ -17,7 +17,8 @@ struct ScanStorage {
     Uninitialized<T> prefix;
 };
 
-/// What comes before a thread in its block, and all of the block. `has_before` is false in the first thread.
+/// The sum of all threads before a thread in its block, and of the whole block. `has_before` is false in the first
+/// thread.
 template <class T>
 struct BlockSums {
     T before, all;
@@ -26,9 +27,10 @@ struct BlockSums {
 
 }  // namespace detail
 
-/// All algorithms are one here: each warp scans, and each thread adds up the sums of the warps before it.
+/// All algorithms are the same here: each warp scans, and each thread adds up the sums of the warps before it.
 ///
-/// In overloads with a callback the first warp calls it with the block's sum, and the first lane's result is the prefix.
+/// In overloads with a callback, the first warp calls it with the block's sum, and the first lane's result is the
+/// prefix.
 template <class T, int X, BlockScanAlgorithm Algorithm = BLOCK_SCAN_RAKING, int Y = 1, int Z = 1>
 class BlockScan : public detail::BlockPrimitive<detail::ScanStorage<T, (X * Y * Z + 31) / 32>, X, Y, Z> {
     using Base = detail::BlockPrimitive<detail::ScanStorage<T, (X * Y * Z + 31) / 32>, X, Y, Z>;
@@ -89,13 +91,13 @@ class BlockScan : public detail::BlockPrimitive<detail::ScanStorage<T, (X * Y * 
         output = items[0];
     }
 
-    // ---- of several values
+    // ---- exclusive scans of several values
     template <int N, class ScanOp>
     void ExclusiveScan(T (&input)[N], T (&output)[N], T initial_value, ScanOp op) {
         T aggregate;
         ExclusiveScan(input, output, initial_value, op, aggregate);
     }
-    /// The aggregate is without the initial value.
+    /// The aggregate does not include the initial value.
     template <int N, class ScanOp>
     void ExclusiveScan(T (&input)[N], T (&output)[N], T initial_value, ScanOp op, T& aggregate) {
         const detail::BlockSums<T> sums = sum_up(input, op);
@@ -186,7 +188,7 @@ class BlockScan : public detail::BlockPrimitive<detail::ScanStorage<T, (X * Y * 
     }
 
   private:
-    /// One barrier.
+    /// Uses one barrier.
     template <int N, class ScanOp>
     detail::BlockSums<T> sum_up(const T (&input)[N], ScanOp op) {
         const detail::LogicalWarp<32> warp(this->site);
@@ -203,7 +205,7 @@ class BlockScan : public detail::BlockPrimitive<detail::ScanStorage<T, (X * Y * 
         return sums;
     }
 
-    /// What comes before a thread, the callback's prefix first. One more barrier.
+    /// The sum before a thread, including the callback's prefix. Uses one more barrier.
     template <class ScanOp, class Callback>
     T prefix_of(const detail::BlockSums<T>& sums, ScanOp op, Callback& callback) {
         if (this->rank < 32) {

@@ -15,7 +15,7 @@ class BlockShuffle : public detail::BlockPrimitive<Uninitialized<T>[X * Y * Z], 
     explicit BlockShuffle(detail::Site site = detail::Site::here()) : Base(site) {}
     explicit BlockShuffle(TempStorage& temp, detail::Site site = detail::Site::here()) : Base(temp, site) {}
 
-    /// The input of the thread `distance` further, where there is one.
+    /// Gets the input of the thread at `distance`, if there is one.
     void Offset(T input, T& output, int distance = 1) {
         share(input);
         const int source = this->rank + distance;
@@ -26,7 +26,7 @@ class BlockShuffle : public detail::BlockPrimitive<Uninitialized<T>[X * Y * Z], 
         output = this->storage[(this->rank + distance) % Base::block_threads].Alias();
     }
 
-    /// Each item moves up by one. The block's first stays as it is; its last is what `suffix` gets.
+    /// Moves each item up by one. The block's first output stays as it is; `suffix` gets its last item.
     template <int N>
     void Up(T (&input)[N], T (&output)[N]) {
         share(input[N - 1]);
@@ -38,7 +38,7 @@ class BlockShuffle : public detail::BlockPrimitive<Uninitialized<T>[X * Y * Z], 
         Up(input, output);
         suffix = this->storage[Base::block_threads - 1].Alias();
     }
-    /// Each item moves down by one. The block's last stays as it is; its first is what `prefix` gets.
+    /// Moves each item down by one. The block's last output stays as it is; `prefix` gets its first item.
     template <int N>
     void Down(T (&input)[N], T (&output)[N]) {
         share(input[0]);

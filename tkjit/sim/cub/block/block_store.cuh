@@ -1,4 +1,4 @@
-// cub::BlockStore: a block's items to memory, each thread's next to each other.
+// cub::BlockStore: stores a block's items, of which each thread has adjacent ones.
 #pragma once
 
 #include "block_exchange.cuh"
@@ -14,7 +14,7 @@ enum BlockStoreAlgorithm {
     BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED,
 };
 
-// The last argument of each: nothing, or the number of valid items.
+// The last argument of each is none, or the number of valid items.
 template <class T, int N, class Iterator, class... End>
 void StoreDirectBlocked(int linear_tid, Iterator destination, T (&items)[N], End... end) {
     detail::store(destination, items, detail::Blocked{linear_tid, N}, end...);
@@ -37,7 +37,7 @@ class BlockStore {
     static constexpr int N = ItemsPerThread;
     static constexpr bool in_block = Algorithm == BLOCK_STORE_TRANSPOSE, in_warp = Algorithm > BLOCK_STORE_TRANSPOSE;
     using Exchange = BlockExchange<T, X, N, false, Y, Z>;
-    static_assert(!in_warp || X * Y * Z % 32 == 0, "the block must be whole warps");
+    static_assert(!in_warp || X * Y * Z % 32 == 0, "the block must consist of whole warps");
 
   public:
     struct TempStorage : std::conditional_t<in_block || in_warp, typename Exchange::TempStorage,

@@ -1,4 +1,4 @@
-// What the primitives of a block have in common.
+// The base of a block's primitives.
 #pragma once
 
 #include "../util_type.cuh"
@@ -8,7 +8,7 @@ namespace cub::detail {
 
 /// A primitive for blocks of X x Y x Z threads with its part of shared memory.
 ///
-/// `site` is the user's line that made it, where its barriers are said to be.
+/// `site` is the user's line that made it; messages give this line for its barriers.
 template <class Storage, int X, int Y, int Z>
 class BlockPrimitive {
   public:
@@ -21,8 +21,8 @@ class BlockPrimitive {
     explicit BlockPrimitive(Site site) : BlockPrimitive(own_storage(), site) {}
     BlockPrimitive(TempStorage& temp, Site site) : storage(temp.Alias()), rank(RowMajorTid(X, Y, Z)), site(site) {
         if (rank >= block_threads) {
-            tkjit::sim::fail(site, "a primitive of CUB for %d x %d x %d threads is called by thread %d of its block", X, Y,
-                             Z, rank);
+            tkjit::sim::fail(site, "a CUB primitive for %d x %d x %d threads is called by thread %d of a larger block",
+                             X, Y, Z, rank);
         }
     }
 
@@ -33,14 +33,14 @@ class BlockPrimitive {
     const Site site;
 
   private:
-    /// Of those that are given no storage: one for all objects of the type, as in CUB.
+    /// The storage of primitives that are given none: one for all objects of the type, as in CUB.
     static TempStorage& own_storage() {
         __shared__ TempStorage storage;
         return storage;
     }
 };
 
-/// Nothing, for primitives that need no shared memory.
+/// The storage of primitives that need no shared memory.
 struct NoStorage {};
 
 }  // namespace cub::detail

@@ -1,4 +1,4 @@
-// What algorithms for a whole device have in common: a launch of one thread does the work.
+// The base of algorithms for a whole device: a launch of one thread does the work.
 #pragma once
 
 #include "../config.cuh"
@@ -13,7 +13,7 @@ namespace cub::detail {
 
 using tkjit::sim::Site;
 
-/// CUB's two phases: without temporary storage its size is returned; with it `work` runs as a kernel.
+/// CUB's two phases: without temporary storage, returns its size; with it, runs `work` as a kernel.
 template <class Work>
 cudaError_t on_device(void* temp_storage, size_t& temp_storage_bytes, Site site, const Work& work) {
     constexpr size_t needed_bytes = 1;
@@ -28,7 +28,7 @@ cudaError_t on_device(void* temp_storage, size_t& temp_storage_bytes, Site site,
 template <class Op, class Init, class Input>
 using accumulator_t = std::decay_t<std::invoke_result_t<Op&, Init, Input>>;
 
-/// The type of what an iterator takes, or `Otherwise` if it takes anything.
+/// The type of the values that an iterator takes, or `Otherwise` if it takes any.
 template <class Iterator, class Otherwise>
 using output_t = std::conditional_t<std::is_void_v<value_t<Iterator>>, Otherwise, value_t<Iterator>>;
 

@@ -1,4 +1,4 @@
-// Stable sorts of arrays, for the algorithms of a device.
+// Stable sorts of arrays, for algorithms of a device.
 #pragma once
 
 #include "device.cuh"
@@ -11,7 +11,7 @@
 
 namespace cub::detail {
 
-/// The indices from `begin` to before `end`, in the order of their keys.
+/// Returns the indices from `begin` to before `end`, in the order of their keys.
 template <class Keys, class Before>
 std::vector<std::int64_t> sorted_indices(Keys keys, std::int64_t begin, std::int64_t end, Before before) {
     std::vector<std::int64_t> order(static_cast<size_t>(end > begin ? end - begin : 0));
@@ -23,7 +23,7 @@ std::vector<std::int64_t> sorted_indices(Keys keys, std::int64_t begin, std::int
     return order;
 }
 
-/// Writes `in` in an order to `out`, which may be the same.
+/// Writes the items of `in`, in the given order, to `out`, which may be the same array.
 template <class In, class Out>
 void gather(In in, Out out, std::int64_t begin, const std::vector<std::int64_t>& order) {
     std::vector<std::decay_t<value_t<In>>> sorted;
@@ -32,7 +32,7 @@ void gather(In in, Out out, std::int64_t begin, const std::vector<std::int64_t>&
     for (size_t i = 0; i < sorted.size(); i++) out[begin + static_cast<std::int64_t>(i)] = sorted[i];
 }
 
-/// For sorts of keys alone.
+/// For sorts of keys only.
 inline constexpr const NullType* no_values = nullptr;
 
 template <class KeysIn, class KeysOut, class ValuesIn, class ValuesOut, class Before>

@@ -1,9 +1,9 @@
-// Loads and stores of a group of threads, item i of a thread at `place(i)`.
+// Loads and stores by a group of threads. Item i of a thread is at `place(i)`.
 #pragma once
 
 namespace cub::detail {
 
-/// Where a thread's items lie among those of its group.
+/// The places of a thread's items among those of its group.
 struct Blocked {
     int rank, items;
     int operator()(int i) const { return rank * items + i; }
@@ -21,7 +21,7 @@ template <class Iterator, class T, int N, class Place>
 void load(Iterator source, T (&items)[N], Place place) {
     for (int i = 0; i < N; i++) items[i] = source[place(i)];
 }
-/// Items at `end` and behind it stay as they are.
+/// Items from `end` on stay as they are.
 template <class Iterator, class T, int N, class Place>
 void load(Iterator source, T (&items)[N], Place place, int end) {
     for (int i = 0; i < N; i++) {
@@ -45,7 +45,7 @@ void store(Iterator destination, const T (&items)[N], Place place, int end) {
     }
 }
 
-/// Moves items through shared memory. The barrier stands between writing and reading.
+/// Moves items through shared memory, with a barrier between writing and reading.
 template <class Storage, class T, class Output, int N, class From, class To, class Barrier>
 void exchange(Storage& storage, const T (&input)[N], Output (&output)[N], From from, To to, Barrier barrier) {
     for (int i = 0; i < N; i++) storage[from(i)].Alias() = input[i];

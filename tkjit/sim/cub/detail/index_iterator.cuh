@@ -1,4 +1,4 @@
-// Iterators that make a value of an index. `Derived` has `at(index)`.
+// Iterators that compute a value from an index. `Derived` has `at(index)`.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Logical warps: a warp's lanes in groups of `Threads`, as CUB counts them.
+// Logical warps: a warp's lanes in groups of `Threads`, as CUB numbers them.
 #pragma once
 
 #include "../config.cuh"
@@ -15,7 +15,7 @@ namespace detail {
 using tkjit::sim::Operation;
 using tkjit::sim::Site;
 
-/// A shuffle of any type's bytes.
+/// Shuffles the bytes of any type.
 template <class T>
 T shuffle_bytes_of(unsigned mask, Operation operation, const T& value, int source_lane, Site site) {
     struct Bytes {
@@ -35,7 +35,7 @@ unsigned lanes_of_warp(int first_lane) {
 
 template <int Threads>
 struct LogicalWarp {
-    static_assert(Threads >= 1 && Threads <= 32, "a logical warp has 1 to 32 threads");
+    static_assert(Threads >= 1 && Threads <= 32, "a logical warp must have 1 to 32 threads");
 
     explicit LogicalWarp(Site site)
         : rank(tkjit::sim::running_lane() % Threads),
@@ -43,7 +43,7 @@ struct LogicalWarp {
           mask(lanes_of_warp<Threads>(first)),
           site(site) {}
 
-    /// The number of its lanes that the block has.
+    /// The number of its lanes that exist in the block.
     int size() const { return __popc(mask & tkjit::sim::existing_lanes(*tkjit::sim::current_thread)); }
 
     /// The value of the lane of that rank, or the caller's own if there is none.
@@ -54,7 +54,7 @@ struct LogicalWarp {
 
     void sync() const { __syncwarp(mask, site); }
 
-    /// In rank 0 the sum of the first `valid` ranks; in others of those from their own rank to `valid`.
+    /// Rank 0 gets the sum of the first `valid` ranks, and every other rank the sum from its own to before `valid`.
     template <class T, class Op>
     T reduce(T value, Op op, int valid) const {
         for (int offset = 1; offset < Threads; offset *= 2) {

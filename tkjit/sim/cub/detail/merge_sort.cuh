@@ -1,4 +1,4 @@
-// What the merge sorts of a block and of a warp have in common. `Derived` has `sort(keys, values, before)`.
+// The base of the merge sorts of a block and of a warp. `Derived` has `sort(keys, values, before)`.
 #pragma once
 
 #include "../util_type.cuh"
@@ -16,7 +16,7 @@ class MergeSort {
     void Sort(KeyT (&keys)[N], ValueT (&values)[N], CompareOp before) {
         self().sort(keys, &values, before);
     }
-    /// Keys behind the first `valid_items` count as `oob_default`, which no valid key may come after.
+    /// Keys after the first `valid_items` count as `oob_default`, after which no valid key may come.
     template <class CompareOp>
     void Sort(KeyT (&keys)[N], CompareOp before, int valid_items, KeyT oob_default) {
         fill(keys, valid_items, oob_default);

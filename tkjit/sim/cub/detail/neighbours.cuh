@@ -1,4 +1,4 @@
-// The items next to a thread's own, by shared memory.
+// The items next to a thread's own, through shared memory.
 #pragma once
 
 #include "block.cuh"
@@ -17,14 +17,14 @@ class NeighbourPrimitive : public BlockPrimitive<NeighbourStorage<T, X * Y * Z>,
   protected:
     using Base::Base;
 
-    /// The last item of the thread before, or `other` in the first thread.
+    /// The last item of the previous thread, or `other` in the first thread.
     template <int N>
     T item_before(const T (&items)[N], const T& other) {
         this->storage.last[this->rank].Alias() = items[N - 1];
         this->sync();
         return this->rank == 0 ? other : this->storage.last[this->rank - 1].Alias();
     }
-    /// The first item of the thread behind, or `other` in the last thread.
+    /// The first item of the next thread, or `other` in the last thread.
     template <int N>
     T item_behind(const T (&items)[N], const T& other) {
         this->storage.first[this->rank].Alias() = items[0];

@@ -1,4 +1,4 @@
-// The order of a block's or a warp's items: one thread sorts for all.
+// Sorts of a block's or a warp's items: one thread sorts for all.
 #pragma once
 
 #include "../util_type.cuh"
@@ -33,16 +33,16 @@ struct RadixOrder {
     }
 };
 
-/// Room for the keys, the values, or the ranks of `Items` items, one after the other.
+/// Storage for the keys, the values or the ranks of `Items` items, one of these at a time.
 template <class Key, class Value, int Items>
 union SortStorage {
-    static_assert(Items <= 65536, "ranks have 16 bits");
+    static_assert(Items <= 65536, "at most 65536 items can be sorted, because ranks have 16 bits");
     Uninitialized<Key> keys[Items];
     Uninitialized<Value> values[Items];
     unsigned short ranks[Items];
 };
 
-/// Sorts keys that lie in the storage stably, and leaves their ranks there.
+/// Sorts the keys in the storage stably, and replaces them by their ranks.
 template <class Key, class Value, int Items, class Before>
 void replace_by_ranks(SortStorage<Key, Value, Items>& storage, Before before) {
     unsigned short order[Items];
@@ -54,7 +54,8 @@ void replace_by_ranks(SortStorage<Key, Value, Items>& storage, Before before) {
     for (int rank = 0; rank < Items; rank++) storage.ranks[order[rank]] = static_cast<unsigned short>(rank);
 }
 
-/// Sorts the items of a group of threads, blocked. `barrier` waits for the group; `to` is where the items go.
+/// Sorts the items of a group of threads, in blocked order. `barrier` waits for the group; `to` gives the items' new
+/// places.
 template <class Key, class Value, int Items, int N, class Before, class Barrier, class To>
 void sort_items(SortStorage<Key, Value, Items>& storage, int rank, Key (&keys)[N], Value (*values)[N], Before before,
                 Barrier barrier, To to) {

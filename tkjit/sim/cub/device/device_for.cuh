@@ -5,7 +5,7 @@
 
 namespace cub {
 
-/// With and without temporary storage, of which it needs none.
+/// It needs no temporary storage, but may be given some.
 struct DeviceFor {
     template <class Size, class Op>
     static cudaError_t Bulk(Size size, Op op, cudaStream_t = nullptr, detail::Site site = detail::Site::here()) {

@@ -50,7 +50,7 @@ struct RangeBins {
     }
 };
 
-/// Rows of pixels with `Channels` samples, of which the first `Active` are counted.
+/// Counts rows of pixels with `Channels` samples, of which the first `Active` are counted.
 template <int Channels, int Active, class Samples, class Counter, class Bins>
 cudaError_t histogram(void* temp, size_t& bytes, Samples samples, Counter* const* histograms, const Bins* bins,
                       std::int64_t pixels, std::int64_t rows, size_t row_bytes, Site site) {
@@ -72,7 +72,7 @@ cudaError_t histogram(void* temp, size_t& bytes, Samples samples, Counter* const
 
 }  // namespace detail
 
-/// A histogram of `num_levels` levels has one bin less. Samples outside are not counted.
+/// A histogram with `num_levels` levels has one bin fewer. Samples outside of the levels are not counted.
 struct DeviceHistogram {
     template <class Samples, class Counter, class Level>
     static cudaError_t HistogramEven(void* temp, size_t& bytes, Samples samples, Counter* histogram, int num_levels,

@@ -1,4 +1,4 @@
-// cub::DeviceMergeSort: sorts with a comparison. All are stable here.
+// cub::DeviceMergeSort: sorts by a comparison. All are stable here.
 #pragma once
 
 #include "../detail/device_sort.cuh"

@@ -1,4 +1,4 @@
-// cub::DevicePartition: the chosen items first, the others behind them.
+// cub::DevicePartition: the chosen items first, then the others.
 #pragma once
 
 #include "../detail/device.cuh"
@@ -7,7 +7,7 @@
 
 namespace cub {
 
-/// The chosen items keep their order; the others come from the end on, the last of the input first.
+/// The chosen items keep their order; the others follow in reverse order.
 struct DevicePartition {
     template <class In, class Flags, class Out, class Count>
     static cudaError_t Flagged(void* temp, size_t& bytes, In in, Flags flags, Out out, Count num_selected,
@@ -22,7 +22,7 @@ struct DevicePartition {
         const auto chosen = [=](std::int64_t i) mutable { return static_cast<bool>(op(in[i])); };
         return partition(temp, bytes, in, out, num_selected, num_items, chosen, site);
     }
-    /// In three parts, each in the order of the input; the counts of the first two are returned.
+    /// Makes three parts, each in the order of the input, and returns the counts of the first two.
     template <class In, class First, class Second, class Rest, class Counts, class FirstOp, class SecondOp>
     static cudaError_t If(void* temp, size_t& bytes, In in, First first, Second second, Rest rest, Counts num_selected,
                           std::int64_t num_items, FirstOp is_first, SecondOp is_second, cudaStream_t = nullptr,

@@ -10,7 +10,7 @@ namespace detail {
 template <class Value>
 inline constexpr bool is_nothing = std::is_same_v<Value, NullType>;
 
-/// Sorts each of `num_segments` segments, whose bounds `bounds(i)` gives.
+/// Sorts each of `num_segments` segments, which have the bounds `bounds(i)`.
 template <class Key, class Value, class Bounds>
 cudaError_t radix_sort(void* temp, size_t& bytes, const Key* keys_in, Key* keys_out, const Value* values_in,
                        Value* values_out, std::int64_t num_segments, Bounds bounds, RadixOrder order, Site site) {
@@ -22,7 +22,7 @@ cudaError_t radix_sort(void* temp, size_t& bytes, const Key* keys_in, Key* keys_
     });
 }
 
-/// Of double buffers the result lies in the other one.
+/// With double buffers, the result is in the other buffer.
 template <class Key, class Value, class Bounds>
 cudaError_t radix_sort(void* temp, size_t& bytes, DoubleBuffer<Key>& keys, DoubleBuffer<Value>* values,
                        std::int64_t num_segments, Bounds bounds, RadixOrder order, Site site) {
@@ -54,7 +54,7 @@ Segments(Begins, Ends) -> Segments<Begins, Ends>;
 
 }  // namespace detail
 
-/// Of the bits from `begin_bit` to before `end_bit` of each key.
+/// Sorts by the bits from `begin_bit` to before `end_bit` of each key.
 struct DeviceRadixSort {
 #define TKJIT_SIM_CUB_SORT(suffix, descending)                                                                         \
     template <class KeyT, class ValueT, class NumItems>                                                                \

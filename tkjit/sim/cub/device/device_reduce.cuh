@@ -7,7 +7,7 @@ namespace cub {
 
 namespace detail {
 
-/// The extremum of `input[begin]` to `input[end - 1]` and its index from `begin` on; {1, empty} if there is none.
+/// The extremum of `input[begin]` to `input[end - 1]` and its index, counted from `begin`; {1, empty} if there is none.
 template <class Index, class T, class Iterator, class Size, class Better>
 KeyValuePair<Index, T> best_of(Iterator input, Size begin, Size end, Better better, T empty) {
     if (begin >= end) return {Index(1), empty};
@@ -81,7 +81,7 @@ struct DeviceReduce {
                               detail::Site site = detail::Site::here()) {
         return arg(temp, bytes, in, out, num_items, detail::Greater(), Traits<value_t<In>>::Lowest(), site);
     }
-    /// The extremum and its index have an output each.
+    /// The extremum and its index have separate outputs.
     template <class In, class Out, class Index>
     static cudaError_t ArgMin(void* temp, size_t& bytes, In in, Out out, Index index, std::int64_t num_items,
                               cudaStream_t = nullptr, detail::Site site = detail::Site::here()) {
@@ -93,7 +93,7 @@ struct DeviceReduce {
         return arg(temp, bytes, in, out, index, num_items, detail::Greater(), Traits<value_t<In>>::Lowest(), site);
     }
 
-    /// One sum for each run of equal keys.
+    /// Writes one sum for each run of equal keys.
     template <class KeysIn, class KeysOut, class ValuesIn, class SumsOut, class CountOut, class ReductionOp,
               class NumItems>
     static cudaError_t ReduceByKey(void* temp, size_t& bytes, KeysIn keys, KeysOut unique, ValuesIn values,

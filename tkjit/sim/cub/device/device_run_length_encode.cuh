@@ -21,7 +21,7 @@ struct DeviceRunLengthEncode {
             *num_runs = static_cast<detail::output_t<NumRuns, std::int64_t>>(runs);
         });
     }
-    /// Runs of more than one item: where they begin, and their lengths.
+    /// Finds the beginnings and lengths of the runs of more than one item.
     template <class In, class Offsets, class Lengths, class NumRuns>
     static cudaError_t NonTrivialRuns(void* temp, size_t& bytes, In in, Offsets offsets, Lengths lengths,
                                       NumRuns num_runs, std::int64_t num_items, cudaStream_t = nullptr,

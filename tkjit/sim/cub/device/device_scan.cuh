@@ -112,7 +112,7 @@ struct DeviceScan {
         return InclusiveSum(temp, bytes, data, data, num_items, nullptr, site);
     }
 
-    // ---- of each run of equal keys
+    // ---- scans of each run of equal keys
     template <class Keys, class In, class Out, class ScanOp, class T, class NumItems, class Equal = Equality>
     static cudaError_t ExclusiveScanByKey(void* temp, size_t& bytes, Keys keys, In in, Out out, ScanOp op, T init,
                                           NumItems num_items, Equal equal = Equal(), cudaStream_t = nullptr,

@@ -1,11 +1,11 @@
-// cub::DeviceSegmentedRadixSort: stable sorts of numbers, each segment for itself.
+// cub::DeviceSegmentedRadixSort: stable sorts of numbers, each segment separately.
 #pragma once
 
 #include "device_radix_sort.cuh"
 
 namespace cub {
 
-/// Items outside of all segments stay as they are in the output.
+/// Output items outside of all segments stay as they are.
 struct DeviceSegmentedRadixSort {
 #define TKJIT_SIM_CUB_SORT(suffix, descending)                                                                         \
     template <class KeyT, class ValueT, class Begins, class Ends>                                                      \

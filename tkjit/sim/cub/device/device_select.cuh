@@ -1,4 +1,4 @@
-// cub::DeviceSelect: copies some items, in their order.
+// cub::DeviceSelect: copies the selected items, in their order.
 #pragma once
 
 #include "../detail/device.cuh"
@@ -9,7 +9,7 @@ namespace cub {
 
 namespace detail {
 
-/// Copies the items whose index is chosen. In place too: an item is read before its place is written.
+/// Copies the items whose index is chosen. Also works in place: an item is read before its place is written.
 template <class In, class Out, class Count, class Chosen>
 cudaError_t select(void* temp, size_t& bytes, In in, Out out, Count num_selected, std::int64_t num_items, Chosen chosen,
                    Site site) {
@@ -59,14 +59,14 @@ struct DeviceSelect {
         return detail::select(temp, bytes, in, out, num_selected, num_items, chosen, site);
     }
 
-    /// The first item of each run of equal ones.
+    /// Selects the first item of each run of equal ones.
     template <class In, class Out, class Count>
     static cudaError_t Unique(void* temp, size_t& bytes, In in, Out out, Count num_selected, std::int64_t num_items,
                               cudaStream_t = nullptr, detail::Site site = detail::Site::here()) {
         const auto chosen = [=](std::int64_t i) { return i == 0 || !(in[i] == in[i - 1]); };
         return detail::select(temp, bytes, in, out, num_selected, num_items, chosen, site);
     }
-    /// The first key of each run of equal ones, and its value.
+    /// Selects the first key of each run of equal ones, and its value.
     template <class KeysIn, class ValuesIn, class KeysOut, class ValuesOut, class Count, class NumItems,
               class EqualityOp>
         requires(!std::is_convertible_v<EqualityOp, cudaStream_t>)

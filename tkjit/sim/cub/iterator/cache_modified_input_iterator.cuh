@@ -1,4 +1,4 @@
-// cub::CacheModifiedInputIterator: reads with a hint for the caches.
+// cub::CacheModifiedInputIterator: reads with a hint for caches.
 #pragma once
 
 #include "../thread/thread_load.cuh"

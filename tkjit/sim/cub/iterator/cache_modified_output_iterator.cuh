@@ -1,4 +1,4 @@
-// cub::CacheModifiedOutputIterator: writes with a hint for the caches.
+// cub::CacheModifiedOutputIterator: writes with a hint for caches.
 #pragma once
 
 #include "../thread/thread_store.cuh"

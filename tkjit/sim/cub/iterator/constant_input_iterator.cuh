@@ -1,4 +1,4 @@
-// cub::ConstantInputIterator: one value again and again.
+// cub::ConstantInputIterator: repeats one value.
 #pragma once
 
 #include "../detail/index_iterator.cuh"

@@ -1,4 +1,4 @@
-// cub::CountingInputIterator: numbers one after the other, without memory.
+// cub::CountingInputIterator: consecutive numbers, without memory.
 #pragma once
 
 #include "../detail/index_iterator.cuh"

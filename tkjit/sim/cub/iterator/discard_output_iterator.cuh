@@ -1,4 +1,4 @@
-// cub::DiscardOutputIterator: takes values and keeps none.
+// cub::DiscardOutputIterator: discards all values.
 #pragma once
 
 #include <cstddef>

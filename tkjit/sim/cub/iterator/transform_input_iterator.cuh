@@ -1,4 +1,4 @@
-// cub::TransformInputIterator: what a function makes of another iterator's items.
+// cub::TransformInputIterator: applies a function to another iterator's items.
 #pragma once
 
 #include "../detail/index_iterator.cuh"

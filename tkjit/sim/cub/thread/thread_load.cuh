@@ -1,4 +1,4 @@
-// Loads with a hint for the caches, which the simulator does not have.
+// Loads with a hint for caches, which the simulator does not have.
 #pragma once
 
 #include "../util_type.cuh"

@@ -30,7 +30,7 @@ struct InequalityWrapper {
     }
 };
 
-// The names before CUB 3.0, which programs still use.
+// The names from before CUB 3.0, which programs still use.
 struct Sum {
     template <class T, class U>
     auto operator()(T&& a, U&& b) const {
@@ -63,7 +63,7 @@ struct Min {
 };
 using Mul = ::cuda::std::multiplies<>;
 
-// Of pairs: the index is the key. Of equal values the lower index is taken.
+// For pairs whose key is the index. Of equal values, the one with the lower index is taken.
 struct ArgMax {
     template <class T, class Offset>
     KeyValuePair<Offset, T> operator()(const KeyValuePair<Offset, T>& a, const KeyValuePair<Offset, T>& b) const {
@@ -96,7 +96,8 @@ class SwizzleScanOp {
     }
 };
 
-/// Sums of pairs whose key counts beginnings of segments: the second's value alone where one begins there.
+/// Reduces pairs whose key counts beginnings of segments: if a segment begins in the second, its value alone is the
+/// result.
 template <class ReductionOp>
 struct ReduceBySegmentOp {
     ReductionOp op;
@@ -108,7 +109,7 @@ struct ReduceBySegmentOp {
         return Pair(first.key + second.key, second.key ? second.value : op(first.value, second.value));
     }
 };
-/// Sums of the values of equal keys.
+/// Reduces the values of equal keys.
 template <class ReductionOp>
 struct ReduceByKeyOp {
     ReductionOp op;

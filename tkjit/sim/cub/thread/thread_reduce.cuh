@@ -1,4 +1,4 @@
-// A thread's sum of its own items.
+// Reductions of a thread's own items.
 #pragma once
 
 #include "../detail/thread.cuh"

@@ -1,4 +1,4 @@
-// Binary searches of one thread.
+// Binary searches by one thread.
 #pragma once
 
 #include "../config.cuh"

@@ -1,4 +1,4 @@
-// Stores with a hint for the caches, which the simulator does not have.
+// Stores with a hint for caches, which the simulator does not have.
 #pragma once
 
 #include "../util_type.cuh"

@@ -1,4 +1,4 @@
-// cub::WarpExchange: other arrangements of a logical warp's items.
+// cub::WarpExchange: rearranges a logical warp's items.
 #pragma once
 
 #include "../detail/direct.cuh"

@@ -1,4 +1,4 @@
-// cub::WarpLoad: a logical warp's items from memory, each thread's next to each other.
+// cub::WarpLoad: loads a logical warp's items, so that each thread has adjacent ones.
 #pragma once
 
 #include "warp_exchange.cuh"

@@ -1,4 +1,4 @@
-// cub::WarpMergeSort: a stable sort of a logical warp's items with a comparison.
+// cub::WarpMergeSort: a stable sort of a logical warp's items by a comparison.
 #pragma once
 
 #include "../detail/direct.cuh"

@@ -1,4 +1,4 @@
-// cub::WarpReduce: sums of a logical warp's values, in its first lane.
+// cub::WarpReduce: reduces a logical warp's values; the result is in its first lane.
 #pragma once
 
 #include "../detail/block.cuh"
@@ -37,13 +37,13 @@ class WarpReduce {
     T TailSegmentedSum(T input, FlagT tail_flag) {
         return TailSegmentedReduce(input, tail_flag, cub::Sum());
     }
-    /// In each lane the sum up to the end of its segment; a segment begins at each flag that is set.
+    /// Each lane gets the sum up to the end of its segment. A segment begins at each set flag.
     template <class ReductionOp, class FlagT>
     T HeadSegmentedReduce(T input, FlagT head_flag, ReductionOp op) {
         const unsigned later_heads = heads(head_flag) & ~((2u << warp.rank) - 1);
         return warp.reduce(input, op, later_heads ? __ffs(static_cast<int>(later_heads)) - 1 : warp.size());
     }
-    /// A segment ends at each flag that is set.
+    /// The same, but a segment ends at each set flag.
     template <class ReductionOp, class FlagT>
     T TailSegmentedReduce(T input, FlagT tail_flag, ReductionOp op) {
         const unsigned tails = heads(tail_flag) & ~((1u << warp.rank) - 1);
@@ -51,7 +51,7 @@ class WarpReduce {
     }
 
   private:
-    /// By rank.
+    /// The set flags as a mask, by rank.
     template <class FlagT>
     unsigned heads(FlagT flag) {
         return __ballot_sync(warp.mask, static_cast<bool>(flag), warp.site) >> warp.first;

@@ -1,4 +1,4 @@
-// cub::WarpStore: a logical warp's items to memory, each thread's next to each other.
+// cub::WarpStore: stores a logical warp's items, of which each thread has adjacent ones.
 #pragma once
 
 #include "warp_exchange.cuh"

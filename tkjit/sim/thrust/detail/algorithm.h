@@ -1,5 +1,5 @@
-// How an algorithm is declared: a struct in detail::algorithms that works on iterators, and a function that calls it with
-// or without a policy.
+// The declaration of an algorithm: a struct in detail::algorithms works on iterators, and a function calls it with or
+// without a policy.
 #pragma once
 
 #include "execution.h"

@@ -1,4 +1,4 @@
-// Thrust's algorithms that take each element for itself.
+// Thrust's algorithms that handle each element separately.
 #pragma once
 
 #include "algorithm.h"

@@ -1,4 +1,4 @@
-// Where Thrust's algorithms run: those of a device as a kernel of one thread, the others as a call.
+// Decides where Thrust's algorithms run: those on a device as a kernel of one thread, the others as a call.
 #pragma once
 
 #include "../../cuda_runtime.h"
@@ -19,7 +19,7 @@ class system_error : public std::runtime_error {
 namespace detail {
 
 struct policy {};
-/// Allocators and streams are taken, and change nothing.
+/// Accepts and ignores allocators and streams.
 struct device_policy : policy {
     template <class Something>
     device_policy on(const Something&) const {
@@ -40,7 +40,7 @@ struct host_policy : policy {
 template <class T>
 constexpr bool is_policy = std::is_base_of_v<policy, std::decay_t<T>>;
 
-/// Iterators made of others have `base_iterators`, a tuple-like of what they are made of.
+/// Whether an iterator refers to device memory. Iterators that are made of others have a member `is_on_device`.
 template <class T>
 constexpr bool is_on_device = requires { requires T::is_on_device; };
 template <class T>
@@ -64,7 +64,7 @@ decltype(auto) run(bool on_device, Function function) {
     }
 }
 
-/// Calls an algorithm with its arguments, of which the first may say where.
+/// Calls an algorithm with its arguments, of which the first may be a policy.
 template <class Algorithm, class First, class... Rest>
 decltype(auto) dispatch(const Algorithm& algorithm, First&& first, Rest&&... rest) {
     if constexpr (is_policy<First>) {

@@ -1,4 +1,4 @@
-// Thrust's iterators that make values of others or of an index.
+// Thrust's iterators that compute values from other iterators or from an index.
 #pragma once
 
 #include "execution.h"
@@ -43,7 +43,7 @@ class facade {
     friend bool operator!=(const Derived& a, const Derived& b) { return a.place() != b.place(); }
     friend bool operator<(const Derived& a, const Derived& b) { return a.place() < b.place(); }
 
-    /// What two iterators are compared by.
+    /// The position by which two iterators are compared.
     difference_type place() const { return distance + self().origin(); }
     difference_type origin() const { return 0; }
 
@@ -53,7 +53,7 @@ class facade {
     difference_type distance = 0;
 };
 
-/// The distance from an iterator of the same array, as a number.
+/// An iterator's position as a number, whose difference from another one in the same array is their distance.
 template <class Iterator>
 std::ptrdiff_t origin_of(const Iterator& iterator) {
     if constexpr (requires { iterator.place(); }) return iterator.place();

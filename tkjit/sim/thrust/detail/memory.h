@@ -1,4 +1,4 @@
-// Thrust's pointers and vectors. A device's memory is the host's, and so are references to it.
+// Thrust's pointers and vectors. A device's memory is the host's, so references to it are ordinary ones.
 #pragma once
 
 #include "../../cuda_runtime.h"
@@ -100,7 +100,7 @@ void device_free(device_ptr<T> pointer) {
 
 namespace detail {
 
-/// A vector whose iterators and pointers are of the kinds that `Iterator` and `ConstIterator` say.
+/// A vector whose iterators and pointers have the types `Iterator` and `ConstIterator`.
 template <class T, class Iterator, class ConstIterator>
 class vector {
   public:
@@ -200,7 +200,7 @@ class vector {
     }
 
   private:
-    struct Item {  // std::vector<bool> has no array
+    struct Item {  // because std::vector<bool> has no array
         T value = T();
     };
     T* raw() { return reinterpret_cast<T*>(items.data()); }

@@ -1,4 +1,4 @@
-// Thrust's algorithms that sort, search sorted ranges, and leave elements out.
+// Thrust's algorithms that sort, search sorted ranges, or remove elements.
 #pragma once
 
 #include "algorithm.h"
@@ -10,7 +10,7 @@
 namespace thrust {
 namespace detail::algorithms {
 
-/// Puts the elements of a range into an order, given as indices.
+/// Puts the elements of a range into the order given by indices.
 template <class Data>
 void permute(Data first, const std::vector<std::ptrdiff_t>& order) {
     std::vector<std::iter_value_t<Data>> sorted;
@@ -21,7 +21,8 @@ void permute(Data first, const std::vector<std::ptrdiff_t>& order) {
         ++first;
     }
 }
-/// Stable. An element may be made of several arrays', so that they are compared as values.
+/// Returns the indices of the keys in a stable order. Keys are copied first, because one may consist of elements of
+/// several arrays.
 template <class Keys, class Less>
 std::vector<std::ptrdiff_t> sorted_indices(Keys first, Keys last, Less less) {
     const std::vector<std::iter_value_t<Keys>> keys(first, last);
@@ -149,7 +150,7 @@ struct merge {
     }
 };
 
-/// The number of elements of a sorted range for which `goes_on` holds; they are its first.
+/// The first element of a sorted range for which `goes_on` does not hold; it holds for all before.
 template <class Data, class Predicate>
 Data partition_of(Data first, Data last, Predicate goes_on) {
     std::ptrdiff_t low = 0, high = last - first;
@@ -160,7 +161,7 @@ Data partition_of(Data first, Data last, Predicate goes_on) {
     }
     return first + low;
 }
-/// Of one value, or of each of a range of values.
+/// Searches for one value, or for each of a range of values.
 template <class Self>
 struct search {
     template <class Data, class T>

@@ -1,4 +1,4 @@
-// Thrust's reductions and scans, and its questions to a range.
+// Thrust's reductions, scans and queries of a range.
 #pragma once
 
 #include "algorithm.h"

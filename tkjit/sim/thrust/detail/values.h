@@ -98,7 +98,7 @@ unary_negate<Predicate> not1(Predicate predicate) {
     return {predicate};
 }
 
-// Bases that sources' functors inherit.
+// Bases from which the functors of sources inherit.
 template <class Argument, class Result>
 struct unary_function {
     using argument_type = Argument;
