@@ -1,5 +1,5 @@
-// x <- the sum of all devices' x, in place and in two shots: each device sums its own share of the tensor, and then takes
-// the others' shares from them. Each block works for itself: it meets only the blocks of its index on the other devices.
+// Sums x over all devices, in place and in two shots: each device sums its share of the tensor, then copies the other
+// shares from the other devices. Blocks are independent: a block waits only for blocks with its index on other devices.
 #include "collective.cuh"
 
 #include <tkjit/multimem.cuh>
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(256) all_reduce(const __grid_constant__ Global
     const auto begin_of = [&](int device) { return min(device * share, vectors); };
     T* const own = g.x[g.dev_idx].raw_ptr;
 
-    meet();  // what ran before has written every device's x
+    meet();  // every x has been written
     if (g.x.multicast_ptr != nullptr && n % Vector<T>::size == 0) {
         sum_by_multicast(g.x.multicast_ptr, begin_of(g.dev_idx), begin_of(g.dev_idx + 1));
         meet();
@@ -30,10 +30,10 @@ __global__ void __launch_bounds__(256) all_reduce(const __grid_constant__ Global
         store(own, vector, n, sum_of_devices<T>(g.x, g.num_devices, vector, n));
     meet();
     for (int i = 1; i < g.num_devices; ++i) {
-        const int device = (g.dev_idx + i) % g.num_devices;  // not all from one at a time
+        const int device = (g.dev_idx + i) % g.num_devices;  // staggered, so that not all read from the same device
         const T* const theirs = g.x[device].raw_ptr;
         for (size_t vector = begin_of(device) + first_vector(); vector < begin_of(device + 1); vector += vector_stride())
             store(own, vector, n, load(theirs, vector, n));
     }
-    meet();  // nobody reads this device's x any more
+    meet();  // no device reads this x any more
 }

@@ -1,4 +1,4 @@
-"""Sum over devices, into a tensor of each: one shot, for small tensors."""
+"""Sums a tensor over devices in one shot, for small tensors."""
 
 import tkjit
 from tkjit import Align, In, InOut, Out, ParallelTensor, Tensor
@@ -7,7 +7,7 @@ from tkjit import Align, In, InOut, Out, ParallelTensor, Tensor
 @tkjit.kernel(
     "all_reduce_one_shot.cu",
     entry="all_reduce_one_shot<T>",
-    grid="min(32, max(1, cdiv(N, 256 * 8)))",  # all blocks have to be resident, since they wait for other devices
+    grid="min(32, max(1, cdiv(N, 256 * 8)))",  # all blocks must be resident, because they wait for other devices
     block=256,
     variants={"T": ("float32", "bfloat16", "float16")},
     constraints="S >= 32 * num_devices",
@@ -18,14 +18,14 @@ def all_reduce_one_shot(
     signals: InOut[ParallelTensor, "int32", "S"],
     y: Out[Tensor, "T", "N", Align(16)],
 ) -> Tensor:
-    """y <- the sum of all devices' x, summed in float32; the same bits on each.
+    """Sums x over all devices, in float32. All devices get the same bits.
 
     Parameters
     ----------
     x : (N,) float32, bfloat16 or float16 on each device
         A list with a tensor for each device, or a ``tkjit.ParallelTensor``.
     signals : (S,) int32 on each device
-        At least 32 for each device, zero; they are zero again afterwards.
+        At least 32 for each device. Zero before the call, and zero again afterwards.
 
     Returns
     -------

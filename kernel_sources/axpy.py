@@ -1,4 +1,4 @@
-"""y <- alpha * x + y: the hello world."""
+"""alpha * x + y: the hello world of kernels."""
 
 import tkjit
 from tkjit import In, InOut, Tensor
@@ -12,7 +12,7 @@ from tkjit import In, InOut, Tensor
     variants={"T": ("float32", "bfloat16", "float16")},
 )
 def axpy(x: In[Tensor, "T", "N"], y: InOut[Tensor, "T", "N"], alpha: float = 1.0) -> Tensor:
-    """y <- alpha * x + y, in place.
+    """Computes alpha * x + y in place.
 
     Parameters
     ----------

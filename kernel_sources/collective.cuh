@@ -1,4 +1,4 @@
-// What collective kernels share: vectors of 16 bytes of a tensor of any length, and their sum over devices.
+// Common parts of the collective kernels: access to tensors of any length in vectors of 16 bytes, and sums over devices.
 #pragma once
 
 #include <tkjit/device_barrier.cuh>
@@ -11,13 +11,13 @@ struct alignas(16) Vector {
     T element[size];
 };
 
-// How many vectors n elements take; the last one may be a part.
+// The number of vectors for n elements. The last one may be partial.
 template <typename T>
 __device__ constexpr size_t vectors_of(size_t n) {
     return (n + Vector<T>::size - 1) / Vector<T>::size;
 }
 
-// Elements behind the tensor's end are zero.
+// Elements past the end of the tensor are zero.
 template <typename T>
 __device__ Vector<T> load(const T* tensor, size_t vector, size_t n) {
     const size_t first = vector * Vector<T>::size;
@@ -37,7 +37,7 @@ __device__ void store(T* tensor, size_t vector, size_t n, const Vector<T>& value
     for (int i = 0; i < Vector<T>::size && first + i < n; ++i) tensor[first + i] = value.element[i];
 }
 
-// In float32 and in one order, so that every device gets the same bits.
+// Sums in float32 and in a fixed order, so that every device gets the same bits.
 template <typename T, typename Layout>
 __device__ Vector<T> sum_of_devices(const Layout& x, int num_devices, size_t vector, size_t n) {
     float sum[Vector<T>::size] = {};
@@ -50,6 +50,7 @@ __device__ Vector<T> sum_of_devices(const Layout& x, int num_devices, size_t vec
     return result;
 }
 
-// The calling thread's first vector, and the distance to its next one; blocks of one index have the same on all devices.
+// The calling thread's first vector, and the distance to its next one. Blocks of one index have the same vectors on all
+// devices.
 __device__ inline size_t first_vector() { return blockIdx.x * size_t(blockDim.x) + threadIdx.x; }
 __device__ inline size_t vector_stride() { return size_t(gridDim.x) * blockDim.x; }

@@ -6,7 +6,7 @@ struct Problem {
     tkjit::gl<T, 1, 1> a, b, c;
 };
 
-/// What the spec asks for a launch.
+/// The launch parameters, read by the spec.
 template <typename T>
 struct Launch {
     static constexpr int threads = kThreads;

@@ -1,4 +1,4 @@
-"""Matrix product: tiles in dynamic shared memory, tensor cores for the 16-bit types, FMA for float32."""
+"""Matrix product: tiles in dynamic shared memory, tensor cores for 16-bit types, FMA for float32."""
 
 import tkjit
 from tkjit import CExpr, In, Out, Tensor
@@ -22,7 +22,7 @@ def gradients(grad_c, a, b, needed):
     backward=gradients,
 )
 def gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], c: Out[Tensor, "T", "M", "N"]) -> Tensor:
-    """c <- a @ b, summed in float32.
+    """Computes a @ b, summed in float32.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], c: Out[Tens
 
     Notes
     -----
-    Hopper has a source of its own, with TMA and wgmma. Source: the layouts of mma.sync, ldmatrix and wgmma, PTX ISA,
-    "Warp Level Matrix Instructions" and "Asynchronous Warpgroup Level Matrix Instructions".
+    On Hopper, ``gemm_90a.cu`` is used instead; it uses TMA and wgmma. Source of the layouts of mma.sync, ldmatrix and
+    wgmma: PTX ISA, "Warp Level Matrix Instructions" and "Asynchronous Warpgroup Level Matrix Instructions".
     """
     return a @ b

@@ -1,8 +1,8 @@
-// C = A * B, row-major, any M, N and K, for Hopper: a block computes a tile of 128 x 256. One warpgroup has the tiles of A and
-// B copied by TMA into a ring of stages in shared memory, two multiply them with wgmma, each 64 rows.
+// C = A * B, row-major, any M, N and K, for Hopper: a block computes a tile of 128 x 256. One warpgroup starts TMA copies
+// of the tiles of A and B into a ring of stages in shared memory. Two others multiply them with wgmma, 64 rows each.
 //
-// What lies outside of A and B is 0 in a tile. Where rows are no multiple of 16 bytes, which TMA asks for, the first
-// warpgroup copies by itself. float32 has no tensor cores of its own, and takes the way of gemm.cu.
+// Elements outside of A and B are 0 in a tile. TMA needs rows of a multiple of 16 bytes; for others the first warpgroup
+// copies the elements itself. float32 uses the code of gemm.cu, because Hopper has no full-precision tensor cores.
 #include <tkjit/bulk_copy.cuh>
 #include <tkjit/mbarrier.cuh>
 #include <tkjit/registers.cuh>
@@ -12,8 +12,8 @@
 #include "gemm_tile.cuh"
 
 constexpr int kWarpgroup = 128, kConsumers = 2, kStages = 4;
-constexpr int kRows = 64 * kConsumers, kCols = 256, kDepth = 64;  // of a block's tile; a row of kDepth has 128 bytes
-constexpr int kColsOfBox = 64;                                    // as do 64 columns of B
+constexpr int kRows = 64 * kConsumers, kCols = 256, kDepth = 64;  // of a block's tile; kDepth 16-bit elements are 128 bytes
+constexpr int kColsOfBox = 64;                                    // columns of B that are also 128 bytes
 
 template <typename T>
 struct Problem {
@@ -37,7 +37,7 @@ struct Ring {
     uint64_t full[kStages], empty[kStages];
 };
 
-/// What the spec asks for a launch.
+/// The launch parameters, read by the spec.
 template <typename T>
 struct Launch {
     static constexpr bool is_hopper = sizeof(T) == 2;
@@ -70,7 +70,7 @@ __device__ void produce(Ring<T>& ring, const Problem<T>& g, int first_row, int f
             copy_by_hand(stage.a, g.a, first_row, step * kDepth);
             for (int box = 0; box < kCols / kColsOfBox; ++box)
                 copy_by_hand(stage.b[box], g.b, step * kDepth, first_col + box * kColsOfBox);
-            tkjit::fence_async_proxy();  // wgmma reads what was written here
+            tkjit::fence_async_proxy();  // because wgmma reads these writes
             tkjit::mbarrier_arrive(&ring.full[at]);
         } else {
             tkjit::mbarrier_arrive_expect_bytes(&ring.full[at], sizeof(Stage<T>));
@@ -96,7 +96,7 @@ __device__ void consume(Ring<T>& ring, const Problem<T>& g, int first_row, int f
         for (int k = 0; k < kDepth / tkjit::wgmma_depth<T>; ++k)
             tkjit::wgmma<kCols, T, true>(sum, a.advanced(k), b.advanced(k));
         tkjit::wgmma_commit();
-        tkjit::wgmma_wait<1>(sum);  // the step before is done with its stage
+        tkjit::wgmma_wait<1>(sum);  // the previous step is done with its stage
         if (step > 0) tkjit::mbarrier_arrive(&ring.empty[(step - 1) % kStages]);
     }
     tkjit::wgmma_wait<0>(sum);

@@ -1,6 +1,6 @@
 // One block's tile of a matrix product C = A * B, row-major, any M, N and K. A block of 256 threads computes a tile of
-// 128 x 128 in steps along K. While it computes on one stage of shared memory, the next tiles of A and B are on their way
-// through registers to the other.
+// 128 x 128 in steps along K. While it computes on one stage of shared memory, the next tiles of A and B are in flight
+// through registers to the other stage.
 #pragma once
 
 #include <tkjit/gl.h>
@@ -28,7 +28,7 @@ struct alignas(kVectorBytes) Vector {
     T element[Tile<T>::vector];
 };
 
-// A thread's share of a Rows x Cols tile of a matrix, on its way from global to shared memory.
+// A thread's share of a Rows x Cols tile, held in registers between global and shared memory.
 template <typename T, int Rows, int Cols>
 struct TileLoad {
     static constexpr int vectors_a_row = Cols / Tile<T>::vector;
@@ -61,7 +61,7 @@ struct TileLoad {
     }
 };
 
-// The 16-bit types on tensor cores: 2 x 4 warps, each with 64 x 32 of the tile as 4 x 4 fragments of 16 x 8.
+// 16-bit types use tensor cores: 2 x 4 warps, each with 64 x 32 of the tile as 4 x 4 fragments of 16 x 8.
 template <typename T>
 struct Accumulator {
     static constexpr int m_fragments = 4, n_fragments = 4;
@@ -89,7 +89,7 @@ struct Accumulator {
         }
     }
 
-    // A lane holds two neighbours in a row, and two more eight rows below.
+    // A lane holds two neighbours in a row, and two more eight rows further down.
     template <typename Store>
     __device__ void for_each(Store&& store) const {
         const int lane = threadIdx.x % 32;
@@ -100,7 +100,7 @@ struct Accumulator {
     }
 };
 
-// float32 by FMA: 16 x 16 threads, each with four patches of 4 x 4, 64 apart so that a warp reads neighbours.
+// float32 uses FMA: 16 x 16 threads, each with four patches of 4 x 4, which are 64 apart so that a warp reads neighbours.
 template <>
 struct Accumulator<float> {
     static constexpr int patch = 4, side = 2 * patch;
@@ -127,7 +127,8 @@ struct Accumulator<float> {
     }
 };
 
-// The block's tile at (first_row, first_col) of A * B; `stages` are two stages of shared memory. `a` is m x k, `b` k x n.
+// Computes the block's tile at (first_row, first_col) of A * B, where A is m x k and B is k x n. `stages` are two stages
+// of shared memory.
 template <typename T>
 __device__ Accumulator<T> multiply_tile(T* stages, const T* a_matrix, const T* b_matrix, int m, int n, int k, int first_row,
                                         int first_col) {
@@ -148,15 +149,15 @@ __device__ Accumulator<T> multiply_tile(T* stages, const T* a_matrix, const T* b
         T* b = a + tile::a_elements;
         a_load.store(a, tile::a_stride);
         b_load.store(b, tile::b_stride);
-        __syncthreads();  // the stage is filled; the other one is not read any more once all have come here
+        __syncthreads();  // the stage is full, and no thread reads the other one any more
         if (step + 1 < steps) fetch(step + 1);
         accumulator.multiply(a, b);
     }
     return accumulator;
 }
 
-// The block's tile of C, which has as many blocks as tiles; row by row, with one index, since only a grid's x is large
-// enough for any M.
+// Computes the block's tile of C, with one block for each tile. Tiles have one index, row by row, because only the grid's
+// x is large enough for any M.
 template <typename T, typename Matrix>
 __device__ void multiply(T* stages, const Matrix& a, const Matrix& b, const Matrix& c) {
     const int m = c.rows(), n = c.cols(), tiles_in_row = (n + kTileN - 1) / kTileN;

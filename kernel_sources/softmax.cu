@@ -1,4 +1,4 @@
-// One block of 256 threads a row; each thread walks the row with a stride of the block.
+// One block of 256 threads per row. Each thread walks the row with a stride of the block's size.
 #include <tkjit/gl.h>
 
 struct Max {
@@ -21,7 +21,7 @@ __device__ float warp_reduce(float value) {
     return value;
 }
 
-// Every thread gets the whole block's result.
+// Returns the block's result in every thread.
 template <typename Op>
 __device__ float block_reduce(float value) {
     __shared__ float of_warp[kWarpSize];

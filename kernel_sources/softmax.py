@@ -1,4 +1,4 @@
-"""Softmax along the last dimension: a block reduction by shuffles and static shared memory."""
+"""Softmax along the last dimension, with a block reduction by shuffles and static shared memory."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -17,7 +17,7 @@ def gradient(grad_y, y):
     backward=gradient,
 )
 def softmax(x: In[Tensor, "T", "... N"], y: Out[Tensor, "T", "... N"]) -> Tensor:
-    """y <- exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
+    """Computes exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
 
     Parameters
     ----------

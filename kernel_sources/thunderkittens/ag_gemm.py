@@ -1,4 +1,4 @@
-"""ThunderKittens' GEMMs of gathered rows: blocks gather while others multiply."""
+"""ThunderKittens' GEMMs with an all-gather of rows: some blocks gather while others multiply."""
 
 import tkjit
 from tkjit import In, InOut, ParallelTensor, Tensor
@@ -14,13 +14,13 @@ Barrier = InOut[ParallelTensor, "int32", 2, 1, "M_blocks"]
 
 
 def left(arguments):
-    """What a kernel leaves for its epilogue to clear."""
+    """The counters that a kernel leaves for its epilogue to clear."""
     for part in arguments["barrier"]:
         part[0] = 3
 
 
 def gather(A):
-    """All rows, on each device; what A becomes."""
+    """Gather all rows in A on each device, and return them in float32."""
     import torch
 
     rows = A[0].shape[0] // 8
@@ -59,18 +59,18 @@ def tk_all_gather_gemm(
     barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
-    """C <- A @ B, where each device brings its eighth of A's rows, in their place, and gets the others'.
+    """Gathers the rows of A, of which each device has an eighth in its place, and computes A @ B.
 
     Parameters
     ----------
     A : (M, K) bfloat16 on each of 8 devices, with a multicast address
-        No device may still be writing to its part: ``tk_device_barrier`` before.
+        No device may still be writing to its part: call ``tk_device_barrier`` before.
     B : (K, N) bfloat16 on each
     C : (M, N) bfloat16 on each
     barrier : int32 on each, with a multicast address
-        Zeros, (2, 1, M // 256); what is left in it ``tk_all_gather_gemm_epilogue`` clears.
+        (2, 1, M // 256), zeros before the call. ``tk_all_gather_gemm_epilogue`` clears it afterwards.
     num_comm_sms : int
-        How many of 132 blocks gather.
+        The number of blocks, of 132, that gather.
     """
     whole = gather(A)
     for b, c in zip(B, C, strict=True):
@@ -92,7 +92,7 @@ def tk_all_gather_gemm_epilogue(
     barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
-    """Clear what ``tk_all_gather_gemm`` has left in ``barrier``, and wait for all devices; with the same arguments."""
+    """Clears ``barrier`` after ``tk_all_gather_gemm``, and waits for all devices. Takes the same arguments."""
     for part in barrier:
         part.zero_()
 
@@ -127,18 +127,18 @@ def tk_all_gather_gemm_b200(
     barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
-    """C <- A @ B.T, where each device brings its eighth of A's rows, in their place, and gets the others'.
+    """Gathers the rows of A, of which each device has an eighth in its place, and computes A @ B.T.
 
     Parameters
     ----------
     A : (M, K) bfloat16 on each of 8 devices, with a multicast address
-        No device may still be writing to its part: ``tk_device_barrier`` before.
+        No device may still be writing to its part: call ``tk_device_barrier`` before.
     B : (N, K) bfloat16 on each
     C : (M, N) bfloat16 on each
     barrier : int32 on each, with a multicast address
-        Zeros, (2, 1, M // 256); what is left in it ``tk_all_gather_gemm_b200_epilogue`` clears.
+        (2, 1, M // 256), zeros before the call. ``tk_all_gather_gemm_b200_epilogue`` clears it afterwards.
     num_comm_sms : int
-        How many of 148 blocks gather; they come in clusters of two.
+        The number of blocks, of 148, that gather; they run in clusters of two.
     """
     whole = gather(A)
     for b, c in zip(B, C, strict=True):
@@ -160,7 +160,7 @@ def tk_all_gather_gemm_b200_epilogue(
     barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
-    """Clear what ``tk_all_gather_gemm_b200`` has left in ``barrier``, and wait for all; with the same arguments."""
+    """Clears ``barrier`` after ``tk_all_gather_gemm_b200``, and waits for all devices. Takes the same arguments."""
     for part in barrier:
         part.zero_()
 
@@ -195,18 +195,18 @@ def tk_all_gather_gemm_fp8_b200(
     barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
-    """C <- A @ B.T, where each device brings its eighth of A's rows, in their place, and gets the others'.
+    """Gathers the rows of A, of which each device has an eighth in its place, and computes A @ B.T.
 
     Parameters
     ----------
     A : (M, K) float8_e4m3fn on each of 8 devices, with a multicast address
-        No device may still be writing to its part: ``tk_device_barrier`` before.
+        No device may still be writing to its part: call ``tk_device_barrier`` before.
     B : (N, K) float8_e4m3fn on each
     C : (M, N) bfloat16 on each
     barrier : int32 on each, with a multicast address
-        Zeros, (2, 1, M // 256); what is left in it ``tk_all_gather_gemm_fp8_b200_epilogue`` clears.
+        (2, 1, M // 256), zeros before the call. ``tk_all_gather_gemm_fp8_b200_epilogue`` clears it afterwards.
     num_comm_sms : int
-        How many of 148 blocks gather; they come in clusters of two.
+        The number of blocks, of 148, that gather; they run in clusters of two.
     """
     whole = gather(A)
     for b, c in zip(B, C, strict=True):
@@ -228,6 +228,6 @@ def tk_all_gather_gemm_fp8_b200_epilogue(
     barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
-    """Clear what ``tk_all_gather_gemm_fp8_b200`` has left in ``barrier``, and wait for all; with the same arguments."""
+    """Clears ``barrier`` after ``tk_all_gather_gemm_fp8_b200``, and waits for all devices. Takes the same arguments."""
     for part in barrier:
         part.zero_()

@@ -1,4 +1,4 @@
-"""ThunderKittens' sums over 8 devices, and the barrier that goes before and after."""
+"""ThunderKittens' sums over 8 devices, and the barrier to call before and after them."""
 
 import tkjit
 from tkjit import CExpr, InOut, ParallelTensor
@@ -19,12 +19,12 @@ MULTICAST = {
     **MULTICAST,
 )
 def tk_all_reduce(tensor: InOut[ParallelTensor, "bfloat16", "..."]) -> None:
-    """tensor <- the sum of all devices' tensor.
+    """Sums tensor over all devices in place.
 
     Parameters
     ----------
     tensor : bfloat16 on each of 8 devices, with a multicast address
-        No device may still be writing to its part: ``tk_device_barrier`` before and after.
+        No device may still be writing to its part: call ``tk_device_barrier`` before and after.
     """
     total = sum(part.float() for part in tensor)
     for part in tensor:
@@ -40,7 +40,7 @@ def tk_all_reduce(tensor: InOut[ParallelTensor, "bfloat16", "..."]) -> None:
     **MULTICAST,
 )
 def tk_device_barrier(barrier: InOut[ParallelTensor, "int32", "..."]) -> None:
-    """Wait until all devices have come.
+    """Waits until all devices have reached the barrier.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def tk_device_barrier(barrier: InOut[ParallelTensor, "int32", "..."]) -> None:
         part.zero_()
 
 
-# shortest sum over 8 devices: a kernel whose argument is the layout itself
+# the shortest sum over 8 devices: the kernel's argument is the layout itself
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/all_reduce_educational/all_reduce_educational.cu",
     entry="all_reduce_kernel",
@@ -62,12 +62,12 @@ def tk_device_barrier(barrier: InOut[ParallelTensor, "int32", "..."]) -> None:
     num_devices=8,
 )
 def tk_all_reduce_educational(d_data: InOut[ParallelTensor, "float32", 4096, 4096]) -> None:
-    """d_data <- the sum of all devices' d_data.
+    """Sums d_data over all devices in place.
 
     Parameters
     ----------
     d_data : (4096, 4096) float32 on each of 8 devices, with a multicast address
-        No device may still be writing to its part: ``tk_device_barrier`` before and after.
+        No device may still be writing to its part: call ``tk_device_barrier`` before and after.
     """
     total = sum(d_data)
     for part in d_data:

@@ -13,7 +13,7 @@ EXCHANGE = {
 }
 
 
-# exchange of 8 devices: each axis in turn is shared out, and another put together
+# exchange between 8 devices: one axis is split over the devices, and another is put together
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/all_to_all/all_to_all.cu",
     entry="all_to_all::kernel<1, 2>",
@@ -24,13 +24,13 @@ def tk_all_to_all(
     output: InOut[ParallelTensor, "bfloat16", "B", "N", "H_all", "D"],
     input: In[ParallelTensor, "bfloat16", "B", "N_all", "H", "D"],
 ) -> None:
-    """output <- all heads of this device's eighth of the sequence, of which each device brings its own heads.
+    """Gives each device all heads for its eighth of the sequence. Before, it has its own heads for all of the sequence.
 
     Parameters
     ----------
     output : (B, N, 8 * H, D) bfloat16 on each of 8 devices
     input : (B, 8 * N, H, D) bfloat16 on each
-        No device may still be writing to its part: ``tk_device_barrier`` before and after.
+        No device may still be writing to its part: call ``tk_device_barrier`` before and after.
     """
     import torch
 
@@ -39,7 +39,7 @@ def tk_all_to_all(
         part.copy_(tokens)
 
 
-# exchange before Ulysses attention: each device gets the whole sequence of its eighth of the heads
+# exchange before Ulysses attention: each device gets the whole sequence for its eighth of the heads
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/ulysses_attn/ulysses_attn.cu",
     entry="all_to_all::kernel<2, 1>",
@@ -50,15 +50,15 @@ def tk_ulysses_all_to_all(
     output: InOut[ParallelTensor, "bfloat16", "B", "N_all", "H", "D"],
     input: In[ParallelTensor, "bfloat16", "B", "N", "H_all", "D"],
 ) -> None:
-    """output <- the whole sequence of this device's heads, of which each device brings an eighth of the sequence.
+    """Gives each device the whole sequence for its eighth of the heads. Before, it has an eighth of the sequence.
 
-    ``tk_all_to_all`` is the way back, after the attention.
+    ``tk_all_to_all`` does the reverse, after the attention.
 
     Parameters
     ----------
     output : (B, 8 * N, H, D) bfloat16 on each of 8 devices
     input : (B, N, 8 * H, D) bfloat16 on each
-        No device may still be writing to its part: ``tk_device_barrier`` before and after.
+        No device may still be writing to its part: call ``tk_device_barrier`` before and after.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""ThunderKittens' educational GEMMs, for H100 and for B200: each level is more optimized than the one before."""
+"""ThunderKittens' educational GEMMs, for H100 and for B200: each level is more optimized than the previous one."""
 
 import tkjit
 from tkjit import CExpr, In, Out, Tensor
@@ -15,7 +15,7 @@ THREADS = {
 }
 
 
-# H100, level 1: one thread an element, in float32
+# H100, level 1: one thread per element, in float32
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/educational_h100/level_01.cu",
     constraints="N <= 46340",  # it counts elements in 32 bits
@@ -24,18 +24,18 @@ THREADS = {
 def tk_gemm_level_1(
     A: In[Tensor, "float32", "N", "N"], B: In[Tensor, "float32", "N", "N"], C: Out[Tensor, "float32", "N", "N"]
 ) -> Tensor:
-    """C = A @ B, of square matrices in float32."""
+    """Computes A @ B for square matrices, in float32."""
     return A @ B
 
 
-# H100, level 2: one thread an element, in bfloat16
+# H100, level 2: one thread per element, in bfloat16
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/educational_h100/level_02.cu",
     constraints="N <= 46340",  # it counts elements in 32 bits
     **THREADS,
 )
 def tk_gemm_level_2(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices; each product is rounded to bfloat16, their sum is in float32."""
+    """Computes A @ B for square matrices, with products rounded to bfloat16 and summed in float32."""
     return A @ B
 
 
@@ -46,7 +46,7 @@ def tk_gemm_level_2(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **THREADS,
 )
 def tk_gemm_level_3(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices; each product is rounded to bfloat16, their sum is in float32."""
+    """Computes A @ B for square matrices, with products rounded to bfloat16 and summed in float32."""
     return A @ B
 
 
@@ -67,7 +67,7 @@ TILES = {
     **TILES,
 )
 def tk_gemm_level_4(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
@@ -80,11 +80,11 @@ def tk_gemm_level_4(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **TILES,
 )
 def tk_gemm_level_5(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
-# H100, level 6: tiles come by TMA into two buffers
+# H100, level 6: TMA loads tiles into two buffers
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/educational_h100/level_06.cu",
     grid="cdiv(N, 64), cdiv(N, 64)",
@@ -93,7 +93,7 @@ def tk_gemm_level_5(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **TILES,
 )
 def tk_gemm_level_6(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
@@ -106,11 +106,11 @@ def tk_gemm_level_6(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **TILES,
 )
 def tk_gemm_level_7(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
-# H100, level 8: two consumer warpgroups and tiles four wide
+# H100, level 8: two consumer warpgroups, and tiles four times as wide
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/educational_h100/level_08.cu",
     grid="cdiv(N, 256), cdiv(N, 128)",
@@ -119,11 +119,11 @@ def tk_gemm_level_7(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **TILES,
 )
 def tk_gemm_level_8(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
-# B200, level 1: one thread an element, in float32
+# B200, level 1: one thread per element, in float32
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_01.cu"},
     constraints="N <= 46340",  # it counts elements in 32 bits
@@ -132,18 +132,18 @@ def tk_gemm_level_8(A: Matrix, B: Matrix, C: Product) -> Tensor:
 def tk_gemm_b200_level_1(
     A: In[Tensor, "float32", "N", "N"], B: In[Tensor, "float32", "N", "N"], C: Out[Tensor, "float32", "N", "N"]
 ) -> Tensor:
-    """C = A @ B, of square matrices in float32."""
+    """Computes A @ B for square matrices, in float32."""
     return A @ B
 
 
-# B200, level 2: one thread an element, in bfloat16
+# B200, level 2: one thread per element, in bfloat16
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_02.cu"},
     constraints="N <= 46340",  # it counts elements in 32 bits
     **THREADS,
 )
 def tk_gemm_b200_level_2(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices; each product is rounded to bfloat16, their sum is in float32."""
+    """Computes A @ B for square matrices, with products rounded to bfloat16 and summed in float32."""
     return A @ B
 
 
@@ -154,7 +154,7 @@ def tk_gemm_b200_level_2(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **THREADS,
 )
 def tk_gemm_b200_level_3(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices; each product is rounded to bfloat16, their sum is in float32."""
+    """Computes A @ B for square matrices, with products rounded to bfloat16 and summed in float32."""
     return A @ B
 
 
@@ -170,7 +170,7 @@ def tk_gemm_b200_level_3(A: Matrix, B: Matrix, C: Product) -> Tensor:
     constraints="N % 32 == 0",
 )
 def tk_gemm_b200_level_4(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
@@ -183,7 +183,7 @@ TMA = {
 }
 
 
-# B200, level 5: tiles come by TMA
+# B200, level 5: TMA loads tiles
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_05.cu"},
     grid="N // 64, N // 64",
@@ -191,7 +191,7 @@ TMA = {
     **TMA,
 )
 def tk_gemm_b200_level_5(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
@@ -203,11 +203,11 @@ def tk_gemm_b200_level_5(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **TMA,
 )
 def tk_gemm_b200_level_6(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
-# B200, level 7: a loading and a multiplying warp, three stages
+# B200, level 7: a loading warp and a multiplying warp, three stages
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_07.cu"},
     grid="(N // 128) * (N // 128)",
@@ -215,11 +215,11 @@ def tk_gemm_b200_level_6(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **TMA,
 )
 def tk_gemm_b200_level_7(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
-# B200, level 8: results leave in four parts
+# B200, level 8: results are stored in four parts
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_08.cu"},
     grid="(N // 128) * (N // 256)",
@@ -227,7 +227,7 @@ def tk_gemm_b200_level_7(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **TMA,
 )
 def tk_gemm_b200_level_8(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B
 
 
@@ -239,5 +239,5 @@ def tk_gemm_b200_level_8(A: Matrix, B: Matrix, C: Product) -> Tensor:
     **TMA,
 )
 def tk_gemm_b200_level_9(A: Matrix, B: Matrix, C: Product) -> Tensor:
-    """C = A @ B, of square matrices."""
+    """Computes A @ B for square matrices."""
     return A @ B

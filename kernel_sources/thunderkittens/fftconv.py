@@ -1,4 +1,4 @@
-"""ThunderKittens' long convolutions by Fourier transforms."""
+"""ThunderKittens' long convolutions through Fourier transforms."""
 
 import tkjit
 from tkjit import CExpr, In, Member, Out, Tensor
@@ -12,7 +12,7 @@ PRODUCERS = {
 
 
 def matrices(filters):
-    """The arguments after x, for filters (H, 1024) or (H, 4096): their transforms and the transform's own matrices."""
+    """The arguments after x for filters (H, 1024) or (H, 4096): their transforms, and the transform's own matrices."""
     import torch
 
     points = filters.shape[-1]
@@ -43,8 +43,8 @@ def transforms(arguments, points):
 
     heads = arguments["x"].shape[1] if "x" in arguments else 1024
     made = matrices(torch.randn(heads, points))
-    behind = {} if "x" in arguments else {name: made[name][:heads] for name in ("kf_real", "kf_imag")}
-    return {**made, **behind}
+    unpadded = {} if "x" in arguments else {name: made[name][:heads] for name in ("kf_real", "kf_imag")}
+    return {**made, **unpadded}
 
 
 # 1024 points: four sequences in matrices of 64 x 64
@@ -52,8 +52,8 @@ def transforms(arguments, points):
     entry="prototype::lcsf::kernel<fft_1024_template>",
     struct="fft_1024_template::layout::globals",
     block=CExpr("prototype::detail::NUM_THREADS_v<fft_1024_template>"),
-    # the source reads up to 132 filters behind the last; with more than 132 heads it would use a wrong one, and a
-    # matrix that is not full would mix what the shared memory held before
+    # the source reads up to 132 filters past the last one; with more than 132 heads it would use a wrong filter, and a
+    # partially filled matrix would mix in old data from shared memory
     constraints=["P >= H + 132", "H <= 132", "B % 4 == 0"],
     examples=[{"B": 8, "H": 5, "P": 137}, {"B": 4, "H": 1, "P": 133}],
     prepare=of_1024,
@@ -74,10 +74,10 @@ def tk_fftconv_1024(
     twinv_imag: In[Tensor, "bfloat16", 64, 64, Member("twinv_t.imag")],
     o: Out[Tensor, "bfloat16", "B", "H", 32, 32],
 ) -> Tensor:
-    """The circular convolution of each head of x, 1024 long, with the head's filter.
+    """Computes the circular convolution of each head of x, of length 1024, with the head's filter.
 
-    ``matrices``, above, makes all that stands behind x: what a transform of 1024 points needs in matrices of 32 x 32,
-    each of them repeated to 64 x 64, or (f and finv) twice on the diagonal.
+    ``matrices``, above, makes all arguments after x: the matrices of 32 x 32 for a transform of 1024 points, each
+    repeated to 64 x 64, or, for f and finv, placed twice on the diagonal.
     """
     import torch
 
@@ -93,7 +93,7 @@ def tk_fftconv_1024(
     entry="prototype::lcsf::kernel<fft_4096_template>",
     struct="fft_4096_template::layout::globals",
     block=CExpr("prototype::detail::NUM_THREADS_v<fft_4096_template>"),
-    # the source reads up to 132 filters behind the last, and does not use them
+    # the source reads up to 132 filters past the last one, but does not use them
     constraints="P >= H + 132",
     examples=[{"B": 3, "H": 5, "P": 137}, {"B": 1, "H": 1, "P": 133}],
     prepare=of_4096,
@@ -114,10 +114,10 @@ def tk_fftconv_4096(
     twinv_imag: In[Tensor, "bfloat16", 64, 64, Member("twinv_t.imag")],
     o: Out[Tensor, "bfloat16", "B", "H", 64, 64],
 ) -> Tensor:
-    """The circular convolution of each head of x, 4096 long, with the head's filter.
+    """Computes the circular convolution of each head of x, of length 4096, with the head's filter.
 
-    ``matrices``, above, makes all that stands behind x: the filters' transforms in columns, with 132 more that are not
-    used, the transform's matrix of 64 x 64 (f) and its inverse, and the factors between its two steps.
+    ``matrices``, above, makes all arguments after x: the filters' transforms in columns, with 132 unused ones at the
+    end, the transform's matrix of 64 x 64 (f) and its inverse, and the factors between its two steps.
     """
     import torch
 
@@ -158,9 +158,9 @@ def tk_fftconv_non_pc(
     twinv_imag: In[Tensor, "bfloat16", 64, 64, Member("twinv_g.imag")],
     o_real_g: Out[Tensor, "bfloat16", "batch", 1024, 64, 64],
 ) -> Tensor:
-    """The real part of the circular convolution of 1024 heads, 4096 long, each with its filter.
+    """Computes the real part of the circular convolution of 1024 heads, of length 4096, each with its filter.
 
-    ``matrices``, above, makes all that stands behind x; kf without the 132 filters that it adds.
+    ``matrices``, above, makes all arguments after x; pass kf without the 132 filters that it adds.
     """
     import torch
 

@@ -1,11 +1,11 @@
-"""ThunderKittens' linear layers of Flux, with what follows them."""
+"""ThunderKittens' linear layers of Flux, fused with the operation that follows."""
 
 import tkjit
 from tkjit import CExpr, In, Out, Tensor
 
 
 def weights(arguments):
-    """A linear layer's, whose products have the size of its inputs."""
+    """The weights of a linear layer that preserves the size of its inputs."""
     return {"rhs": arguments["rhs"] / arguments["rhs"].shape[1] ** 0.5}
 
 
@@ -29,9 +29,9 @@ def tk_flux_gate(
     y: In[Tensor, "bfloat16", "M", "N"],
     acc: Out[Tensor, "bfloat16", "M", "N"],
 ) -> Tensor:
-    """``acc = lhs @ rhs.T * gate + y``; rhs is a linear layer's weight.
+    """Computes ``lhs @ rhs.T * gate + y``; rhs is a linear layer's weight.
 
-    The source reads the bias, and then clears the sum that it has put it in: the bias is not added.
+    The bias is not added: the source loads it into the sum, but then clears the sum.
     """
     return (lhs.float() @ rhs.float().T * gate.float() + y.float()).to(y.dtype)
 
@@ -54,7 +54,7 @@ def tk_flux_gelu(
     bias: In[Tensor, "bfloat16", "N"],
     acc: Out[Tensor, "bfloat16", "M", "N"],
 ) -> Tensor:
-    """``acc = gelu(lhs @ rhs.T + bias)``, by the tanh's approximation; rhs is a linear layer's weight."""
+    """Computes ``gelu(lhs @ rhs.T + bias)`` with the tanh approximation; rhs is a linear layer's weight."""
     import torch
 
     return torch.nn.functional.gelu(lhs.float() @ rhs.float().T + bias.float(), approximate="tanh").to(lhs.dtype)
@@ -69,7 +69,7 @@ def tk_flux_gelu(
     block=CExpr("prototype::detail::NUM_THREADS_v<flux_matmul_gelu_template<128, 192, 64, false, true>>"),
     shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
     constraints=["M % 128 == 0", "N % 192 == 0", "K % 64 == 0"],
-    examples={"M": 256, "N": 384, "K": 192},  # which the overload above does not take
+    examples={"M": 256, "N": 384, "K": 192},  # rejected by the overload above
     prepare=weights,
     tolerance=0.01,
 )

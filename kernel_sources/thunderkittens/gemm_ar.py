@@ -1,11 +1,11 @@
-"""ThunderKittens' GEMMs for H100 that sum over 8 devices: blocks sum by multicast while others multiply."""
+"""ThunderKittens' GEMMs for H100 with a sum over 8 devices: some blocks sum by multicast while others multiply."""
 
 import tkjit
 from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
 
 
 def left(arguments):
-    """What a kernel leaves for its epilogue to clear."""
+    """The counters that a kernel leaves for its epilogue to clear."""
     for part in arguments["barrier"]:
         part[0] = 3
 
@@ -29,7 +29,7 @@ SUMMED = {
     "<thunderkittens>/kernels/parallel/gemm_ar/gemm_ar_h100.cu",
     entry="main_kernel",
     config="config",
-    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # more than the stages of a pipeline deep
+    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # K exceeds the pipeline's stages
     zeroed="barrier",
     unchecked="barrier",
     **SUMMED,
@@ -41,7 +41,7 @@ def tk_gemm_all_reduce(
     barrier: InOut[ParallelTensor, "int32", 2, "M_blocks", "N_blocks"],
     num_comm_sms: int = 16,
 ) -> None:
-    """C <- the sum of all devices' A @ B, on each.
+    """Sums A @ B over all devices, on each device.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def tk_gemm_all_reduce(
     B : (K, N) bfloat16 on each
     C : (M, N) bfloat16 on each, with a multicast address
     barrier : int32 on each, with a multicast address
-        Zeros, (2, M // 128, N // 256); what is left in it ``tk_gemm_all_reduce_epilogue`` clears.
+        (2, M // 128, N // 256), zeros before the call. ``tk_gemm_all_reduce_epilogue`` clears it afterwards.
     num_comm_sms : int
-        How many of 132 blocks sum.
+        The number of blocks, of 132, that sum.
     """
     total = sum(a.float() @ b.float() for a, b in zip(A, B, strict=True))
     for part in C:
@@ -74,19 +74,19 @@ def tk_gemm_all_reduce_epilogue(
     barrier: InOut[ParallelTensor, "int32", 2, "M_blocks", "N_blocks"],
     num_comm_sms: int = 16,
 ) -> None:
-    """Clear what ``tk_gemm_all_reduce`` has left in ``barrier``, and wait for all devices; with the same arguments."""
+    """Clears ``barrier`` after ``tk_gemm_all_reduce``, and waits for all devices. Takes the same arguments."""
     for part in barrier:
         part.zero_()
 
 
-# on its template ``lcsc``
+# the same with ThunderKittens' template ``lcsc``
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/gemm_ar/gemm_ar_h100_lcsc.cu",
     entry="kittens::prototype::lcsc::main_kernel<config, globals, lcsct>",
     grid=CExpr("config::NUM_BLOCKS"),
     block=CExpr("config::NUM_THREADS"),
     shared_memory=CExpr("config::DYNAMIC_SHARED_MEMORY"),
-    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # more than the stages of a pipeline deep
+    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # K exceeds the pipeline's stages
     zeroed="barrier",
     unchecked="barrier",
     **SUMMED,
@@ -98,7 +98,7 @@ def tk_gemm_all_reduce_lcsc(
     barrier: InOut[ParallelTensor, "int32", 2, "M_blocks", "N_blocks"],
     num_comm_sms: int = 16,
 ) -> None:
-    """C <- the sum of all devices' A @ B, on each.
+    """Sums A @ B over all devices, on each device.
 
     Parameters
     ----------
@@ -106,9 +106,9 @@ def tk_gemm_all_reduce_lcsc(
     B : (K, N) bfloat16 on each
     C : (M, N) bfloat16 on each, with a multicast address
     barrier : int32 on each, with a multicast address
-        Zeros, (2, M // 128, N // 256); what is left in it ``tk_gemm_all_reduce_epilogue`` clears.
+        (2, M // 128, N // 256), zeros before the call. ``tk_gemm_all_reduce_epilogue`` clears it afterwards.
     num_comm_sms : int
-        How many of 132 blocks sum.
+        The number of blocks, of 132, that sum.
     """
     total = sum(a.float() @ b.float() for a, b in zip(A, B, strict=True))
     for part in C:

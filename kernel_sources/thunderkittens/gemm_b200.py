@@ -5,7 +5,7 @@ from tkjit import In, Out, Tensor
 
 
 def small_scales(arguments):
-    """Scales of blocks of 4-bit floats, two in each number of 16 bits, and one for all blocks."""
+    """Scales of blocks of 4-bit floats, two in each 16-bit number, and one scale for all blocks."""
     import torch
 
     made = {}
@@ -24,7 +24,7 @@ def powers_of_two(arguments):
     return {name: each.to(torch.uint8).view(torch.float8_e8m0fnu) for name, each in codes.items()}
 
 
-# GEMM for B200, of bfloat16
+# GEMM for B200, in bfloat16
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/bf16_b200/bf16_b200_gemm.cu"},
     entry="kernel<config<256, 256, 64, 4, false, 4, 8>>",
@@ -36,11 +36,11 @@ def powers_of_two(arguments):
 def tk_gemm_b200(
     a: In[Tensor, "bfloat16", "M", "K"], b: In[Tensor, "bfloat16", "N", "K"], d: Out[Tensor, "bfloat16", "M", "N"]
 ) -> Tensor:
-    """``d = a @ b.T``."""
+    """Computes a @ b.T."""
     return a @ b.T
 
 
-# GEMM for B200, of 8-bit floats
+# GEMM for B200, in 8-bit floats
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/fp8_b200/fp8_b200_gemm.cu"},
     entry="kernel<config<256, 256, 128, 8, false, 4, 8>>",
@@ -54,11 +54,11 @@ def tk_gemm_fp8_b200(
     b: In[Tensor, "float8_e4m3fn", "N", "K"],
     d: Out[Tensor, "bfloat16", "M", "N"],
 ) -> Tensor:
-    """``d = a @ b.T``."""
+    """Computes a @ b.T."""
     return (a.float() @ b.float().T).bfloat16()
 
 
-# GEMM for B200, of 4-bit floats with a scale for each 16 of a row and one for all (NVFP4)
+# GEMM for B200, in 4-bit floats with a scale for every 16 numbers of a row and one for all (NVFP4)
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/nvfp4_b200/nvfp4_b200_gemm.cu"},
     entry="nvfp4_gemm::kernel<nvfp4_gemm::config<256, 4, 8, 12, 2, false>>",
@@ -85,15 +85,15 @@ def tk_gemm_nvfp4(
     B_sc_global: In[Tensor, "float32", 1],
     D: Out[Tensor, "bfloat16", "M", "N"],
 ) -> Tensor:
-    """``D = (A_sc * A) @ (B_sc * B).T * A_sc_global * B_sc_global``, each of the scales one of 16 numbers.
+    """Computes ``(A_sc * A) @ (B_sc * B).T * A_sc_global * B_sc_global``, with a scale for every 16 numbers.
 
     Parameters
     ----------
     A, B : (M, K // 2) and (N, K // 2) float4_e2m1fn_x2
         Two numbers in a byte, the first in the low bits.
     A_sc, B_sc : (M // 128, K // 64, 256) float16
-        Bytes of float8_e4m3fn, as the source takes them: of row r and block b of a tile of 128 rows and 4 blocks, byte
-        ``r % 32 * 16 + r // 32 * 4 + b``. ``scales.view(torch.float16)`` makes them of 512 bytes.
+        Bytes of float8_e4m3fn in the source's order: the scale of row r and block b, in a tile of 128 rows and 4
+        blocks, is byte ``r % 32 * 16 + r // 32 * 4 + b``. ``scales.view(torch.float16)`` converts the 512 bytes.
     """
     import torch
 
@@ -110,7 +110,7 @@ def tk_gemm_nvfp4(
     return (scaled(A, A_sc) @ scaled(B, B_sc).T * (A_sc_global * B_sc_global)).bfloat16()
 
 
-# GEMM for B200, of 8-bit floats with a scale for each 32 of a row (MXFP8)
+# GEMM for B200, in 8-bit floats with a scale for every 32 numbers of a row (MXFP8)
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/mxfp8_b200/mxfp8_b200_gemm.cu"},
     entry="mxfp8_gemm::kernel<mxfp8_gemm::config<256, 6, 16, 12, 4, false>>",
@@ -128,13 +128,13 @@ def tk_gemm_mxfp8(
     B_sc: In[Tensor, "float8_e8m0fnu", "N_tiles", "K_tiles", 32, 16],
     D: Out[Tensor, "bfloat16", "M", "N"],
 ) -> Tensor:
-    """``D = (A_sc * A) @ (B_sc * B).T``, each scale one of 32 numbers.
+    """Computes ``(A_sc * A) @ (B_sc * B).T``, with a scale for every 32 numbers.
 
     Parameters
     ----------
     A_sc, B_sc : (M // 128, K // 128, 32, 16) float8_e8m0fnu
-        As ``tk_mxfp8_quantize`` gives them: of row r and block b of a tile of 128 rows and 4 blocks, at
-        ``[r % 32, r // 32 * 4 + b]``.
+        As ``tk_mxfp8_quantize`` returns them: the scale of row r and block b, in a tile of 128 rows and 4 blocks, is
+        at ``[r % 32, r // 32 * 4 + b]``.
     """
 
     def scaled(values: Tensor, scales: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def tk_gemm_mxfp8(
     return (scaled(A, A_sc) @ scaled(B, B_sc).T).bfloat16()
 
 
-# quantization for B200: to 8-bit floats with a scale for each 32 of a row (MXFP8)
+# quantization for B200: to 8-bit floats with a scale for every 32 numbers of a row (MXFP8)
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/mxfp8_b200/mxfp8_b200_gemm.cu"},
     entry="mxfp8_quantize::kernel",
@@ -158,7 +158,10 @@ def tk_mxfp8_quantize(
     A_fp8: Out[Tensor, "float8_e4m3fn", "M", "K"],
     A_sc: Out[Tensor, "float8_e8m0fnu", "M // 128", "K // 128", 32, 16],
 ) -> tuple[Tensor, Tensor]:
-    """8-bit floats, and the scales that ``tk_gemm_mxfp8`` takes: the largest of 32 numbers by 448, rounded up."""
+    """Quantizes to 8-bit floats and scales for ``tk_gemm_mxfp8``.
+
+    A scale is the largest absolute value of 32 numbers divided by 448, rounded up to a power of two.
+    """
     import torch
 
     blocks = A_bf16.float().unflatten(1, (-1, 32))

@@ -5,7 +5,7 @@ from tkjit import CExpr, In, Out, Tensor
 
 
 def quantized(arguments):
-    """Rows of 8-bit floats, and the scales by which they were divided."""
+    """Rows of 8-bit floats, and the scales that they were divided by."""
     made = {}
     for name in "AB":
         values = arguments[name].float()
@@ -15,7 +15,7 @@ def quantized(arguments):
     return made
 
 
-# GEMM for H100: persistent, warp-specialised, a pipeline of tiles in shared memory
+# GEMM for H100: persistent, warp-specialised, with a pipeline of tiles in shared memory
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/bf16_h100/bf16_h100_gemm.cu",
     entry="prototype::lcf::kernel<matmul_template<2, 4, 8>>",
@@ -28,11 +28,11 @@ def quantized(arguments):
 def tk_gemm(
     A: In[Tensor, "bfloat16", "M", "K"], B: In[Tensor, "bfloat16", "K", "N"], C: Out[Tensor, "bfloat16", "M", "N"]
 ) -> Tensor:
-    """C = A @ B."""
+    """Computes A @ B."""
     return A @ B
 
 
-# GEMM of 8-bit floats for H100
+# GEMM for H100, in 8-bit floats
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/fp8_h100/fp8_h100_gemm.cu",
     entry="prototype::lcf::kernel<matmul_template<8>>",
@@ -47,11 +47,11 @@ def tk_gemm_fp8(
     B: In[Tensor, "float8_e4m3fn", "N", "K"],
     C: Out[Tensor, "float8_e4m3fn", "M", "N"],
 ) -> Tensor:
-    """C = A @ B.T, summed in float32; what passes 448 in C becomes 448."""
+    """Computes A @ B.T, summed in float32. The result saturates at 448."""
     return (A.float() @ B.float().T).clamp(-448, 448).to(A.dtype)
 
 
-# GEMM of 8-bit floats for H100, with a scale for each row of A and of B
+# GEMM for H100, in 8-bit floats with a scale for each row of A and of B
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/fp8_h100_scaled/fp8_h100_gemm_scaled.cu",
     entry="prototype::lcf::kernel<matmul_template<8>>",
@@ -71,8 +71,8 @@ def tk_gemm_fp8_scaled(
     scale_b: In[Tensor, "float32", "N"],
     C: Out[Tensor, "float32", "M", "N"],
 ) -> Tensor:
-    """C = (scale_a * A) @ (scale_b * B).T, each scale one of a row.
+    """Computes (scale_a * A) @ (scale_b * B).T, with a scale for each row.
 
-    The scale of a row is its largest absolute value divided by 448, and the row is divided by it.
+    The scale of a row is its largest absolute value divided by 448; the row has been divided by it.
     """
     return (A.float() @ B.float().T) * scale_a[:, None] * scale_b

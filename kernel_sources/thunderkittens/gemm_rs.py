@@ -1,4 +1,4 @@
-"""ThunderKittens' GEMMs whose sum over 8 devices is shared out by rows."""
+"""ThunderKittens' GEMMs with a reduce-scatter of rows over 8 devices."""
 
 import tkjit
 from tkjit import In, InOut, ParallelTensor, Tensor
@@ -28,14 +28,14 @@ def tk_gemm_reduce_scatter(
     B: In[Tensor, "bfloat16", "K", "N"],
     C: InOut[ParallelTensor, "bfloat16", "rows", "N"],
 ) -> None:
-    """C <- C + this device's eighth of the rows of the sum of all devices' A @ B.
+    """Sums A @ B over all devices, and adds to each device's C its eighth of the rows.
 
     Parameters
     ----------
     A : (M, K) bfloat16 on each of 8 devices
     B : (K, N) bfloat16 on each
     C : (M // 8, N) bfloat16 on each
-        Zeros, before any device begins: ``tk_device_barrier`` before and after.
+        Zeros before any device begins: call ``tk_device_barrier`` before and after.
     """
     scatter(sum(a.float() @ b.float() for a, b in zip(A, B, strict=True)), C)
 
@@ -51,14 +51,14 @@ def tk_gemm_reduce_scatter_b200(
     B: In[Tensor, "bfloat16", "N", "K"],
     C: InOut[ParallelTensor, "bfloat16", "rows", "N"],
 ) -> None:
-    """C <- C + this device's eighth of the rows of the sum of all devices' A @ B.T.
+    """Sums A @ B.T over all devices, and adds to each device's C its eighth of the rows.
 
     Parameters
     ----------
     A : (M, K) bfloat16 on each of 8 devices
     B : (N, K) bfloat16 on each
     C : (M // 8, N) bfloat16 on each
-        Zeros, before any device begins: ``tk_device_barrier`` before and after.
+        Zeros before any device begins: call ``tk_device_barrier`` before and after.
     """
     scatter(sum(left.float() @ right.float().T for left, right in zip(A, B, strict=True)), C)
 
@@ -74,13 +74,13 @@ def tk_gemm_reduce_scatter_fp8_b200(
     b: In[Tensor, "float8_e4m3fn", "N", "K"],
     d: InOut[ParallelTensor, "bfloat16", "rows", "N"],
 ) -> None:
-    """d <- d + this device's eighth of the rows of the sum of all devices' a @ b.T.
+    """Sums a @ b.T over all devices, and adds to each device's d its eighth of the rows.
 
     Parameters
     ----------
     a : (M, K) float8_e4m3fn on each of 8 devices
     b : (N, K) float8_e4m3fn on each
     d : (M // 8, N) bfloat16 on each
-        Zeros, before any device begins: ``tk_device_barrier`` before and after.
+        Zeros before any device begins: call ``tk_device_barrier`` before and after.
     """
     scatter(sum(left.float() @ right.float().T for left, right in zip(a, b, strict=True)), d)

@@ -1,4 +1,4 @@
-"""ThunderKittens' attention for B300: heads of 192 in queries and keys, of 128 in values."""
+"""ThunderKittens' attention for B300, with heads of 192 for queries and keys, and of 128 for values."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -17,7 +17,7 @@ def tk_mha_b300(
     o: Out[Tensor, "bfloat16", "B", "Nq", "H", 128],
     lse: Out[Tensor, "float32", "B", "H", 1, "Nq"],
 ) -> tuple[Tensor, Tensor]:
-    """Attention, and the logarithm of each row's sum of exponentials."""
+    """Computes attention, and the logarithm of each row's sum of exponentials."""
     q, k, v = (x.float().transpose(1, 2) for x in (q, k, v))
     scores = q @ k.mT / 192**0.5
     return (scores.softmax(-1) @ v).transpose(1, 2).bfloat16(), scores.logsumexp(-1)[:, :, None]
@@ -36,7 +36,7 @@ def tk_mha_b300_causal(
     o: Out[Tensor, "bfloat16", "B", "N", "H", 128],
     lse: Out[Tensor, "float32", "B", "H", 1, "N"],
 ) -> tuple[Tensor, Tensor]:
-    """Attention to what came before, and the logarithm of each row's sum of exponentials."""
+    """Computes causal attention, and the logarithm of each row's sum of exponentials."""
     import torch
 
     q, k, v = (x.float().transpose(1, 2) for x in (q, k, v))

@@ -1,6 +1,6 @@
 """ThunderKittens' attention for H100.
 
-The parameter is called ``is_causal``, as PyTorch's is: the source has a constant ``causal`` of its own.
+The parameter is called ``is_causal``, as in PyTorch, because the source already has a constant ``causal``.
 """
 
 import tkjit
@@ -8,7 +8,7 @@ from tkjit import CExpr, In, InOut, Out, Tensor
 
 
 def saved(arguments):
-    """What the forward pass and the first step of the backward pass leave for the second."""
+    """The results of the forward pass and of the first step of the backward pass, for the second step."""
     q, k, v, og = (arguments[name] for name in ("q", "k", "v", "og"))
     o, logsumexp = tk_mha_forward.reference(q, k, v, arguments["is_causal"])
     return {"l": logsumexp, "d": tk_mha_backward_prep.reference(og, o)}
@@ -41,7 +41,7 @@ def tk_mha_forward(
     o: Out[Tensor, "bfloat16", "B", "H", "N", "D"],
     l: Out[Tensor, "float32", "B", "H", 1, "N"],  # noqa: E741
 ) -> tuple[Tensor, Tensor]:
-    """Softmax(q @ k.T / sqrt(D)) @ v, of every head; with is_causal no query sees a key behind it.
+    """Computes softmax(q @ k.T / sqrt(D)) @ v for every head. With is_causal, no query sees a later key.
 
     H heads of queries share G heads of keys and values. The second result is for the backward pass: the logarithm of
     each row's sum of exponentials, times -sqrt(D).
@@ -54,22 +54,6 @@ def tk_mha_forward(
         scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
     logsumexp = scores.logsumexp(-1)
     return (torch.exp(scores - logsumexp[..., None]) @ v).to(q.dtype), -(q.shape[-1] ** 0.5) * logsumexp[:, :, None]
-
-
-@tkjit.kernel(
-    entry="fwd_attend_ker<D, true>",
-    variants={"D": (64, 128)},
-    deprecated="tk_mha_forward(..., is_causal=True)",
-    **FORWARD,
-)
-def tk_mha_forward_causal(
-    q: In[Tensor, "bfloat16", "B", "H", "N", "D"],
-    k: In[Tensor, "bfloat16", "B", "G", "N", "D"],
-    v: In[Tensor, "bfloat16", "B", "G", "N", "D"],
-    o: Out[Tensor, "bfloat16", "B", "H", "N", "D"],
-    l: Out[Tensor, "float32", "B", "H", 1, "N"],  # noqa: E741
-) -> tuple[Tensor, Tensor]:
-    """The old name of ``tk_mha_forward(..., is_causal=True)``."""
 
 
 @tkjit.kernel(
@@ -88,7 +72,7 @@ def tk_mha_backward_prep(
     o: In[Tensor, "bfloat16", "B", "H", "N", "D"],
     d: Out[Tensor, "float32", "B", "H", 1, "N"],
 ) -> Tensor:
-    """The products of the result o and its gradient og, summed over each row."""
+    """Sums the products of the result o and its gradient og over each row."""
     return (og.float() * o.float()).sum(-1)[:, :, None]
 
 
@@ -125,13 +109,13 @@ def tk_mha_backward(
     vg: InOut[Tensor, "float32", "B", "G", "N", "D"],
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Add the gradients of q, k and v to qg, kg and vg, which are zeros before.
+    """Adds the gradients of q, k and v to qg, kg and vg, which must be zeros.
 
     Parameters
     ----------
     og : the gradient of the result
-    l : of the forward pass
-    d : of tk_mha_backward_prep
+    l : from the forward pass
+    d : from tk_mha_backward_prep
     is_causal : as in the forward pass
     """
     import torch
@@ -147,26 +131,6 @@ def tk_mha_backward(
 
 
 @tkjit.kernel(
-    entry="bwd_attend_ker<D, true>",
-    variants={"D": (64, 128)},
-    deprecated="tk_mha_backward(..., is_causal=True)",
-    **BACKWARD,
-)
-def tk_mha_backward_causal(
-    q: In[Tensor, "bfloat16", "B", "H", "N", "D"],
-    k: In[Tensor, "bfloat16", "B", "G", "N", "D"],
-    v: In[Tensor, "bfloat16", "B", "G", "N", "D"],
-    og: In[Tensor, "bfloat16", "B", "H", "N", "D"],
-    l: In[Tensor, "float32", "B", "H", 1, "N"],  # noqa: E741
-    d: In[Tensor, "float32", "B", "H", 1, "N"],
-    qg: InOut[Tensor, "float32", "B", "H", "N", "D"],
-    kg: InOut[Tensor, "float32", "B", "G", "N", "D"],
-    vg: InOut[Tensor, "float32", "B", "G", "N", "D"],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The old name of ``tk_mha_backward(..., is_causal=True)``."""
-
-
-@tkjit.kernel(
     "<thunderkittens>/kernels/attention/mha_h100_lcf/mha_h100_lcf.cu",
     entry="prototype::lcf::kernel<attn_fwd_template<D>>",
     struct="attn_fwd_template<D>::layout::globals",
@@ -175,7 +139,7 @@ def tk_mha_backward_causal(
     block=CExpr("prototype::detail::NUM_THREADS_v<attn_fwd_template<D>>"),
     shared_memory=CExpr("kittens::MAX_SHARED_MEMORY - 2000"),
     variants={"D": (64, 128)},
-    # tiles of keys have 192 rows where D is 64, and 128 where it is 128
+    # tiles of keys have 192 rows if D is 64, and 128 rows if D is 128
     constraints="N % (256 - D) == 0",
     examples={"B": 2, "H": 4, "N": 384},
 )
@@ -185,5 +149,5 @@ def tk_mha_lcf(
     V: In[Tensor, "bfloat16", "B", "H", "N", "D"],
     O: Out[Tensor, "bfloat16", "B", "H", "N", "D"],  # noqa: E741
 ) -> Tensor:
-    """Softmax(Q @ K.T / sqrt(D)) @ V, of every head."""
+    """Computes softmax(Q @ K.T / sqrt(D)) @ V for every head."""
     return ((Q.float() @ K.float().mT * Q.shape[-1] ** -0.5).softmax(-1) @ V.float()).to(Q.dtype)

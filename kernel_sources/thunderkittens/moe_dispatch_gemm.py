@@ -1,17 +1,17 @@
-"""ThunderKittens' mixture of experts on 8 H100s: tokens are fetched while the experts multiply."""
+"""ThunderKittens' mixture of experts on 8 H100s, which fetches tokens while the experts multiply."""
 
 import tkjit
 from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
 
 
 def left(arguments):
-    """What a kernel leaves for its epilogue to clear."""
+    """The counters that a kernel leaves for its epilogue to clear."""
     for part in arguments["barrier"]:
         part[0] = 3
 
 
 def routed(arguments):
-    """Tokens for two experts of each device, from all devices, with rows that fill up."""
+    """Tokens for two experts of each device, from all devices, with padding rows."""
     import torch
 
     counts = torch.zeros(256, dtype=torch.int32)
@@ -57,26 +57,26 @@ def tk_moe_dispatch_gemm(
     barrier: InOut[ParallelTensor, "int32", 2, "slots"],
     num_comm_sms: int = 32,
 ) -> None:
-    """Each expert's tokens, fetched from all devices, times its weights.
+    """Fetches each expert's tokens from all devices, and multiplies them with the expert's weights.
 
     Parameters
     ----------
     pre_tokens : (T, 7168) bfloat16 on each of 8 devices
-        Its tokens, of which all devices read: ``tk_device_barrier`` before and after.
+        The device's tokens. All devices read them: call ``tk_device_barrier`` before and after.
     post_tokens : (P, 7168) bfloat16 on each
-        <- what its experts get, one expert behind the other; rows that fill up an expert's stay as they are.
+        Written: the tokens of the device's experts, expert by expert. Padding rows are left unchanged.
     weights : (32, 7168, 2048) bfloat16 on each
-        Its experts.
+        The weights of the device's experts.
     outputs : (P, 2048) bfloat16 on each
-        <- the products.
+        Written: the products.
     padded_tokens_per_expert : (256,) int32 on each
-        Multiples of 128; those of its own experts add up to P.
+        Multiples of 128. Those of the device's own experts add up to P.
     pull_dispatch_indices : (P, 2) int32 on each
-        The device of each row of ``post_tokens`` and its row there, or -1 and -1.
+        The source of each row of ``post_tokens``: a device and a row there, or -1 and -1 for padding.
     barrier : (2, at least P // 128) int32 on each, with a multicast address
-        Zeros; what is left in it ``tk_moe_dispatch_gemm_epilogue`` clears.
+        Zeros before the call. ``tk_moe_dispatch_gemm_epilogue`` clears it afterwards.
     num_comm_sms : int
-        How many of 132 multiprocessors are left to those that fetch.
+        The number of multiprocessors, of 132, that fetch tokens.
     """
     import torch
 
@@ -109,6 +109,6 @@ def tk_moe_dispatch_gemm_epilogue(
     barrier: InOut[ParallelTensor, "int32", 2, "slots"],
     num_comm_sms: int = 32,
 ) -> None:
-    """Clear what ``tk_moe_dispatch_gemm`` has left in this device's ``barrier``; with the same arguments."""
+    """Clears the counters that ``tk_moe_dispatch_gemm`` left in this device's ``barrier``. Takes the same arguments."""
     for part in barrier:
         part.zero_()

@@ -39,29 +39,31 @@ def tk_ring_attention(
     ring_stage: int = 0,
     num_comm_sms: int = 16,
 ) -> None:
-    """Attend to the keys and values that are here, and send them to the next device, while all do so.
+    """Computes attention to the keys and values on this device, and sends them to the next device at the same time.
 
-    There are 8 stages; after each follow ``tk_ring_attention_reduction``, but for the first, and ``tk_device_barrier``.
-    In the end ``O`` is the attention of this device's eighth of the queries to all keys.
+    Ring attention has 8 stages. Call ``tk_ring_attention_reduction`` after each stage except the first, and
+    ``tk_device_barrier`` after every stage. In the end ``O`` is the attention of this device's eighth of the queries
+    to all keys.
 
     Parameters
     ----------
     Q : (B, H, N, 128) bfloat16 on each of 8 devices
-        Its eighth of the queries.
+        The device's eighth of the queries.
     K0, V0 : (B, H, N, 128) bfloat16 on each
-        Its eighth of the keys and values; read in even stages, written by the device before in odd ones.
+        The device's eighth of the keys and values. Read in even stages, written by the previous device in odd stages.
     K1, V1 : (B, H, N, 128) bfloat16 on each
-        Read in odd stages, written in even ones.
+        Read in odd stages, written in even stages.
     L, O : (B, H, N) float32 and (B, H, N, 128) bfloat16 on each
         Written in stage 0: the logarithm of the sum of the exponentials of the scaled scores, and the result.
     L_block, O_block : (B, H, N) float32 and (B, H, N, 128) bfloat16 on each
-        The same of a later stage.
+        The same for a later stage.
     barrier : int32 on each, with a multicast address
         Not used here.
     ring_stage : int
         0 to 7.
     num_comm_sms : int
-        How many blocks send: half of them keys, half values. Others attend, one for each 192 queries of a head.
+        The number of blocks that send, half of them keys and half values. The other blocks compute, one for each 192
+        queries of a head.
     """
     import torch
 
@@ -101,7 +103,7 @@ def tk_ring_attention_reduction(
     ring_stage: int = 0,
     num_comm_sms: int = 16,
 ) -> None:
-    """``O`` and ``L`` <- those of the keys of ``O_block`` too; with the arguments of ``tk_ring_attention``."""
+    """Merges ``O_block`` and ``L_block`` into ``O`` and ``L``. Takes the arguments of ``tk_ring_attention``."""
     import torch
 
     for lse_block, lse, o_block, o in zip(L_block, L, O_block, O, strict=True):

@@ -1,4 +1,4 @@
-"""ThunderKittens' columns of 8 devices' tensors, on each, by multicast."""
+"""ThunderKittens' all-gather of columns over 8 devices, by multicast."""
 
 import tkjit
 from tkjit import In, InOut, ParallelTensor
@@ -17,7 +17,7 @@ from tkjit import In, InOut, ParallelTensor
 def tk_all_gather(
     output: InOut[ParallelTensor, "bfloat16", "M", "8 * N"], input: In[ParallelTensor, "bfloat16", "M", "N"]
 ) -> None:
-    """output <- the columns of all devices' input, side by side.
+    """Concatenates the columns of all devices' input, on each device.
 
     Parameters
     ----------

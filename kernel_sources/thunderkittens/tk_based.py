@@ -1,11 +1,11 @@
-"""ThunderKittens' linear attention of Based: the exponential's Taylor series to the second order as feature map."""
+"""ThunderKittens' linear attention of Based, with a second-order Taylor series of the exponential as feature map."""
 
 import tkjit
 from tkjit import CExpr, In, Out, Tensor
 
 
 def small_keys(arguments):
-    """For the series is near the exponential where products are small."""
+    """Scale q and k down, because the series approximates the exponential only for small products."""
     return {name: arguments[name] / 4 for name in ("q", "k")}
 
 
@@ -32,10 +32,10 @@ def tk_based(
     kv_a1: Out[Tensor, "bfloat16", "B", "H", 64, 16],
     kv_a2: Out[Tensor, "bfloat16", "B", "H", 256, 64],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Causal attention with the weights ``1 + s + s * s / 2``, where s is ``q @ k.T / 4``, and no normalisation.
+    """Computes causal attention with the weights ``1 + s + s * s / 2``, s = ``q @ k.T / 4``, without normalisation.
 
-    The other results are the states after the last row, by order: the sums of v, of v times k / 2, and of v times each
-    product of two elements of k / sqrt(32).
+    The other results are the states after the last row, one for each order of the series: the sums of v, of v times
+    k / 2, and of v times each product of two elements of k / sqrt(32).
     """
     import torch
 

@@ -5,7 +5,7 @@ from tkjit import CExpr, In, Out, Tensor
 
 
 def maps(arguments):
-    """Maps whose features are of size one, and weights that are positive."""
+    """Maps that give features of about unit size, and positive weights."""
     made = {name: arguments[name] / 8 for name in ("qmap", "kmap")}
     return {**made, "alphas": 3 * arguments["alphas"].sigmoid(), "betas": arguments["betas"].sigmoid()}
 
@@ -37,17 +37,18 @@ def tk_hedgehog(
     kv_state: Out[Tensor, "float32", "B", "H", 128, 128],
     k_state: Out[Tensor, "float32", "B", "H", 1, 128],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention whose weights are exponentials near the diagonal and products of features elsewhere.
+    """Computes attention with exponential weights near the diagonal, and products of features elsewhere.
 
-    Rows lie in chunks of 64. A row sees its own chunk, up to itself, and the one before with the weights
-    ``beta * exp(q @ k / sqrt(128))``, each row's exponents less their largest; what is before that with
-    ``alpha * f(q) @ f(k)``. ``f(x)`` is softmax(x @ map) and softmax(-x @ map) side by side. A row's weights are
-    divided by their sum. The states are the sums of f(k) times v, and of f(k), over all chunks but the last.
+    Rows are grouped in chunks of 64. For the rows of its own chunk up to itself, and for those of the previous chunk, a
+    row has the weights ``beta * exp(q @ k / sqrt(128))``, where each row's largest exponent is subtracted from its
+    exponents. For earlier rows the weights are ``alpha * f(q) @ f(k)``. ``f(x)`` is the concatenation of
+    softmax(x @ map) and softmax(-x @ map). A row's weights are divided by their sum. The states are the sums of f(k)
+    times v, and of f(k), over all chunks except the last.
 
     Parameters
     ----------
     alphas : (H,) float32, the weight of the linear attention
-    betas : (H,) float32, that of the window
+    betas : (H,) float32, the weight of the window
     """
     import torch
 

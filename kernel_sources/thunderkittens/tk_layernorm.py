@@ -26,7 +26,7 @@ def tk_layernorm(
     o: Out[Tensor, "bfloat16", "B", 1, "N", 1024],
     o_resid: Out[Tensor, "bfloat16", "B", 1, "N", 1024],
 ) -> tuple[Tensor, Tensor]:
-    """The sum of x and a residual, and its layer normalisation over the features."""
+    """Computes the layer normalisation of x + residual over the features, and the sum itself."""
     import torch
 
     total = x + residual

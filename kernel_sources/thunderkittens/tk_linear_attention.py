@@ -1,11 +1,11 @@
-"""ThunderKittens' linear attention with a decay for each head, as lightning attention has it."""
+"""ThunderKittens' linear attention with a decay for each head, as in lightning attention."""
 
 import tkjit
 from tkjit import CExpr, In, InOut, Tensor
 
 
 def decays(arguments):
-    """Small keys, twice; and decays below one a row."""
+    """Small queries and keys, the keys twice, and decays below one per row."""
     k = arguments["k"] / 128**0.5
     slopes = arguments["slopes"].sigmoid()
     return {"q": arguments["q"] / 128**0.5, "k": k, "k_split": k, "slopes": slopes}
@@ -35,12 +35,12 @@ def tk_linear_attention(
     slopes: In[Tensor, "float32", "H"],
     o: InOut[Tensor, "bfloat16", "B", "H", "N", 128],
 ) -> Tensor:
-    """Add to o, which is zeros before: causal ``(q @ k.T * exp(-slope * distance)) @ v``, without a softmax.
+    """Adds causal ``(q @ k.T * exp(-slope * distance)) @ v``, without a softmax, to o, which must be zeros.
 
     Parameters
     ----------
-    k_split : k once more; the source loads it in two widths
-    slopes : (H,) float32, the decay of each head for a row of distance
+    k_split : k again, because the source loads it in two widths
+    slopes : (H,) float32, the decay of each head per row of distance
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""ThunderKittens' Mamba-2: the state space dual as causal attention with decays that the input chooses."""
+"""ThunderKittens' Mamba-2: the dual of a state space model, as causal attention with input-dependent decays."""
 
 import tkjit
 from tkjit import CExpr, In, Out, Tensor
@@ -32,9 +32,9 @@ def tk_mamba2(
     A: In[Tensor, "float32", "B", "H", 1, "N"],
     O: Out[Tensor, "bfloat16", "B", "H", "N", 64],  # noqa: E741
 ) -> Tensor:
-    """Causal ``(Q @ K.T * decay) @ V``, where row i sees row j by the exponential of A's sum over the rows j + 1 to i.
+    """Computes causal ``(Q @ K.T * decay) @ V``, where decay[i, j] is the exponential of A's sum over rows j + 1 to i.
 
-    In the terms of Mamba-2, Q is C and K is B, which all heads share, V is X * dt and A is A * dt, below zero.
+    In the terms of Mamba-2, Q is C and K is B, which all heads share, V is X * dt, and A is A * dt, which is negative.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""ThunderKittens' sum over 8 devices, of which each gets its share of the columns, by multicast."""
+"""ThunderKittens' reduce-scatter of columns over 8 devices, by multicast."""
 
 import tkjit
 from tkjit import In, InOut, ParallelTensor
@@ -9,7 +9,7 @@ from tkjit import In, InOut, ParallelTensor
     entry="reduce_scatter::kernel",
     struct="reduce_scatter::globals",
     config="reduce_scatter::config",
-    constraints="N % 256 == 0",  # a block's elements are neighbours in a row
+    constraints="N % 256 == 0",  # a block's elements must be neighbours in a row
     computed={"dev_idx": "dev_idx"},
     num_devices=8,
     examples={"D": 2, "M": 16, "N": 256},
@@ -17,7 +17,7 @@ from tkjit import In, InOut, ParallelTensor
 def tk_reduce_scatter(
     output: InOut[ParallelTensor, "bfloat16", "D", "M", "N"], input: In[ParallelTensor, "bfloat16", "D", "M", "8 * N"]
 ) -> None:
-    """output <- a device's share of the columns of the sum of all devices' input.
+    """Sums input over all devices, and gives each device its share of the columns.
 
     Parameters
     ----------

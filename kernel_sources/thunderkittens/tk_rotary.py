@@ -23,7 +23,7 @@ def tables(arguments):
     block=CExpr("prototype::detail::NUM_THREADS_v<rotary_template<D>>"),
     shared_memory=CExpr("MAX_SHARED_MEMORY - 2048"),
     variants={"D": (64, 128)},
-    # the source asks for multiples of 16, and reads 128 rows of the tables at a time
+    # the source checks only for multiples of 16, but reads 128 rows of the tables at a time
     constraints="N % 128 == 0",
     prepare=tables,
     tolerance=0.01,
@@ -35,7 +35,7 @@ def tk_rotary(
     sin: In[Tensor, "bfloat16", "N", "D // 2"],
     o: Out[Tensor, "bfloat16", "B", "H", "N", "D"],
 ) -> Tensor:
-    """Rotate the halves of each row of x: ``o1 = x1 * cos - x2 * sin``, ``o2 = x2 * cos + x1 * sin``.
+    """Rotates the halves of each row of x: ``o1 = x1 * cos - x2 * sin``, ``o2 = x2 * cos + x1 * sin``.
 
     Row n of the tables has the cosines and sines of ``n * 10000 ** (-2 * i / D)``, for i below D / 2.
     """

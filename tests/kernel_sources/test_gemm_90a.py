@@ -1,4 +1,4 @@
-"""The GEMM's source for Hopper in the simulator: any shape, through TMA and by hand, and a ring that goes round."""
+"""The Hopper GEMM in the simulator: any shape, with and without TMA, and a ring of stages that wraps around."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def on_hopper(session_cache, monkeypatch):
 
 SHAPES = [
     (128, 64, 256),  # one tile, one stage
-    (128, 1000, 256),  # the ring goes round, and the last stage is not full
-    (129, 72, 264),  # a tile more in both directions
+    (128, 1000, 256),  # the ring wraps around, and the last stage is partial
+    (129, 72, 264),  # one more tile in both directions
     (1, 8, 8),
-    (53, 37, 71),  # rows that TMA does not take
+    (53, 37, 71),  # rows that TMA cannot copy
     (300, 130, 520),
     (16, 0, 8),
 ]
@@ -39,8 +39,8 @@ def test_other_types():
         testing.verify("gemm", types=[dtype], dims={"M": 130, "K": 72, "N": 40})
 
 
-def test_views_that_begin_where_tma_cannot():
-    """NaN all around: nothing outside is read."""
+def test_views_at_addresses_that_tma_cannot_copy():
+    """NaN surrounds the views, so a read outside of them changes the result."""
     m, k, n = 40, 64, 72
     buffer = torch.full((2 * (m * k + k * n),), float("nan"), dtype=torch.bfloat16)
     a = buffer[1 : 1 + m * k].view(m, k).normal_()
@@ -49,7 +49,7 @@ def test_views_that_begin_where_tma_cannot():
     torch.testing.assert_close(c.float(), a.float() @ b.float(), rtol=0.02, atol=0.1)
 
 
-def test_it_is_this_source_that_runs():
+def test_only_hopper_uses_this_source():
     kernel = tkjit.find("gemm")
     assert "wgmma" in kernel.render(arch="90a", T="bfloat16").launcher
     assert "wgmma" not in kernel.render(arch="80", T="bfloat16").launcher

@@ -1,4 +1,4 @@
-"""The bundled kernels on a GPU: results against float64, devices, streams, errors. CI has no GPU, and skips them."""
+"""The bundled kernels on a GPU: accuracy against float64, devices, streams and errors. CI has no GPU and skips them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_gemm(gpu, dtype, m, n, k):
     b = torch.randn(k, n, dtype=dtype, device=gpu)
     c = tkjit.load("gemm")(a, b)
     exact = a.double() @ b.double()
-    # one rounding of the result, and the sum's own error in float32
+    # one rounding of the result, plus the error of the sum in float32
     bound = ROUNDING[dtype] * exact.abs() + k * 2.0**-23 * (a.double().abs() @ b.double().abs()) + 1e-30
     assert c.dtype == dtype and c.device == a.device
     assert bool(((c.double() - exact).abs() <= bound).all())
@@ -61,20 +61,20 @@ def test_the_simulator_gives_the_same_product(gpu, dtype):
 def test_the_current_stream_is_used_and_can_be_overridden(gpu):
     axpy = tkjit.load("axpy")
     x, y = torch.randn(1 << 20, device=gpu), torch.zeros(1 << 20, device=gpu)
-    axpy(x, y)  # built before the streams are held up
+    axpy(x, y)  # builds the kernel before the stream is delayed
     side = torch.cuda.Stream(gpu)
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
         torch.cuda._sleep(200_000_000)
         axpy(x, y)
-        assert not side.query(), "the call waits in the stream, and did not synchronise"
+        assert not side.query(), "the call must be queued in the stream without synchronising"
     axpy(x, y, stream=side)
     axpy(x, y, stream=side.cuda_stream)
     torch.cuda.synchronize()
     assert torch.allclose(y, 4 * x, rtol=1e-6)
 
 
-def test_a_captured_launch_replays(gpu):
+def test_captured_launch_replays(gpu):
     axpy = tkjit.load("axpy")
     x, y = torch.randn(1000, device=gpu), torch.zeros(1000, device=gpu)
     axpy(x, torch.zeros_like(x))
@@ -90,14 +90,14 @@ def test_a_captured_launch_replays(gpu):
 
 @pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 @pytest.mark.parametrize("is_known", [False, True], ids=["kernel", "variant"])
-def test_a_miss_while_a_graph_is_captured_names_the_command_and_a_warm_call_helps(gpu, is_known, tmp_path):
+def test_cache_miss_during_graph_capture_names_the_command_and_a_warm_call_helps(gpu, is_known, tmp_path):
     source = f"template <class T> __global__ void add(Globals g) {{ g.x[threadIdx.x] += T(1); }}  // {tmp_path}"
 
     @tkjit.kernel(source, entry="add<T>", grid=1, block="N", variants={"T": ("float32", "float16")})
     def captured(x: tkjit.InOut[tkjit.Tensor, "T", "N"]) -> tkjit.Tensor: ...
 
     add = tkjit.load(captured)
-    if is_known:  # its glue is there, and another variant
+    if is_known:  # build the glue and another variant
         add(torch.zeros(8, device=gpu))
     x = torch.zeros(8, device=gpu, dtype=torch.float16)
     torch.cuda.synchronize()
@@ -116,12 +116,12 @@ def test_a_miss_while_a_graph_is_captured_names_the_command_and_a_warm_call_help
     assert x.tolist() == [4.0] * 8
 
 
-def test_mixed_devices_are_refused(gpu):
+def test_mixed_devices_are_rejected(gpu):
     with pytest.raises(ArgumentError, match=r"axpy: y is \(8,\) float32 on cpu; expected cuda:0, where x is"):
         tkjit.load("axpy")(torch.randn(8, device=gpu), torch.randn(8))
 
 
-def test_a_failed_launch_is_an_error_and_the_next_one_works(gpu):
+def test_failed_launch_raises_and_the_next_one_works(gpu):
     @tkjit.kernel("__global__ void many(float* x) {}", entry="many", args=True, grid="1, N", block=1)
     def many(x: tkjit.InOut[tkjit.Tensor, "float32", "N"]) -> None: ...
 
@@ -131,7 +131,7 @@ def test_a_failed_launch_is_an_error_and_the_next_one_works(gpu):
 
 
 @pytest.mark.parametrize("way", ["kernel", "host"])
-def test_a_foreign_program_runs(gpu, way):
+def test_foreign_program_runs(gpu, way):
     foreign = runpy.run_path(str(Path(__file__).parents[1] / "support/kernels/foreign.py"))
     x = torch.randn(5, 300, device=gpu)
     sizes = {"kernel": (300,), "host": (5, 300)}[way]

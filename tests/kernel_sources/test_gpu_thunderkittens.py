@@ -1,4 +1,4 @@
-"""ThunderKittens' kernels on a GPU against their references, by the calls of ``verify``."""
+"""ThunderKittens' kernels on a GPU, compared with their references on the calls of ``verify``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tkjit.verify.call import call_kernel
 pytestmark = pytest.mark.gpu
 CAPABILITIES = {"90a": (9, 0), "100a": (10, 0), "103a": (10, 3)}
 MADE_AS = {"90a": "H100, H200", "100a": "B200", "103a": "B300"}
-# its source takes the coordinate of a row for that of a tile: an H100 and the simulator give the same wrong numbers
+# its source uses a row's coordinate as a tile's: an H100 and the simulator give the same wrong numbers
 WRONG = ("tk_rotary",)
-# as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
+# read before the tests get their own cache, because `headers add` installs into the user's cache
 SETTINGS = Settings.from_environment()
 
 
@@ -28,7 +28,7 @@ def test_agrees_with_its_reference(gpu, kernel, monkeypatch):
     arch = arch_of(spec)
     if torch.cuda.get_device_capability(gpu) != CAPABILITIES[arch]:
         name = torch.cuda.get_device_name(gpu)
-        pytest.skip(f"written for sm_{arch} ({MADE_AS[arch]}), whose code {name} does not run")
+        pytest.skip(f"written for sm_{arch} ({MADE_AS[arch]}); {name} cannot run that code")
     try:
         libraries = locate(spec, SETTINGS).headers
     except ToolchainError as error:

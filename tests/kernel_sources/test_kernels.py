@@ -26,7 +26,7 @@ def random(*shape: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
 
 
 def assert_within(got: torch.Tensor, exact: torch.Tensor, summed: torch.Tensor, terms: int) -> None:
-    """Compare with a float64 result: one rounding to the dtype, and float32 rounding for each term that was summed.
+    """Compare with a float64 result, allowing one rounding to the dtype and a float32 rounding for each summed term.
 
     ``summed`` is the sum of the terms' absolute values.
     """
@@ -60,7 +60,7 @@ def test_axpy_default_and_keywords(dtype):
     assert axpy(x, alpha=-3, y=y).tolist() == [0.0] * 5
 
 
-def test_axpy_of_nothing_launches_nothing(dtype):
+def test_axpy_of_empty_tensors_launches_nothing(dtype):
     x, y = torch.empty(0, dtype=dtype), torch.empty(0, dtype=dtype)
     assert tkjit.load("axpy")(x, y) is y
 
@@ -85,7 +85,7 @@ def test_softmax(dtype, shape):
     assert y.dtype == dtype and y.is_contiguous()
     assert torch.equal(x, before)
     exact = x.double().softmax(-1)
-    # the exponent's own error grows with its argument
+    # the error of the exponential grows with its argument
     spread = (x.double().amax(-1) - x.double().amin(-1)).max().item()
     assert_within(y, exact, exact, shape[-1] + 4 * math.ceil(spread + 1))
 
@@ -100,12 +100,12 @@ def test_softmax_of_extreme_rows():
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 5), (3, 0), (2, 0, 4), (2, 3, 0, 5)], ids=str)
-def test_softmax_of_nothing(shape):
+def test_softmax_of_empty_tensors(shape):
     y = tkjit.load("softmax")(torch.empty(shape))
     assert y.shape == shape
 
 
-def test_softmax_into_out():
+def test_softmax_writes_to_out():
     softmax = tkjit.load("softmax")
     x = random(3, 20, dtype=torch.float32)
     out = torch.full((3, 20), float("nan"))
@@ -142,8 +142,8 @@ def test_gemm(dtype, m, k, n):
     assert_within(c, a.double() @ b.double(), a.double().abs() @ b.double().abs(), k)
 
 
-def test_gemm_reads_no_neighbour(dtype):
-    """Views into a larger buffer, not aligned for vectors, with NaN all around."""
+def test_gemm_reads_nothing_outside_its_inputs(dtype):
+    """The inputs are views of a larger buffer, not aligned for vectors, and surrounded by NaN."""
     m, k, n = 9, 37, 11
     buffer = torch.full((2 * (m * k + k * n) + 50,), float("nan"), dtype=dtype)
     a = buffer[1 : 1 + m * k].view(m, k).copy_(random(m, k, dtype=dtype))
@@ -153,7 +153,7 @@ def test_gemm_reads_no_neighbour(dtype):
     assert_within(c, a.double() @ b.double(), a.double().abs() @ b.double().abs(), k)
 
 
-def test_gemm_writes_no_neighbour(dtype):
+def test_gemm_writes_nothing_outside_its_output(dtype):
     m, k, n = 33, 16, 5
     a, b = random(m, k, dtype=dtype), random(k, n, dtype=dtype, seed=1)
     buffer = torch.full((m * n + 20,), 7.0, dtype=dtype)
@@ -163,7 +163,7 @@ def test_gemm_writes_no_neighbour(dtype):
     assert (buffer[:3] == 7).all() and (buffer[3 + m * n :] == 7).all()
 
 
-def test_gemm_without_depth_is_zero(dtype):
+def test_gemm_with_an_empty_inner_dimension_is_zero(dtype):
     out = torch.full((3, 4), float("nan"), dtype=dtype)
     a, b = torch.empty(3, 0, dtype=dtype), torch.empty(0, 4, dtype=dtype)
     assert tkjit.load("gemm")(a, b, out=out) is out
@@ -172,7 +172,7 @@ def test_gemm_without_depth_is_zero(dtype):
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(0, 3, 4), (3, 4, 0), (0, 0, 0), (0, 5, 0)])
-def test_gemm_of_nothing(m, k, n):
+def test_gemm_of_empty_matrices(m, k, n):
     assert tkjit.load("gemm")(torch.empty(m, k), torch.empty(k, n)).shape == (m, n)
 
 
@@ -206,8 +206,8 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edited_operator_changes_the_result(name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The same ``.cu`` runs on the CPU: no bundled kernel has a source of its own for it."""
+def test_edited_source_changes_the_result(name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The CPU runs the same ``.cu``: no bundled kernel has a separate source for it."""
     assert all(arch != "cpu" for spec in tkjit.find(name).specs for arch, _ in spec.sources)
     shutil.copy(bundled_directory() / "gemm_90a.cu", tmp_path)
     shutil.copy(bundled_directory() / f"{name}.py", tmp_path)

@@ -1,4 +1,4 @@
-"""The collectives compile for GPUs: barriers of system scope, and multicast where an architecture has it."""
+"""The collectives compile for GPUs, with barriers of system scope, and with multicast on architectures that have it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def test_compiles(loader, sass, name, arch):
     entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))
     code = sass(entry.shared_object)
     assert entry.manifest["spill_store_bytes"] == 0
-    assert "ATOMG" in code and "STRONG.SYS" in code  # the flags of other devices
+    assert "ATOMG" in code and "STRONG.SYS" in code  # the barrier's flags on other devices
     has_multicast = name == "all_reduce" and arch == "90a"
     assert ("LDGMC" in code or "MULTIMEM" in code) == has_multicast

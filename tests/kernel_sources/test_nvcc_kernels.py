@@ -21,7 +21,7 @@ NAMES = ("axpy", "gemm", "softmax")
 
 
 @pytest.mark.slow
-def test_a_warmup_of_all_variants_and_architectures():
+def test_warmup_compiles_all_variants_and_architectures():
     command = [sys.executable, "-m", "tkjit", "warmup", *NAMES, "--arch", ",".join(ARCHS), "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -30,13 +30,13 @@ def test_a_warmup_of_all_variants_and_architectures():
 
 @pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
 @pytest.mark.parametrize("name", NAMES)
-def test_is_one_architecture_without_spills(loader, sass, name, arch):
+def test_binary_has_one_architecture_and_no_spills(loader, sass, name, arch):
     spec = tkjit.find(name).specs[0]
     entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))
     assert entry.manifest["registers"] > 0
     assert entry.manifest["spill_store_bytes"] == 0
     code = sass(entry.shared_object)
-    # of a cubin the listing says it in another place
+    # the listing of a cubin shows the architecture in another place
     assert set(re.findall(r"^(?:arch = |\t\.target\t)(sm_\w+)", code, re.MULTILINE)) == {f"sm_{arch}"}
 
 
@@ -52,7 +52,7 @@ def test_gemm_uses_tensor_cores_for_16_bit_types(loader, sass, arch, dtype, uses
     assert ("FFMA" in code) is not uses_tensor_cores
 
 
-def test_without_a_driver_a_launch_fails_in_words(loader):
+def test_launch_without_a_driver_explains_the_failure(loader):
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU: test_gpu_kernels.py launches for real")
     import ctypes
@@ -61,7 +61,7 @@ def test_without_a_driver_a_launch_fails_in_words(loader):
     entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
     launch = ctypes.CDLL(str(entry.shared_object)).tkjit_launch
     launch.restype = ctypes.c_char_p
-    words = 19  # of a TkjitArg
+    words = 19  # 64-bit words in a TkjitArg
     args = (ctypes.c_int64 * (3 * words))()
     args[1] = args[words + 1] = 1000  # the first extent of x and y
     error = launch(args, 0, None).decode()
@@ -71,9 +71,9 @@ def test_without_a_driver_a_launch_fails_in_words(loader):
     assert ctypes.c_int32.in_dll(ctypes.CDLL(str(entry.shared_object)), "tkjit_abi").value == 2
 
 
-def test_an_unknown_architecture_is_refused_with_those_there_are(loader):
+def test_unknown_architecture_error_lists_the_known_ones(loader):
     spec = tkjit.find("axpy").specs[0]
-    with pytest.raises(ToolchainError, match=r"cannot compile for sm_77; it knows .*90a"):
+    with pytest.raises(ToolchainError, match=r"cannot compile for sm_77; it supports .*90a"):
         loader.launcher(spec, variants_of(spec)[0], gpu_target("77"))
     with pytest.raises(ToolchainError, match="'hopper' is not a GPU architecture"):
         gpu_target("hopper")

@@ -1,4 +1,4 @@
-"""ThunderKittens' kernels compile for the GPU that they are written for, from their own sources."""
+"""ThunderKittens' kernels compile from their own sources, for the GPUs that they are written for."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CHOICES = [
     for number, spec in enumerate(tkjit.find(name).specs)
     for variant in variants_of(spec)
 ]
-# as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
+# read before the tests get their own cache, because `headers add` installs into the user's cache
 SETTINGS = Settings.from_environment()
 
 
 @pytest.fixture
 def placed(loader):
-    """A function: a spec whose headers are found; without them the test is skipped, and says what to do."""
+    """A function that locates a spec's headers. If they are missing, it skips the test and says how to install them."""
 
     def place(spec):
         try:
@@ -37,7 +37,7 @@ def placed(loader):
         except ToolchainError as error:
             pytest.skip(str(error))
         for library in found.headers:
-            # one that comes with a whole toolkit may lie there
+            # a complete toolkit may include the library
             if library.root is None and not (loader.toolchain.cuda_root / "include" / library.proof).is_file():
                 pytest.skip(f"this CUDA toolkit has no {library.proof}: python -m tkjit headers add {library.name}")
         return found
@@ -52,7 +52,7 @@ def test_compiles(loader, placed, spec, variant):
 
 
 @pytest.mark.parametrize("kernel", CALLED)
-def test_its_glue_takes_the_calls_that_a_gpu_is_to_verify(placed, kernel, monkeypatch):
+def test_glue_accepts_the_calls_that_verify_makes_on_a_gpu(placed, kernel, monkeypatch):
     for library in placed(tkjit.find(kernel).specs[0]).headers:
         if library.root:
             monkeypatch.setenv(library.variable, str(library.root))
@@ -70,11 +70,11 @@ def test_every_source_with_a_kernel_has_a_spec(placed):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_is_listed_and_names_only_sources_of_the_library(name):
+def test_kernel_is_listed_and_uses_only_sources_of_the_library(name):
     kernel = tkjit.find(name)
     assert name in tkjit.kernels()
     assert kernel.__doc__
-    if not any(field.is_parallel for field in kernel.specs[0].fields):  # a barrier of devices computes nothing
+    if not any(field.is_parallel for field in kernel.specs[0].fields):  # a barrier between devices computes nothing
         assert kernel.reference
     for spec in kernel.specs:
         assert spec.name == name
@@ -84,5 +84,5 @@ def test_is_listed_and_names_only_sources_of_the_library(name):
 
 
 @pytest.mark.parametrize("path", registry.spec_files(DIRECTORY), ids=lambda path: path.stem)
-def test_a_spec_file_is_plain(path):
+def test_spec_file_is_plain(path):
     assert is_plain(path.read_text()), "a warm call would run the file"

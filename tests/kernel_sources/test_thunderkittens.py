@@ -14,7 +14,7 @@ from tkjit.torchlib.meta import meta_outputs
 from tkjit.verify.bounds import bound_of, row_error
 from tkjit.verify.reference import expected_results
 
-MANY = 10**7  # elements: the reference's result is not computed, but its shape
+MANY = 10**7  # elements; above this, only the shape of the reference's result is computed
 
 
 def reference(kernel: str):
@@ -26,7 +26,7 @@ def tensors(value):
 
 
 @pytest.mark.parametrize("kernel", CALLED)
-def test_its_reference_gives_results_of_the_shapes_and_dtypes_of_its_spec(kernel):
+def test_reference_returns_the_shapes_and_dtypes_of_the_spec(kernel):
     for number, call in enumerate(calls(kernel)):
         given = arguments(call)
         many = sum(x.numel() for value in given.values() for x in tensors(value) if isinstance(x, torch.Tensor)) > MANY
@@ -45,7 +45,7 @@ def test_its_reference_gives_results_of_the_shapes_and_dtypes_of_its_spec(kernel
         assert [(x.shape, x.dtype) for x in results] == [(x.shape, x.dtype) for x in shapes]
         if not many:
             assert all(bool(x.float().isfinite().all()) for x in results)
-            assert number or all(x.float().abs().max() > 0 for x in results), "a result that is no test"
+            assert number or all(x.float().abs().max() > 0 for x in results), "an all-zero result tests nothing"
 
 
 @pytest.mark.parametrize("kernel", CALLED)
@@ -56,7 +56,7 @@ def test_each_variant_has_a_call(kernel):
 
 
 @pytest.mark.parametrize("points", [1024, 4096])
-def test_the_convolutions_are_those_of_a_fourier_transform(points):
+def test_convolutions_match_a_fourier_transform(points):
     generator = torch.Generator().manual_seed(0)
     heads, side = 3, int(points**0.5)
     x = torch.randn(4, heads, points, generator=generator).bfloat16()
@@ -68,7 +68,7 @@ def test_the_convolutions_are_those_of_a_fourier_transform(points):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_and_its_gradients_are_pytorchs(causal):
+def test_attention_and_its_gradients_match_pytorch(causal):
     inputs = first("tk_mha_backward", is_causal=causal)
     q, k, v = (inputs[name].float().requires_grad_() for name in "qkv")
     wide = [x.repeat_interleave(2, 1) for x in (k, v)]
@@ -80,19 +80,19 @@ def test_attention_and_its_gradients_are_pytorchs(causal):
         assert row_error(right, got) < 0.02  # o is rounded before it is multiplied with its gradient
 
 
-def test_what_is_quantized_is_what_the_block_scaled_gemm_takes():
+def test_block_scaled_gemm_takes_quantized_matrices():
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(rows, 256, generator=generator).bfloat16() for rows in (256, 128))
-    a[:, 64:96] *= 1000  # a block of its own
+    a[:, 64:96] *= 1000  # exactly one block
     a[130:140] /= 100
-    a[7] = 0  # as rows that fill up a batch
+    a[7] = 0  # like the padding rows of a batch
     (qa, sa), (qb, sb) = (reference("tk_mxfp8_quantize")(x) for x in (a, b))
     assert sa.shape == (2, 2, 32, 16) and sa.dtype == torch.float8_e8m0fnu
-    # of row 131 and block 2, the second tile of rows, its row 3 of the first 32
+    # the scale of row 131 and block 2; the row is row 3 of the second tile
     assert float(sa[1, 0, 3, 2]) == 2 ** (a[131, 64:96].float().abs().max() / 448).log2().ceil()
-    assert float(sa[0, 0, 7, 0]) == 2**-39  # the source takes no block to be smaller than 1e-12
+    assert float(sa[0, 0, 7, 0]) == 2**-39  # the source clamps scales to at least 1e-12
     got = reference("tk_gemm_mxfp8")(qa, sa, qb, sb)
-    assert row_error(a.float() @ b.float().T, got) < 0.06  # of 8-bit floats
+    assert row_error(a.float() @ b.float().T, got) < 0.06  # the error of 8-bit floats
 
 
 def test_4_bit_floats_and_their_scales():
@@ -113,7 +113,7 @@ def test_4_bit_floats_and_their_scales():
 
 
 @pytest.mark.parametrize("causal", ["", "_causal"])
-def test_attention_of_wide_keys_is_pytorchs(causal):
+def test_attention_with_wide_keys_matches_pytorch(causal):
     inputs = first(f"tk_mha_b300{causal}")
     q, k, v = (inputs[name].float().transpose(1, 2) for name in "qkv")
     exact = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
@@ -124,7 +124,7 @@ def test_attention_of_wide_keys_is_pytorchs(causal):
     torch.testing.assert_close(logsumexp[0, head, 0, 5], row.logsumexp(0))
 
 
-def test_8_stages_of_ring_attention_are_the_attention_to_all_keys():
+def test_8_stages_of_ring_attention_compute_attention_to_all_keys():
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(8, 1, 2, 48, 128, generator=generator) for _ in range(3))
     calls = {name: list(parts.clone().bfloat16()) for name, parts in {"Q": q, "K0": k, "V0": v}.items()}
@@ -142,7 +142,7 @@ def test_8_stages_of_ring_attention_are_the_attention_to_all_keys():
     assert row_error(exact, torch.cat(calls["O"], 2)) < 0.02  # rounded after each stage
 
 
-def test_the_experts_get_what_is_sent_to_them():
+def test_experts_get_the_tokens_that_are_sent_to_them():
     generator = torch.Generator().manual_seed(0)
     hidden, inner, experts, devices = 6, 5, 4, 2  # two experts on each of two devices
     tokens = torch.randn(devices, 10, hidden, generator=generator)
@@ -162,7 +162,7 @@ def test_the_experts_get_what_is_sent_to_them():
     assert not outputs[0][2].any() and not posts[0][2].any()
 
 
-def test_mamba_is_its_recurrence():
+def test_mamba_matches_its_recurrence():
     inputs = first("tk_mamba2")
     q, k, v = (inputs[name].float() for name in "QKV")
     decay = inputs["A"][:, :, 0].exp()
@@ -173,7 +173,7 @@ def test_mamba_is_its_recurrence():
     assert row_error(torch.stack(rows, 2), expected("tk_mamba2", inputs)[0]) < 0.005
 
 
-def test_linear_attention_is_its_recurrence():
+def test_linear_attention_matches_its_recurrence():
     inputs = first("tk_linear_attention")
     q, k, v = (inputs[name].float() for name in "qkv")
     decay = torch.exp(-inputs["slopes"])[:, None, None]
@@ -184,7 +184,7 @@ def test_linear_attention_is_its_recurrence():
     assert row_error(torch.stack(rows, 2), expected("tk_linear_attention", inputs)[0]) < 0.005
 
 
-def test_the_states_of_based_give_the_next_row():
+def test_states_of_based_reproduce_the_last_row():
     inputs = first("tk_based")
     o, *states = expected("tk_based", inputs)
     a0, a1, a2 = (state.float() for state in states)

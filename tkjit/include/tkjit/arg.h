@@ -30,21 +30,23 @@ typedef enum TkjitDtype {
     TKJIT_DTYPE_COUNT
 } TkjitDtype;
 
-// A device argument: a cpu or a CUDA device, -1 for the current one.
+// A device argument: the CPU or a CUDA device; index -1 is the current one.
 typedef enum TkjitDeviceType { TKJIT_CPU, TKJIT_CUDA } TkjitDeviceType;
 typedef struct TkjitDevice {
     int32_t type;
     int32_t index;
 } TkjitDevice;
 
-// The number of this file's structs and functions: a launcher exports it as the int32_t `tkjit_abi`.
+// The version of this file's structs and functions. A launcher exports it as the int32_t `tkjit_abi`.
 #define TKJIT_ABI 2
 #define TKJIT_MAX_RANK 8
 
-// One field. A tensor fills data, rank, its extents, leftmost first, and dtype; where the kernel takes any strides, these
-// too, in elements. A scalar fills integer (also for bool, a dtype's TkjitDtype, and a device's index with its type in
-// dtype) or real; a string its characters and extents[0]; a list, set or tuple points to its items, and extents[0] says
-// how many; a dict points to a key and a value in turns, and extents[0] says how many pairs.
+// One field, by kind of argument:
+// tensor: data, rank, dtype, and the extents, leftmost first; the strides, in elements, if the kernel takes any strides.
+// scalar: integer or real. bool is an integer, a dtype is its TkjitDtype, a device is its index with its type in `dtype`.
+// string: data points to the characters, and extents[0] is their number.
+// list, set, tuple: data points to the items, and extents[0] is their number.
+// dict: data points to alternating keys and values, and extents[0] is the number of pairs.
 typedef struct TkjitArg {
     union {
         void* data;
@@ -58,18 +60,18 @@ typedef struct TkjitArg {
     int32_t present;  // 0: an optional field that was not given
 } TkjitArg;
 
-// What the argument of a parallel global layout points to; the extents, which are the same everywhere, are its own.
+// The argument of a parallel global layout points to this. Its extents are the same on all devices and stay in TkjitArg.
 typedef struct TkjitParallel {
     void* const* data;  // each device's part
     void* multicast;    // null without multicast
-    int32_t count;      // how many devices
-    int32_t dev_idx;    // which of them this launch is for
+    int32_t count;      // number of devices
+    int32_t dev_idx;    // the device of this launch
 } TkjitParallel;
 
 // Launches one variant, without synchronising. `args` are in the order of the struct's fields; `device` is the ordinal
 // (ignored by a CPU variant); `stream` is a cudaStream_t. Returns null, or an error text that stays valid until this
-// thread's next launch; one that begins with "shape: " is about the extents that were passed. With the exported int32_t
-// `tkjit_synchronous` set to 1 each launch waits for its kernel, so that what a kernel does wrong is its own launch's error.
+// thread's next launch; one that begins with "shape: " is about the extents that were passed. If the exported int32_t
+// `tkjit_synchronous` is 1, each launch waits for its kernel, so that the failing launch itself returns the error.
 typedef const char* (*TkjitLaunch)(const TkjitArg* args, int32_t device, void* stream);
 
 #endif  // TKJIT_ARG_H

@@ -1,4 +1,4 @@
-// Complex numbers as results and arguments. Apart, since <complex> takes longer to read than the rest of bind.h.
+// Complex numbers as results and arguments. A separate header, because <complex> takes longer to compile than bind.h.
 #pragma once
 
 #include <complex>

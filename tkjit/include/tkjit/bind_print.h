@@ -1,4 +1,4 @@
-// An object as text, for classes that can be written to a stream.
+// Converts objects to text, for classes with an operator<<.
 #pragma once
 
 #include <sstream>

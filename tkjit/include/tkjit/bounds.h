@@ -1,5 +1,5 @@
-// Each index of a global layout is compared with its extents, and a kernel fails at one that is outside. Only the simulator
-// compiles this, and under TKJIT_SIM_BOUNDS=0 not even that.
+// Bounds checks: compares each index of a global layout with its extents, and stops the kernel at an index out of bounds.
+// Only the simulator compiles this header; the checker does not, because it finds bad accesses by itself.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -13,7 +13,7 @@
 
 namespace tkjit {
 
-// What a layout is called in messages: the name of a field, and the place in a list of tensors.
+// The name of a layout in messages: its field's name, and its position if the field is a list of tensors.
 struct Label {
     const char* name = "a layout";
     int item = -1;
@@ -22,7 +22,7 @@ struct Label {
 
 namespace bounds {
 
-// The arguments of the launch that this thread prepares, and what the spec calls them.
+// The arguments of the launch that this thread prepares, and their names in the spec.
 struct Named {
     const TkjitArg* args = nullptr;
     const char* const* names = nullptr;
@@ -36,7 +36,7 @@ inline Label label_of(const TkjitArg& arg) {
         return (address - reinterpret_cast<uintptr_t>(first)) / sizeof(TkjitArg);
     };
     if (position(named.args) < named.count) return {named.names[position(named.args)], -1, !arg.present};
-    for (size_t i = 0; i < named.count; ++i) {  // a tensor of a list, which has no rank and a length
+    for (size_t i = 0; i < named.count; ++i) {  // `arg` may be a tensor in a list; a list's rank is 0
         if (named.args[i].rank) continue;
         const auto items = static_cast<const TkjitArg*>(named.args[i].data);
         if (position(items) < static_cast<uint64_t>(named.args[i].extents[0]))
@@ -45,10 +45,10 @@ inline Label label_of(const TkjitArg& arg) {
     return {};
 }
 
-// An index as the kernel wrote it, and where it stands: an operator[] has no room for a second argument.
+// An index as the kernel wrote it, with its line in the source, because operator[] takes only one argument.
 struct Index {
     long long value;
-    bool is_huge = false;  // more than a long long holds
+    bool is_huge = false;  // too large for a long long
     sim::Site site;
 
     template <std::convertible_to<size_t> I>
@@ -57,26 +57,26 @@ struct Index {
     }
 };
 
-// All that most indices need: one comparison, of as many bits as they have.
+// One comparison, in the wider type of the two; it also catches negative indices. Most accesses need no more.
 constexpr bool exceeds(std::integral auto index, std::integral auto extent) {
     using Unsigned = std::make_unsigned_t<std::common_type_t<decltype(index), decltype(extent)>>;
     return static_cast<Unsigned>(index) >= static_cast<Unsigned>(extent);
 }
 
-// Of an empty extent the first index is allowed: &x(row, 0) of a matrix without columns is a pointer that nobody reads.
+// Index 0 of an empty extent is allowed: for a matrix without columns, &x(row, 0) is a pointer that nobody reads.
 constexpr bool is_outside(long long index, unsigned long long extent) {
     return exceeds(index, extent) && (index != 0 || extent != 0);
 }
 
-// Host code may index a layout too, whose memory is the CPU's; no thread could be blamed.
+// Host code may also index a layout, because the memory is the CPU's; then there is no thread to blame.
 inline bool in_kernel() { return sim::current_thread != nullptr; }
 
-// Whether a kernel fails at an index that exceeds its extent.
+// Whether the kernel fails at this index; called once the cheap comparison has failed.
 inline bool is_refused(long long index, unsigned long long extent, const Label& label) {
     return in_kernel() && (label.is_absent || is_outside(index, extent));
 }
 
-// The layout's name with its place in a list.
+// The layout's name, with its position in a list.
 struct Spelled {
     char text[96];
     explicit Spelled(const Label& label) {
@@ -85,13 +85,13 @@ struct Spelled {
     }
 };
 
-// Labels are passed by value: a struct whose address is known may be changed by every store of the kernel, and its extents
-// would be read again after each.
+// Labels are passed by value. If the address of a layout escaped, the compiler would have to assume that any store of the
+// kernel may change it, and would read the extents again after each store.
 
 inline void require_present(Label label, sim::Site site) {
     if (!label.is_absent) return;
     const Spelled name(label);
-    sim::fail(site, "%s is indexed, and the call left it out; if (g.%s) asks for it first", name.text, name.text);
+    sim::fail(site, "%s is indexed, but the call left it out; check if (g.%s) first", name.text, name.text);
 }
 
 [[noreturn, gnu::noinline, gnu::cold]] inline void fail_element(Label label, Index i, size_t numel) {
@@ -104,7 +104,7 @@ inline void require_present(Label label, sim::Site site) {
               name.text, static_cast<unsigned long long>(numel));
 }
 
-// `bound` is the member that has the extent.
+// `bound` is the member that returns the extent.
 [[noreturn, gnu::noinline, gnu::cold]] inline void fail_axis(Label label, const char* axis, long long index, long long extent,
                                                             const char* bound, sim::Site site, const char* end = " first") {
     require_present(label, site);
@@ -114,7 +114,7 @@ inline void require_present(Label label, sim::Site site) {
 
 [[noreturn, gnu::noinline, gnu::cold]] inline void fail_row_or_col(Label label, int row, int col, long long rows, int cols,
                                                                   sim::Site site) {
-    const bool is_swapped = !is_outside(row, cols) && !is_outside(col, rows);  // perhaps: x(rows(), 0) looks like it, too
+    const bool is_swapped = !is_outside(row, cols) && !is_outside(col, rows);  // only a guess: x(rows(), 0) looks the same
     const char* const order = is_swapped ? " first; or are the two swapped? The row comes first: (row, col)" : " first";
     if (is_outside(row, rows)) fail_axis(label, "row", row, rows, "rows()", site, order);
     fail_axis(label, "col", col, cols, "cols()", site, order);
@@ -122,7 +122,7 @@ inline void require_present(Label label, sim::Site site) {
 
 }  // namespace bounds
 
-// The names of a launch's arguments, which their layouts get when they are made.
+// Names a launch's arguments. Layouts take their label from these names when they are constructed.
 template <size_t Count>
 void name_fields(const TkjitArg* args, const char* const (&names)[Count]) {
     bounds::named = {args, names, Count};

@@ -1,7 +1,7 @@
-// Bulk copies (`cp.async.bulk`): one thread has many bytes copied, by the hardware that copies. Needs sm_90.
+// Bulk copies (`cp.async.bulk`): one thread starts the copy of many bytes, and the copy engine does it. Needs sm_90.
 //
-// Both addresses and the size are multiples of 16 bytes. To shared memory a copy completes on an mbarrier, whose phase
-// has to expect its bytes (see mbarrier.cuh). To global memory it is a *store*, which the thread waits for by groups:
+// Both addresses and the size are multiples of 16 bytes. A copy to shared memory completes on an mbarrier, whose phase
+// must expect its bytes (see mbarrier.cuh). A copy to global memory is a *store*, which the thread waits for in groups:
 //
 //     tkjit::fence_async_proxy();                       // each thread that wrote the tile
 //     __syncthreads();
@@ -23,7 +23,7 @@ namespace tkjit {
 
 #ifdef TKJIT_SIM
 
-/// Copies `bytes` from global to shared memory. In the simulator a copy lands when it is waited for.
+/// Copies `bytes` from global to shared memory. In the simulator a copy lands when the thread waits for it.
 inline void bulk_copy_to_shared(void* shared_destination, const void* global_source, uint32_t bytes, uint64_t* barrier,
                                 sim::Site site = sim::Site::here()) {
     sim::bulk_copy(shared_destination, global_source, bytes, barrier, site);
@@ -35,22 +35,22 @@ inline void bulk_store_to_global(void* global_destination, const void* shared_so
     sim::bulk_store(global_destination, shared_source, bytes, site);
 }
 
-/// Makes the thread's stores since the last commit a group.
+/// Groups the thread's stores since the last commit.
 inline void bulk_store_commit() { sim::commit_bulk_stores(); }
 
-/// Waits until at most the last `pending_groups` groups of this thread are under way.
+/// Waits until at most the last `pending_groups` groups of this thread are in flight.
 template <int pending_groups>
 inline void bulk_store_wait() {
     sim::wait_for_bulk_stores(pending_groups);
 }
 
-/// The same, but only until their sources have been read.
+/// Like bulk_store_wait, but waits only until the sources have been read.
 template <int pending_groups>
 inline void bulk_store_wait_read() {
     sim::wait_for_bulk_stores(pending_groups);
 }
 
-/// Lets asynchronous copies see what this thread has written to shared memory.
+/// Makes this thread's writes to shared memory visible to asynchronous copies.
 inline void fence_async_proxy() {}
 
 #else
@@ -73,22 +73,22 @@ __device__ __forceinline__ void bulk_store_to_global(void* global_destination, c
                  : "memory");
 }
 
-/// Makes the thread's stores since the last commit a group.
+/// Groups the thread's stores since the last commit.
 __device__ __forceinline__ void bulk_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-/// Waits until at most the last `pending_groups` groups of this thread are under way.
+/// Waits until at most the last `pending_groups` groups of this thread are in flight.
 template <int pending_groups>
 __device__ __forceinline__ void bulk_store_wait() {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending_groups) : "memory");
 }
 
-/// The same, but only until their sources have been read.
+/// Like bulk_store_wait, but waits only until the sources have been read.
 template <int pending_groups>
 __device__ __forceinline__ void bulk_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending_groups) : "memory");
 }
 
-/// Lets asynchronous copies see what this thread has written to shared memory.
+/// Makes this thread's writes to shared memory visible to asynchronous copies.
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 #endif

@@ -1,7 +1,7 @@
-// Values that are no numbers, for host functions: strings, and C++ containers of values or of tensors.
+// Non-numeric values for host functions: strings, and C++ containers of values or of tensors.
 //
-// A container's argument points to its items: `data` is an array of TkjitArg, `extents[0]` how many. A dict has a key and
-// a value in turns; a string has its characters. All are copied, so that a function may keep what it gets.
+// A container's argument points to its items: `data` is an array of TkjitArg, and `extents[0]` is its length. A dict has
+// alternating keys and values; a string has its characters. All are copied, so a function may keep what it receives.
 #pragma once
 
 #include <tkjit/convert.h>
@@ -40,7 +40,7 @@ Map filled_map(const TkjitArg& arg) {
 
 }  // namespace detail
 
-// `from` makes the value; `as` is the type that a spec has for it, by which a function's parameter is checked.
+// `from` makes the value. `as` is the corresponding type of a spec; a function's parameter is checked against it.
 template <>
 struct converter<std::string> {
     using as = std::string;

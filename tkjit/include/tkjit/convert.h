@@ -1,4 +1,4 @@
-// From a launcher's arguments to the fields of a globals struct.
+// Converts a launcher's arguments to the fields of a globals struct.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -24,9 +24,9 @@ constexpr auto extent(int64_t value) {
 
 }  // namespace detail
 
-// What the argument of a list, and that of a parallel layout, points to.
+// The items of a list argument.
 inline const TkjitArg* items_of(const TkjitArg& arg) { return static_cast<const TkjitArg*>(arg.data); }
-// The first of its tensors that is there, which one is.
+// The first tensor of a list that is present; at least one must be.
 inline const TkjitArg& first_of(const TkjitArg& list) {
     const TkjitArg* item = items_of(list);
     while (!item->present) ++item;
@@ -34,7 +34,7 @@ inline const TkjitArg& first_of(const TkjitArg& list) {
 }
 inline const TkjitParallel& parallel_of(const TkjitArg& arg) { return *static_cast<const TkjitParallel*>(arg.data); }
 
-// A tensor's extent by the axes of a global layout (batch, depth, rows, cols), before the tensor's own it is 1.
+// A tensor's extent along an axis of a global layout (batch, depth, rows, cols), or 1 if the tensor lacks the axis.
 inline int64_t padded_extent(const TkjitArg& arg, int axis) {
     const int dim = arg.rank - 4 + axis;
     return dim >= 0 ? arg.extents[dim] : arg.present;
@@ -46,7 +46,7 @@ inline Int numel(const TkjitArg& arg) {
 }
 
 namespace detail {
-// The multicast pointer; on the CPU one is made for a type that asks for it.
+// The multicast pointer. The simulator makes one if it is missing.
 inline void* multicast_of(const TkjitParallel& parallel) {
 #ifdef TKJIT_SIM
     if (!parallel.multicast) return sim::multicast_address(parallel.data, parallel.count);
@@ -55,16 +55,16 @@ inline void* multicast_of(const TkjitParallel& parallel) {
 }
 }  // namespace detail
 
-// An error text if an extent is beyond the int that a layout holds it in, else null.
+// An error text if an extent does not fit in the layout's int, else null.
 inline const char* check_int_extents(const TkjitArg& arg, const char* name) {
     for (int dim = 0; dim < arg.rank; ++dim)
         if (arg.extents[dim] > INT32_MAX)
-            return error_text("shape: %s has an extent of %lld, and its layout holds extents of 31 bits; take a pointer and "
+            return error_text("shape: %s has an extent of %lld, but its layout holds extents of 31 bits; take a pointer and "
                               "64-bit integers", name, static_cast<long long>(arg.extents[dim]));
     return nullptr;
 }
 
-// An error text if a tensor contradicts what its field's type fixes, else null.
+// An error text if a tensor does not match the extents or devices that its field's type fixes, else null.
 template <class Field>
 const char* check_extents(const TkjitArg& arg, const char* name) {
     if constexpr (parallel_layout<Field>) {
@@ -76,7 +76,7 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
                               "tkjit.ParallelTensor(..., multicast=True) on hardware that has it", name);
         return check_extents<typename Field::GL>(arg, name);
     } else if constexpr (detail::is_strided<Field>::value) {
-        return check_int_extents(arg, name);  // whose rank the spec's dims have said
+        return check_int_extents(arg, name);  // the glue has checked the rank
     } else if constexpr (global_layout<Field>) {
         if (const char* error = check_int_extents(arg, name)) return error;
         static constexpr const char* axes[4] = {"batch", "depth", "rows", "cols"};
@@ -90,7 +90,7 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
     return nullptr;
 }
 
-// An integer that no call gives, as an argument.
+// A computed integer, which no call passes, as an argument.
 inline TkjitArg integer_arg(Int value) {
     TkjitArg arg{};
     arg.integer = value.value();
@@ -98,7 +98,7 @@ inline TkjitArg integer_arg(Int value) {
     return arg;
 }
 
-// An error text if such an integer has no value, or none that a member of its type holds.
+// An error text if a computed integer is invalid or does not fit in the member, else null.
 template <class Member>
 const char* check_computed(Int value, const char* name) {
     using Integer = std::conditional_t<std::is_integral_v<Member>, std::remove_cv_t<Member>, int>;
@@ -107,11 +107,11 @@ const char* check_computed(Int value, const char* name) {
                                                         : value.value() >= int64_t(Limits::min()) && value.value() <= int64_t(Limits::max());
     if (value.valid() && fits) return nullptr;
     if (!value.valid()) return error_text("shape: %s: overflow or division by zero", name);
-    return error_text("shape: %s would be %lld, which %d bits do not hold", name, static_cast<long long>(value.value()),
+    return error_text("shape: %s would be %lld, which does not fit in %d bits", name, static_cast<long long>(value.value()),
                       int(8 * sizeof(Integer)));
 }
 
-// The field of type `Field` that an argument gives.
+// Makes a field of type `Field` from an argument.
 template <class Field>
 std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     using Value = std::remove_cvref_t<Field>;
@@ -135,7 +135,7 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
         return made;
     } else if constexpr (detail::is_own_parallel_layout<Value>::value) {
         const TkjitParallel& parallel = parallel_of(arg);
-        Value made;  // the runtime has refused more devices
+        Value made;  // the runtime has rejected too many devices
         made.multicast_ptr = static_cast<typename Value::dtype*>(parallel.multicast);
         for (made.count = 0; made.count < parallel.count; ++made.count)
             made.pointers[made.count] = static_cast<typename Value::dtype*>(parallel.data[made.count]);
@@ -179,13 +179,13 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     }
 }
 
-// The integer that no call gives: check_computed has seen it.
+// A computed integer as a field; check_computed has already accepted it.
 template <class Field>
 std::remove_cvref_t<Field> convert(Int value) {
     return static_cast<std::remove_cvref_t<Field>>(value.value());
 }
 
-// Fills a member of a struct from the next numbers: one for a number, one for each element of an array.
+// Fills a struct member from the next numbers: one for a scalar, one for each element of an array.
 template <class Member>
 void take(Member& member, const TkjitArg*& item) {
     if constexpr (std::is_array_v<Member>) {
@@ -195,7 +195,7 @@ void take(Member& member, const TkjitArg*& item) {
     }
 }
 
-// Fills an array of the source's own struct from a list of its length; an error text for another length, else null.
+// Fills an array of the source's own struct from a list. Returns an error text if the lengths differ, else null.
 template <class Array>
 const char* fill_array(Array& array, const TkjitArg& arg, const char* name) {
     constexpr auto count = int64_t(sizeof(Array) / sizeof(std::remove_all_extents_t<Array>));
@@ -210,7 +210,7 @@ const char* fill_array(Array& array, const TkjitArg& arg, const char* name) {
 template <class T, int MaxLength>
 struct converter<list<T, MaxLength>> {
     static list<T, MaxLength> from(const TkjitArg& arg) {
-        list<T, MaxLength> made;  // the glue has refused a longer one
+        list<T, MaxLength> made;  // the glue has rejected longer lists
         const TkjitArg* const items = items_of(arg);
         for (made.count = 0; made.count < arg.extents[0]; ++made.count) made.items[made.count] = convert<T>(items[made.count]);
         return made;

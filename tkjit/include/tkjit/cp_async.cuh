@@ -16,7 +16,7 @@ namespace tkjit {
 
 #ifdef TKJIT_SIM
 
-/// Copies 16 bytes; both addresses are aligned to 16. In the simulator the copy happens when it is waited for.
+/// Copies 16 bytes; both addresses are aligned to 16. In the simulator the copy happens when the thread waits for it.
 inline void cp_async_16(void* shared_destination, const void* global_source, sim::Site site = sim::Site::here()) {
     sim::issue_copy(shared_destination, global_source, 16, 16, site);
 }
@@ -27,10 +27,10 @@ inline void cp_async_16_zero_fill(void* shared_destination, const void* global_s
     sim::issue_copy(shared_destination, global_source, 16, source_bytes, site);
 }
 
-/// Makes the copies since the last commit a group.
+/// Groups the copies since the last commit.
 inline void cp_async_commit() { sim::commit_copies(); }
 
-/// Waits until at most the last `pending_groups` groups of this thread are under way.
+/// Waits until at most the last `pending_groups` groups of this thread are in flight.
 template <int pending_groups>
 inline void cp_async_wait() {
     sim::wait_for_copies(pending_groups);
@@ -41,7 +41,7 @@ inline void cp_async_wait_all() { sim::land_all_copies(sim::current_thread->copi
 
 #else
 
-/// Copies 16 bytes; both addresses are aligned to 16. `.cg`: through L2 only, since shared memory is the cache here.
+/// Copies 16 bytes; both addresses are aligned to 16. `.cg` bypasses L1, because shared memory serves as the cache here.
 __device__ __forceinline__ void cp_async_16(void* shared_destination, const void* global_source) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared_destination)),
                  "l"(__cvta_generic_to_global(global_source))
@@ -56,10 +56,10 @@ __device__ __forceinline__ void cp_async_16_zero_fill(void* shared_destination, 
                  : "memory");
 }
 
-/// Makes the copies since the last commit a group.
+/// Groups the copies since the last commit.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits until at most the last `pending_groups` groups of this thread are under way.
+/// Waits until at most the last `pending_groups` groups of this thread are in flight.
 template <int pending_groups>
 __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending_groups) : "memory");

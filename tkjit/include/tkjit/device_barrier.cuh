@@ -1,12 +1,12 @@
-// A barrier of one block on each of several devices, through flags in memory that all of them reach.
+// A barrier between blocks on different devices, one per device, through flags in memory that all devices can access.
 //
 //     tkjit::device_barrier(g.signals, blockIdx.x, g.dev_idx, g.num_devices);
 //
-// `signals` is a parallel layout of 32-bit integers, zero before the first use and after each: num_devices for each slot.
-// Blocks that meet have one slot, and no two meetings share one at a time. All of them have to be resident on their devices:
-// a grid that waits like this must not have more blocks than the GPU runs at once.
+// `signals` is a parallel layout of 32-bit integers with num_devices integers per slot, which are zero before and after
+// each use. Blocks that wait for each other use the same slot, and no two barriers may use one slot at the same time. All
+// of the blocks must be resident on their devices, so the grid must not have more blocks than the GPU runs at once.
 //
-// Source: PTX ISA, "Memory Consistency Model": a release and an acquire of system scope that synchronize.
+// Source: PTX ISA, "Memory Consistency Model": a release and an acquire at system scope synchronize.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -54,8 +54,8 @@ __device__ __forceinline__ bool replace_acquire(uint32_t* flag, uint32_t from, u
 #define TKJIT_WAIT_A_LITTLE ((void)0)
 #endif
 
-/// Waits until the blocks of this slot on all devices have come; what any of their threads wrote before, all of them see
-/// after. Every thread of the block calls it.
+/// Waits until the blocks of this slot on all devices have arrived. Their threads then see all that any of them wrote
+/// before. Every thread of the block must call it.
 template <class Signals>
 __device__ void device_barrier(const Signals& signals, int slot, int dev_idx, int num_devices TKJIT_DEVICE_BARRIER_SITE) {
     static_assert(sizeof(typename Signals::dtype) == 4, "signals are 32-bit integers");
@@ -65,7 +65,8 @@ __device__ void device_barrier(const Signals& signals, int slot, int dev_idx, in
     const auto flags_of = [&](int device) {
         return reinterpret_cast<uint32_t*>(signals[device].raw_ptr) + size_t(slot) * num_devices;
     };
-    // all are told before one is waited for, where a thread has several; a peer may not have left the barrier before this
+    // a thread with several peers signals all of them before it waits for any; if a flag is still 1, that peer has not
+    // left the previous barrier
     for (int peer = thread; peer < num_devices;) {
         if (detail::replace_release(flags_of(peer) + dev_idx, 0, 1)) peer += threads;
         else TKJIT_WAIT_A_LITTLE;

@@ -1,8 +1,8 @@
-// A kernel whose device code is compiled apart from the launcher's host code: what the two halves say of each other.
+// Connects the two halves of a launcher whose device code is compiled separately from its host code.
 //
-// The text of such a launcher is read twice. NVRTC compiles the kernel and a description of it, which lies in the cubin;
-// the C++ compiler compiles the rest, with what was found there in the generated file `device_code.inc`. Under nvcc, which
-// takes the same text at once, there is no description.
+// The text of such a launcher is compiled twice. NVRTC compiles the kernel and stores a description of it in the cubin.
+// The C++ compiler then compiles the rest with that description, which tkjit writes to the generated file
+// `device_code.inc`. nvcc compiles the same text in one go and needs no description.
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 namespace tkjit {
 
-// What one parameter of an entry is.
+// The kind of an entry's parameter.
 enum class ParameterKind : unsigned char { other, pointer, boolean, signed_integer, unsigned_integer, floating };
 
 struct Parameter {
@@ -33,7 +33,7 @@ constexpr ParameterKind kind_of() {
     else return other;
 }
 
-// A list that ends with a parameter of no bytes.
+// The parameters, terminated by one of zero bytes.
 template <class Kernel>
 struct parameters_of;
 template <class... Given>
@@ -44,17 +44,17 @@ struct parameters_of<void (*)(Given...)> {
 
 }  // namespace detail
 
-// The descriptions in the cubin, which tkjit/compile/cubin.py reads.
+// The descriptions in the cubin; tkjit/compile/cubin.py reads them.
 #define TKJIT_MARK_ENTRY(...)     extern "C" __device__ constexpr auto tkjit_parameters = tkjit::detail::parameters_of<decltype(&__VA_ARGS__)>{};
 #define TKJIT_SAME_LAYOUT(...) extern "C" __device__ constexpr size_t tkjit_layout[] = {__VA_ARGS__};
 
 #else
 
-// The kernel in the cubin, by the types of its parameters.
+// The kernel in the cubin, with the types of its parameters.
 template <class... Parameters>
 struct DeviceKernel {};
 
-// Whether the host's compiler lays a struct out as the device's does: its size, its alignment, its fields' offsets.
+// Whether the host and device compilers lay out a struct alike: its size, alignment and field offsets.
 template <size_t Count>
 constexpr bool is_same_layout(const size_t (&a)[Count], const size_t (&b)[Count]) {
     for (size_t i = 0; i < Count; ++i) {
@@ -63,12 +63,12 @@ constexpr bool is_same_layout(const size_t (&a)[Count], const size_t (&b)[Count]
     return true;
 }
 
-// How the launch function names the kernel.
+// The launch function's expression for the kernel.
 #ifdef TKJIT_HOST_HALF
 #define TKJIT_KERNEL(...) tkjit::EntryKernel{}
 #define TKJIT_SAME_LAYOUT(...)                                              \
     static_assert(tkjit::is_same_layout(tkjit::device_layout, {__VA_ARGS__}), \
-                  "tkjit: the C++ compiler lays the struct of globals out in another way than NVRTC");
+                  "tkjit: the C++ compiler and NVRTC lay out the struct of globals differently");
 #else
 #define TKJIT_KERNEL(...) __VA_ARGS__
 #define TKJIT_SAME_LAYOUT(...)

@@ -1,9 +1,9 @@
-// Calls the CUDA driver without a link dependency. An object in the place of each API function looks up its address at run time.
+// Calls the CUDA driver without linking to it: an object replaces each API function, and finds its address at run time.
 //
-// There is no libcuda where there is no driver, and its stub is not in the wheels of the toolkit; a shared object that
-// names one of its functions could then be neither linked nor loaded. The runtime, which is linked, knows where they are.
-// To be included before what calls them; a launcher does it for a kernel whose header library calls the driver. In the
-// simulator there is no driver, and such a library calls none.
+// Machines without a driver have no libcuda, and the toolkit's wheels lack its stub, so a shared object that referred to
+// a driver function could be neither linked nor loaded there. The objects ask the CUDA runtime, which is linked, for the
+// addresses. Include this header before the code that calls the driver; a launcher includes it for kernels whose header
+// library does. The simulator has no driver, and such libraries call none there.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@
 
 namespace tkjit::driver {
 
-// Throws where there is no driver, or one that is too old: the launch then fails with the text.
+// Throws if there is no driver or it is too old; the launch then fails with this text.
 template <class Function>
 Function* find(const char* name) {
     void* found = nullptr;
@@ -29,11 +29,11 @@ Function* find(const char* name) {
 #endif
     if (error == cudaSuccess && status == cudaDriverEntryPointSuccess && found) return reinterpret_cast<Function*>(found);
     cudaGetLastError();
-    throw std::runtime_error(std::string(name) + " is not to be had from the CUDA driver: " +
+    throw std::runtime_error(std::string(name) + " is not available from the CUDA driver: " +
                              (error != cudaSuccess ? cudaGetErrorString(error) : "it is older than the toolkit"));
 }
 
-/// A function of the driver, which is looked up when it is first called or its address is asked for.
+/// A driver function, looked up at the first call or when its address is taken.
 template <class Name, class Signature>
 struct Function;
 template <class Name, class R, class... A>
@@ -50,7 +50,8 @@ struct Function<Name, R(A...)> {
 
 }  // namespace tkjit::driver
 
-// A source's own variable of a function's name has the other name, too, and hides ours as it would hide the function.
+// The macros below also rename a source's own variable of the same name. It then hides our object, as it would hide the
+// function.
 #define TKJIT_DRIVER_AS(name, exported)                                                                  \
     namespace tkjit::driver {                                                                            \
     struct name_of_##name {                                                                              \
@@ -60,7 +61,7 @@ struct Function<Name, R(A...)> {
     inline constexpr tkjit::driver::Function<tkjit::driver::name_of_##name, decltype(name)> tkjit_##name{};
 #define TKJIT_DRIVER(name) TKJIT_DRIVER_AS(name, #name)
 
-// Those that cuda.h does not rename itself. One that is missing here is an undefined symbol when the launcher is loaded.
+// Functions that cuda.h does not rename itself. One that is missing here is an undefined symbol in the loaded launcher.
 TKJIT_DRIVER(cuGetErrorName)
 #define cuGetErrorName tkjit_cuGetErrorName
 TKJIT_DRIVER(cuGetErrorString)
@@ -133,7 +134,7 @@ TKJIT_DRIVER(cuPointerGetAttribute)
 #define cuPointerGetAttribute tkjit_cuPointerGetAttribute
 TKJIT_DRIVER(cuOccupancyMaxActiveClusters)
 #define cuOccupancyMaxActiveClusters tkjit_cuOccupancyMaxActiveClusters
-// which cuda.h renames, and the driver knows by the old name
+// cuda.h renames this function, but the driver knows it by the old name
 TKJIT_DRIVER_AS(cuGetProcAddress_v2, "cuGetProcAddress")
 #define cuGetProcAddress_v2 tkjit_cuGetProcAddress_v2
 

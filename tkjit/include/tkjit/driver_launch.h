@@ -1,7 +1,7 @@
-// Launching a cubin that lies in the launcher, through the driver's own API: no header and no library of a toolkit.
+// Launches a cubin embedded in the launcher through the driver API. It needs no header and no library of a toolkit.
 //
-// The driver is opened at the first launch. Its types are declared here as far as they are used; a test compares them with
-// <cuda.h> (tests/compile/test_nvcc_stand_ins.py).
+// The driver is opened at the first launch. This file declares the driver's types that it uses, and a test compares them
+// with <cuda.h> (tests/compile/test_nvcc_stand_ins.py).
 #pragma once
 
 #include <tkjit/device_code.h>
@@ -18,7 +18,8 @@
 #include <initializer_list>
 #include <utility>
 
-// The cubin, its CUDA's version (13020 of 13.2) and the kernel's symbol in it: from the generated file device_code.inc.
+// The cubin, the CUDA version it was compiled with (13020 for 13.2) and the kernel's symbol in it, from the generated
+// file device_code.inc.
 extern "C" {
 extern __attribute__((visibility("hidden"))) const char tkjit_cubin[];
 extern __attribute__((visibility("hidden"))) const int tkjit_cubin_cuda;
@@ -59,7 +60,7 @@ struct LaunchConfig {
     unsigned attribute_count;
 };
 
-// The driver's functions, each by its name in libcuda.so.1.
+// The driver's functions, by their names in libcuda.so.1.
 struct Api {
     Result (*cuInit)(unsigned flags);
     Result (*cuDriverGetVersion)(int* version);
@@ -82,12 +83,11 @@ struct Api {
     Result (*cuGetErrorString)(Result error, const char** text);
 };
 
-// What one launcher knows of the driver: found and loaded once a process.
+// The driver's functions and the loaded kernel, found and loaded once per process and launcher.
 struct State {
     Api api;
     Library library;
     Kernel kernel;
-    const char* error;  // of the loading, which is not tried again
 };
 
 inline constexpr int max_devices = 64;
@@ -104,13 +104,13 @@ inline const char* text_of(const char* what, Result code) {
     if (state.api.cuGetErrorString) state.api.cuGetErrorString(code, &text);
     const char* const lost =
         !loses_device(static_cast<cudaError_t>(code)) ? ""  // the driver's numbers are the runtime's
-        : synchronous ? "; the device is lost to this process, which has to be started again"
-                      : "; the device is lost to this process, which has to be started again; this launch or an "
-                        "earlier one did it, and TKJIT_SYNC=1 says which";
+        : synchronous ? "; the device is lost to this process, which must be restarted"
+                      : "; the device is lost to this process, which must be restarted; this launch or an "
+                        "earlier one is the cause, and TKJIT_SYNC=1 shows which";
     return error_text("%s: %s (%s)%s", what, text ? text : "unknown error", name ? name : "?", lost);
 }
 
-// Opens the driver. An error text, or null.
+// Opens the driver. Returns an error text, or null.
 inline const char* open_driver(Api& api) {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return error_text("there is no CUDA driver: %s", dlerror());
@@ -144,14 +144,14 @@ inline const char* open_driver(Api& api) {
     return nullptr;
 }
 
-// Loads the cubin, for all devices. While a graph is captured, by whomever, only a thread that says so may.
+// Loads the cubin for all devices. While any thread captures a graph, only a thread in relaxed capture mode may load.
 inline const char* load(State& made) {
     if (const char* const error = open_driver(made.api)) return error;
     int version = 0;
     made.api.cuDriverGetVersion(&version);
     if (version / 1000 < tkjit_cubin_cuda / 1000)
-        return error_text("the kernel was compiled for CUDA %d.%d, and the driver knows CUDA %d.%d: update the driver, or compile "
-                          "with an older toolkit or NVRTC",
+        return error_text("the kernel was compiled for CUDA %d.%d, but the driver supports CUDA %d.%d: update the driver, "
+                          "or compile with an older toolkit or NVRTC",
                           tkjit_cubin_cuda / 1000, tkjit_cubin_cuda % 1000 / 10, version / 1000, version % 1000 / 10);
     CaptureMode mode = capture_relaxed;
     made.api.cuThreadExchangeStreamCaptureMode(&mode);
@@ -165,28 +165,28 @@ inline const char* load(State& made) {
     return code == success ? nullptr : text_of(what, code);
 }
 
-// Loads once. An error text, or null. What failed for the want of a driver or of memory is tried again by the next launch.
+// Loads once, and returns an error text or null. After a failure, the next launch tries again.
 inline const char* ensure_loaded() {
     if (!__atomic_load_n(&is_loaded, __ATOMIC_ACQUIRE)) {
         pthread_mutex_lock(&lock);
         const char* error = nullptr;
         if (!is_loaded) {
             error = load(state);
-            // getpid() at each launch would take it 0.1 us
+            // a handler, because calling getpid() at each launch would cost 0.1 us
             if (!error && pthread_atfork(nullptr, nullptr, [] { is_forked = true; }))
-                error = error_text("out of memory for a fork's handler");
+                error = error_text("out of memory while registering a fork handler");
             if (!error) __atomic_store_n(&is_loaded, true, __ATOMIC_RELEASE);
         }
         pthread_mutex_unlock(&lock);
         if (error) return error;
     }
     if (is_forked)
-        return "CUDA was used before this process was forked, and cannot be used after it; start it another way: "
+        return "CUDA was used before this process was forked, and cannot be used after the fork; start processes by "
                "multiprocessing.set_start_method(\"spawn\")";
     return nullptr;
 }
 
-// Makes the primary context of a device current, if no context of that device is, and takes it away at the end.
+// Makes a device's primary context current, unless a context of that device already is, and restores the previous one.
 class ContextGuard {
 public:
     explicit ContextGuard(int32_t ordinal) {
@@ -224,8 +224,8 @@ public:
     const char* what;
 
 private:
-    // It stays retained for as long as the process lives, so that its address is no other context's; cudaDeviceReset takes
-    // the library with it.
+    // The context stays retained for the life of the process, so that no other context gets its address. cudaDeviceReset
+    // destroys it, and the library with it.
     Result retain_primary(int32_t ordinal, Context& context) {
         const Result refused = state.api.cuDevicePrimaryCtxRetain(&context, device);
         if (refused == success && ordinal < max_devices) {
@@ -234,7 +234,8 @@ private:
         }
         return refused;
     }
-    // Where a context of the device is current, its primary one need not be known, and one that nobody uses is not made.
+    // Records the primary context if it is active. Since a context of the device is current, the launch does not need the
+    // primary one, and an inactive one is not created.
     void learn_primary(int32_t ordinal) {
         unsigned flags = 0;
         int is_active = 0;
@@ -250,7 +251,7 @@ private:
     bool is_pushed_ = false;
 };
 
-// Waits for a launch where each is waited for; not while a CUDA graph is captured, which nothing may wait for.
+// Waits for the launch if launches are synchronous, except while a CUDA graph is captured: then waiting is not allowed.
 inline Result finish(Stream stream) {
     if (!synchronous) return success;
     CaptureStatus status = capture_none;
@@ -258,7 +259,7 @@ inline Result finish(Stream stream) {
     return status == capture_none ? state.api.cuStreamSynchronize(stream) : success;
 }
 
-// Allows the kernel more than 48 KiB of dynamic shared memory; once per device and size.
+// Allows the kernel more than 48 KiB of dynamic shared memory, once per device and size.
 inline Result allow_shared_memory(int32_t ordinal, Device device, size_t bytes) {
     constexpr size_t without_asking = 48 << 10;
     size_t unknown = 0;
@@ -280,7 +281,7 @@ inline Result launch_kernel(const LaunchShape& shape, void** parameters, Stream 
     };
     if (shape.clustered()) {
         add(cluster_dimension).cluster = {cluster.x, cluster.y, cluster.z};
-        constexpr unsigned portable = 8;  // more of them not every GPU of an architecture can place
+        constexpr unsigned portable = 8;  // not every GPU of an architecture can place larger clusters
         if (cluster.x * cluster.y * cluster.z > portable) {
             const Result refused = state.api.cuKernelSetAttribute(non_portable_cluster_size_allowed, 1, state.kernel, device);
             if (refused != success) return refused;
@@ -315,7 +316,7 @@ const char* launch(DeviceKernel<Parameters...>, const LaunchShape& shape, int32_
     }(std::forward<Arguments>(arguments)...);
 }
 
-// A kernel that takes plain arguments: one TkjitArg for each parameter.
+// Launches a kernel with plain parameters: one TkjitArg for each.
 template <class... Parameters>
 const char* launch_with_arguments(DeviceKernel<Parameters...> kernel, const LaunchShape& shape, int32_t device, void* stream,
                                   const TkjitArg* args) {

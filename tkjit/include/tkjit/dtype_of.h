@@ -11,7 +11,7 @@
 
 namespace tkjit {
 
-// Returns -1 for a type that no dtype stands for.
+// The TkjitDtype of a C++ type, or -1.
 template <class T>
 constexpr int32_t dtype_of() {
     if constexpr (std::is_same_v<T, bool>) return TKJIT_BOOL;

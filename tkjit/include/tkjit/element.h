@@ -1,4 +1,4 @@
-// The types that stand for one format: torch has its own where CUDA has one too.
+// C++ types of the same format: for some formats torch and CUDA each define one.
 #pragma once
 
 #include <type_traits>
@@ -9,12 +9,12 @@ template <class T>
 struct torch_type_of {
     using type = T;
 };
-/// What torch calls the elements of a variant: `kernel<tkjit::torch_type<T>>`. In a source with `headers="torch"` alone it
-/// is another type than `T`: `c10::Half` for `__half`, and so for `__nv_bfloat16` and the two fp8 formats.
+/// torch's type for the elements of a variant: `kernel<tkjit::torch_type<T>>`. It differs from `T` only in a source with
+/// `headers="torch"`: it is `c10::Half` for `__half`, and likewise for `__nv_bfloat16` and the two fp8 formats.
 template <class T>
 using torch_type = typename torch_type_of<T>::type;
 
-/// Whether a pointer to `Pointee` may be one to elements of a spec's.
+/// Whether a pointer to `Pointee` can point to elements of the spec's type `Element`.
 template <class Pointee, class Element>
 constexpr bool is_element = std::is_same_v<Pointee, Element> || std::is_same_v<Pointee, torch_type<Element>>;
 

@@ -1,4 +1,4 @@
-// The text of a launcher's error: of any length, and this thread's own.
+// The text of a launcher's error: of any length, one per thread.
 #pragma once
 
 #include <cstdarg>
@@ -15,14 +15,14 @@ struct KeptText {
     ~KeptText() { std::free(begin); }
 };
 #if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
-inline KeptText kept_text;  // what is thread_local counts as the kernel's shared memory there, and one thread runs
+inline KeptText kept_text;  // these checks treat thread_local data as the kernel's shared memory, and run on one thread
 #else
 inline thread_local KeptText kept_text;
 #endif
 
 }  // namespace detail
 
-// Formats a text that stays valid until this thread's next; it may be an argument of that one.
+// Formats a text that stays valid until this thread's next call, which may have it as an argument.
 [[gnu::format(printf, 1, 2)]] inline const char* error_text(const char* format, ...) {
     va_list arguments, again;
     va_start(arguments, format);
@@ -32,7 +32,7 @@ inline thread_local KeptText kept_text;
     if (made) std::vsnprintf(made, size_t(length) + 1, format, again);
     va_end(again);
     va_end(arguments);
-    if (!made) return "out of memory, and of what is wrong besides there is no text";
+    if (!made) return "out of memory while formatting an error message";
     std::free(detail::kept_text.begin);
     return detail::kept_text.begin = made;
 }

@@ -1,7 +1,7 @@
 // The expression language of a spec, on the C++ side: 64-bit integers that remember an overflow.
 //
-// tkjit/spec/expr.py evaluates the same text in Python. Both round division down, and both make an overflow or a division
-// by zero an error: here the value turns invalid and stays so, like a NaN, and whoever uses it asks `valid()` once.
+// tkjit/spec/expr.py evaluates the same text in Python. Both round division down, and both treat overflow and division by
+// zero as errors: here the value becomes invalid and stays so, like a NaN, and its user checks `valid()` once.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ public:
     }
     friend constexpr Int operator-(Int a) { return Int(0) - a; }
 
-    // Rounds down, as Python's // does.
+    // Rounds down, like Python's //.
     friend constexpr Int operator/(Int a, Int b) {
         if (b.value_ == 0 || (b.value_ == -1 && a.value_ == INT64_MIN)) return checked(true, 0, a, b);
         const int64_t quotient = a.value_ / b.value_;
         const bool inexact = a.value_ % b.value_ != 0;
         return checked(false, quotient - (inexact && (a.value_ < 0) != (b.value_ < 0)), a, b);
     }
-    // Has the sign of the divisor, as Python's % has.
+    // Has the sign of the divisor, like Python's %.
     friend constexpr Int operator%(Int a, Int b) {
         if (b.value_ == 0) return checked(true, 0, a, b);
         if (b.value_ == -1) return checked(false, 0, a, b);

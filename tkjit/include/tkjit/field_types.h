@@ -1,8 +1,9 @@
-// What the types of a globals struct's fields, and of an entry's parameters, are: the traits that fill them and check them.
+// Traits of the fields of a globals struct and of an entry's parameters, which say how to fill and check them.
 //
-// Any type with the interface of a global layout is one, so a field may have another tile library's type: it has a `dtype`
-// and a `raw_ptr`, and is made from a pointer and four extents, where an extent that its type fixes (`__b__`, `__d__`,
-// `__r__`, `__c__` other than -1, the convention of ThunderKittens' kittens::gl) is given as nullptr.
+// Any type with the interface of a global layout is treated as one, so a field may have a tile library's type. The
+// interface is a `dtype`, a `raw_ptr` and a constructor from a pointer and four extents. For an extent that the type
+// fixes (`__b__`, `__d__`, `__r__` or `__c__` other than -1, as in ThunderKittens' kittens::gl) the constructor gets
+// nullptr.
 #pragma once
 
 #include <tkjit/element.h>
@@ -18,7 +19,7 @@
 
 namespace tkjit {
 
-// The extents that a type fixes, -1 where it leaves them open.
+// The extents that a type fixes, -1 for those that it leaves open.
 template <class G>
 struct static_extents {
     static constexpr int value[4] = {-1, -1, -1, -1};
@@ -44,8 +45,8 @@ concept global_layout = requires(const G& layout) {
     layout.raw_ptr;
 } && std::is_pointer_v<decltype(G::raw_ptr)>;
 
-// Another library's parallel layout (kittens::pgl): its type fixes the number of devices and whether it multicasts, and it
-// is made from the pointers and four extents, behind the multicast pointer where it has one.
+// Another library's parallel layout (kittens::pgl). Its type fixes the number of devices and whether it has multicast.
+// The constructor takes the multicast pointer if there is one, then the pointers and four extents.
 template <class P>
 concept parallel_layout = requires {
     typename P::GL;
@@ -74,10 +75,10 @@ struct is_strided<strided<T, Rank, Axes>> : std::true_type {};
 
 }  // namespace detail
 
-// What a spec says of an integer that no call gives: its type is the source's to choose.
+// Stands for the type of a computed integer, which no call passes: the source may choose any integer type.
 struct computed {};
 
-// How a type that is no layout and no number is made of an argument (tkjit/containers.h): `from`, and `as`.
+// Converts an argument to a type that is neither a layout nor a number (tkjit/containers.h): has `from` and `as`.
 template <class T>
 struct converter;
 
@@ -104,11 +105,11 @@ struct spec_type_of<T> {
 
 }  // namespace detail
 
-// The type that a spec has for what a container holds: it knows int64_t and double alone.
+// A spec's type for the items of a container: its only numbers are int64_t and double.
 template <class T>
 using spec_type = typename detail::spec_type_of<std::remove_cvref_t<T>>::type;
 
-// Whether a field's type holds elements of `Element` (a tensor) or is `Element` (a scalar): what the spec says of it.
+// Whether a field's type matches the spec: a tensor's type holds elements of `Element`, a scalar's is `Element`.
 template <class Field, class Element>
 constexpr bool holds() {
     using Value = std::remove_cvref_t<Field>;
@@ -119,16 +120,16 @@ constexpr bool holds() {
     } else if constexpr (detail::is_strided<Element>::value) {
         if constexpr (detail::is_strided<Value>::value)
             return std::is_same_v<std::remove_cv_t<typename Value::dtype>, typename Element::dtype> && Value::rank == Element::rank;
-        else return std::is_pointer_v<Value> && holds<Value, typename Element::dtype>();  // the strides come as integers
+        else return std::is_pointer_v<Value> && holds<Value, typename Element::dtype>();  // strides are separate integers
     } else if constexpr (detail::is_strided<Value>::value) {
-        return false;  // of a field that is contiguous
+        return false;  // the spec has a contiguous tensor
     } else if constexpr (global_layout<Value> || parallel_layout<Value> || detail::is_own_parallel_layout<Value>::value) {
         return std::is_same_v<std::remove_cv_t<typename Value::dtype>, Element>;
     } else if constexpr (std::is_pointer_v<Value>) {
         using Pointee = std::remove_cv_t<std::remove_pointer_t<Value>>;
         return is_element<Pointee, Element> || std::is_void_v<Pointee>;
     } else if constexpr (std::is_integral_v<Value> && std::is_integral_v<Element>) {
-        // long and long long are one type to a caller
+        // long and long long are the same type for a caller
         return sizeof(Value) == sizeof(Element) && std::is_signed_v<Value> == std::is_signed_v<Element> &&
                std::is_same_v<Value, bool> == std::is_same_v<Element, bool>;
     } else if constexpr (requires { typename converter<Value>::as; }) {
@@ -138,7 +139,7 @@ constexpr bool holds() {
     }
 }
 
-// Whether a function's parameters hold these elements, in order; a host function may take the stream after them.
+// Whether a function's parameters match these types in order. A host function may take the stream after them.
 template <class Function, class... Elements>
 struct takes_elements : std::false_type {};
 template <class Result, class... Parameters, class... Elements>
@@ -146,14 +147,14 @@ template <class Result, class... Parameters, class... Elements>
 struct takes_elements<Result (*)(Parameters...), Elements...> : std::bool_constant<(holds<Parameters, Elements>() && ...)> {};
 template <class Function, class... Elements>
 constexpr bool takes() {
-#ifdef __CUDACC_RTC__  // where there are no host functions
+#ifdef __CUDACC_RTC__  // no host functions here
     return takes_elements<Function, Elements...>::value;
 #else
     return takes_elements<Function, Elements...>::value || takes_elements<Function, Elements..., cudaStream_t>::value;
 #endif
 }
 
-// The struct that a function takes first: struct_of(&kernel<64>).
+// The type of a function's first parameter, the struct: struct_of(&kernel<64>).
 template <class Result, class First, class... Rest>
 constexpr std::type_identity<std::remove_cvref_t<First>> struct_of(Result (*)(First, Rest...)) {
     return {};
@@ -173,22 +174,22 @@ constexpr bool takes_initialisers(std::index_sequence<I...>) {
 
 }  // namespace detail
 
-// Whether a member is a number of a type, or an array of so many.
+// Whether a member is a number of this type, or an array of `Count` of them.
 template <class Member, class Element, size_t Count>
 constexpr bool holds_items() {
     using Item = std::remove_all_extents_t<Member>;
     return holds<Item, Element>() && sizeof(Member) == Count * sizeof(Item);
 }
 
-// Whether an aggregate has exactly so many fields: it takes that many initialisers, and not one more. (Fewer it may not
-// take either, where a field cannot be left out. An array counts as its elements.)
+// Whether an aggregate has exactly `Count` fields: it takes that many initialisers, but not one more. An array counts
+// once for each element.
 template <class Struct, size_t Count>
 constexpr bool has_fields() {
     return detail::takes_initialisers<Struct>(std::make_index_sequence<Count>{}) &&
            !detail::takes_initialisers<Struct>(std::make_index_sequence<Count + 1>{});
 }
 
-// The same of a struct that is passed by value; one with constructors, such as dim3, cannot be checked.
+// Like has_fields, for a struct that is passed by value. A struct with constructors, such as dim3, cannot be checked.
 template <class Struct, size_t Count>
 constexpr bool has_elements() {
     static_assert(std::is_trivially_copyable_v<Struct>, "a struct that is passed by value is copied byte by byte");

@@ -1,4 +1,4 @@
-// Fills a tensor before the launch, in the same stream: outputs that a kernel adds to, and scratch.
+// Fills a tensor before the launch, in the same stream: scratch, and outputs that a kernel adds to.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -12,7 +12,7 @@ namespace tkjit {
 
 namespace detail {
 
-// Where an element lies that is the i-th of all, counted in the order of the dims.
+// The position in memory of the i-th element in row-major order.
 __host__ __device__ inline int64_t place_of(int64_t i, const TkjitArg& arg, bool is_strided) {
     if (!is_strided) return i;
     int64_t place = 0;
@@ -31,7 +31,7 @@ __global__ void fill_kernel(const __grid_constant__ TkjitArg arg, int64_t count,
 
 }  // namespace detail
 
-// An error text, or null. `value` is a double, or an int64_t where that is not exact.
+// Returns an error text, or null. `value` is a double, or an int64_t if a double would not be exact.
 template <class T, class Value>
 const char* fill(const TkjitArg& arg, bool is_strided, Value value, int32_t device, void* stream) {
     const int64_t count = numel(arg).value();
@@ -39,7 +39,7 @@ const char* fill(const TkjitArg& arg, bool is_strided, Value value, int32_t devi
     T filling{};
     if (value != Value(0)) {
         if constexpr (requires { T(value); }) filling = T(value);
-        else return "Fill: the source's macros leave its element type no conversion from a number";
+        else return "Fill: the source's macros disable the conversion of a number to its element type";
     }
 #ifdef TKJIT_SIM
     for (int64_t i = 0; i < count; ++i) static_cast<T*>(arg.data)[detail::place_of(i, arg, is_strided)] = filling;
@@ -54,7 +54,7 @@ const char* fill(const TkjitArg& arg, bool is_strided, Value value, int32_t devi
     }
     constexpr int threads = 256;
     const int64_t blocks = (count + threads - 1) / threads;
-    const int64_t most = 132 * 8;  // a few for each multiprocessor; the rest in turns
+    const int64_t most = 132 * 8;  // a few for each multiprocessor; threads loop over the rest
     detail::fill_kernel<T><<<unsigned(blocks < most ? blocks : most), threads, 0, on>>>(arg, count, is_strided, filling);
     const cudaError_t error = cudaGetLastError();
     return error == cudaSuccess ? nullptr : detail::cuda_error("fill", error);

@@ -1,7 +1,7 @@
-// Global layout: a pointer and four extents, batch, depth, rows, cols.
+// Global layout: a pointer and four extents: batch, depth, rows, cols.
 //
-// An extent is a template argument where the spec states it as an integer, and -1 where a call brings it. A tensor of
-// fewer than four dimensions is right-aligned: its missing dimensions on the left are 1.
+// The template argument of an extent is its value if the spec fixes it, or -1 if each call sets it. A tensor with fewer
+// than four dimensions is right-aligned: its missing dimensions on the left are 1.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +20,7 @@ struct gl {
 
     T* raw_ptr = nullptr;
 
-    // As it was passed; an extent of the type is not read from here.
+    // As the call passed them. The members below use the template arguments for fixed extents.
     int extents[4] = {0, 0, 0, 0};
 
     __host__ __device__ constexpr int batch() const { return Batch >= 0 ? Batch : extents[0]; }
@@ -37,7 +37,7 @@ struct gl {
 
     constexpr T& operator()(int row, int col, sim::Site site = sim::Site::here()) const {
         if (bounds::exceeds(row, rows()) || bounds::exceeds(col, cols())) [[unlikely]] {
-            const long long all_rows = (long long)batch() * depth() * rows();  // a kernel may count those of all matrices
+            const long long all_rows = (long long)batch() * depth() * rows();  // a kernel may number all matrices' rows
             if (bounds::is_refused(row, all_rows, label) || bounds::is_refused(col, cols(), label))
                 bounds::fail_row_or_col(label, row, col, all_rows, cols(), site);
         }
@@ -62,7 +62,7 @@ private:
             if (bounds::is_refused(index, extent, label)) bounds::fail_axis(label, axis, index, extent, bound, site);
     }
 #else
-    // Row-major. The simulator compares indices with the extents, but under TKJIT_SIM_BOUNDS=0.
+    // Row-major. The simulator checks indices against the extents.
     __host__ __device__ constexpr T& operator()(int row, int col) const { return raw_ptr[size_t(row) * cols() + col]; }
     __host__ __device__ constexpr T& operator()(int batch, int depth, int row, int col) const {
         return raw_ptr[((size_t(batch) * this->depth() + depth) * rows() + row) * cols() + col];

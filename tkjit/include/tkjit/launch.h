@@ -1,4 +1,4 @@
-// Launching a kernel from a launcher: on a CUDA device through the runtime, on the CPU through the simulator.
+// Launches a kernel: on a CUDA device through the CUDA runtime, on the CPU through the simulator.
 #pragma once
 
 #include <tkjit/device_code.h>
@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <utility>
 
-// Which of a file's kernels the launcher launches: the symbol's template argument. ptxas reports on each kernel of the file
-// by its mangled name, and compile/resources.py looks for the one that this names.
+// Marks the kernel that the launcher launches: it is the template argument of this symbol. ptxas reports on every kernel
+// of a file by its mangled name, and compile/resources.py uses the symbol to find the right one.
 #ifdef TKJIT_SIM
 #define TKJIT_MARK_ENTRY(...)
 #else
@@ -29,8 +29,8 @@ inline constexpr char entry_marker = 0;
 
 namespace detail {
 
-// Calls a host function, with the stream as its last argument where it takes one; a cudaError_t that it returns, other
-// than success, becomes the error text. Any other result is the function's own business.
+// Calls a host function, with the stream as its last argument if it takes one. If it returns a cudaError_t other than
+// success, that becomes the error text. Any other result is ignored.
 template <class Function, class... Arguments>
 const char* host_result(Function&& function, void* stream, Arguments&&... arguments) {
     const auto call = [&] {
@@ -51,7 +51,8 @@ const char* host_result(Function&& function, void* stream, Arguments&&... argume
 
 }  // namespace detail
 
-// A host function as it is, or one whose number goes to a place of the caller's, where that has one.
+// Wrappers for host functions: KeepNothing returns the function unchanged, and KeepNumber stores the function's result at
+// `place`, unless that is null.
 struct KeepNothing {
     template <class Function>
     Function operator()(Function function) const {
@@ -67,7 +68,7 @@ struct KeepNumber {
         constexpr bool is_real = std::is_floating_point_v<Number>, is_truth = std::is_same_v<Number, bool>;
         static_assert(std::is_arithmetic_v<Result> && is_real == std::is_floating_point_v<Result> &&
                           is_truth == std::is_same_v<Result, bool>,
-                      "the host function returns another type than the spec says");
+                      "the host function returns another type than its spec declares");
         return [function, number = static_cast<Number*>(place)]<class... Arguments>(Arguments&&... arguments)
             requires std::is_invocable_v<Result (*)(Parameters...), Arguments...>
         {
@@ -90,7 +91,7 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
 
 template <class Function, class... Arguments>
 const char* call_host(Function&& function, int32_t, void* stream, Arguments&&... arguments) {
-    cudaGetLastError();  // what an earlier call left behind must not be blamed on this one
+    cudaGetLastError();  // an earlier call's error must not be blamed on this one
     const char* const own = detail::host_result(function, stream, std::forward<Arguments>(arguments)...);
     if (own) return own;
     const cudaError_t error = cudaGetLastError();
@@ -105,13 +106,13 @@ inline const char* cuda_error(const char* what, cudaError_t code) {
     cudaGetLastError();  // a sticky error stays; any other must not be blamed on the next call
     const char* const lost =
         !loses_device(code) ? ""
-        : synchronous       ? "; the device is lost to this process, which has to be started again"
-                            : "; the device is lost to this process, which has to be started again; this launch or an "
-                              "earlier one did it, and TKJIT_SYNC=1 says which";
+        : synchronous       ? "; the device is lost to this process, which must be restarted"
+                            : "; the device is lost to this process, which must be restarted; this launch or an "
+                              "earlier one is the cause, and TKJIT_SYNC=1 shows which";
     return error_text("%s: %s (%s)%s", what, cudaGetErrorString(code), cudaGetErrorName(code), lost);
 }
 
-// Waits for a launch where each is waited for; not while a CUDA graph is captured, which nothing may wait for.
+// Waits for the launch if launches are synchronous, except while a CUDA graph is captured: then waiting is not allowed.
 inline cudaError_t finish(void* stream) {
     if (!synchronous) return cudaSuccess;
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -119,7 +120,7 @@ inline cudaError_t finish(void* stream) {
     return status == cudaStreamCaptureStatusNone ? cudaStreamSynchronize(static_cast<cudaStream_t>(stream)) : cudaSuccess;
 }
 
-// Makes a device current, and the one that was current again at the end.
+// Makes a device current, and restores the previous one.
 class DeviceGuard {
 public:
     explicit DeviceGuard(int32_t device) {
@@ -142,8 +143,8 @@ private:
     bool changed_ = false;
 };
 
-// Allows a kernel more than 48 KiB of dynamic shared memory; once per device and size, since the call costs 0.4 us.
-// Not std::atomic: <atomic> alone reads 190 headers in C++20, which each launcher would depend on.
+// Allows a kernel more than 48 KiB of dynamic shared memory, once per device and size, because the call costs 0.4 us.
+// It avoids std::atomic: in C++20 <atomic> includes 190 headers, and each launcher would depend on them.
 inline cudaError_t allow_shared_memory(const void* kernel, size_t* allowed, size_t bytes) {
     constexpr size_t without_asking = 48 << 10;
     if (bytes <= without_asking || bytes <= __atomic_load_n(allowed, __ATOMIC_RELAXED)) return cudaSuccess;
@@ -153,7 +154,7 @@ inline cudaError_t allow_shared_memory(const void* kernel, size_t* allowed, size
     return error;
 }
 
-// Allows a kernel clusters of more than 8 blocks, which not every GPU of an architecture can place.
+// Allows clusters of more than 8 blocks, which not every GPU of an architecture can place.
 inline cudaError_t allow_cluster(const void* kernel, const LaunchShape& shape) {
     constexpr unsigned portable = 8;
     if (shape.cluster.x * shape.cluster.y * shape.cluster.z <= portable) return cudaSuccess;
@@ -210,7 +211,7 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
     }(std::forward<Arguments>(arguments)...);
 }
 
-// Calls a host function, which launches by itself; it may take the stream as its last parameter.
+// Calls a host function, which launches kernels itself. It may take the stream as its last parameter.
 template <class Function, class... Arguments>
 const char* call_host(Function&& function, int32_t device, void* stream, Arguments&&... arguments) {
     const detail::DeviceGuard guard(device);
@@ -225,13 +226,13 @@ const char* call_host(Function&& function, int32_t device, void* stream, Argumen
 
 #endif  // TKJIT_SIM
 
-// An error text if an argument does not fit its parameter of a function, else null.
+// An error text if an argument does not fit its parameter, else null.
 template <class Result, class... Parameters>
 const char* check_arguments(Result (*)(Parameters...), const TkjitArg* args, std::initializer_list<const char*> names) {
     return check_parameters<Parameters...>(args, names);
 }
 
-// A kernel, or a host function, that takes plain arguments: one TkjitArg for each parameter.
+// Launches a kernel with plain parameters: one TkjitArg for each.
 template <class... Parameters>
 const char* launch_with_arguments(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t device, void* stream,
                                   const TkjitArg* args) {
@@ -254,14 +255,14 @@ template <class Result, class... Parameters, class Keep = KeepNothing>
 const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t device, void* stream, const TkjitArg* args,
                                      Keep keep = {}) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
-        // the stream, which stands last, has no argument of its own: the pointer past the end is not read
+        // the stream comes last and has no TkjitArg: its pointer is past the end and is not read
         const auto call = [&] { return keep(function)(detail::host_argument<Parameters>(args + I, stream)...); };
         return call_host(call, device, nullptr);
     }(std::index_sequence_for<Parameters...>{});
 }
 
-// What a struct says of its own launch, where the spec does not: grid() and block(), which make a dim3, and
-// dynamic_shared_memory() in bytes, which it may leave out. They need not be const.
+// Launch parameters that the struct computes if the spec does not set them: grid() and block(), which return something
+// that converts to dim3, and optionally dynamic_shared_memory() in bytes. They need not be const.
 template <class Globals>
 void use_own_grid(LaunchShape& shape, Globals& globals) {
     static_assert(requires { dim3(globals.grid()); }, "the struct has no grid(), and the spec gives no grid");
@@ -282,7 +283,7 @@ void use_own_shared_memory(LaunchShape& shape, Globals& globals) {
 // ---- entries that a struct of constants launches ---------------------------------------------------------------------
 //
 // The convention of ThunderKittens' launch_kernel<config, globals, kernel>: the entry is a __device__ function, and a
-// struct has NUM_THREADS, and what it likes of NUM_BLOCKS, DYNAMIC_SHARED_MEMORY, CLUSTER_SIZE, MIN_BLOCKS_PER_SM, USE_PDL.
+// struct has NUM_THREADS and optionally NUM_BLOCKS, DYNAMIC_SHARED_MEMORY, CLUSTER_SIZE, MIN_BLOCKS_PER_SM and USE_PDL.
 
 template <class Config>
 constexpr int min_blocks_per_sm() {

@@ -1,4 +1,5 @@
-// What every launch has, whatever starts it: its shape, whether it is waited for, and what its arguments have to be.
+// Parts of every launch, be it by the CUDA runtime, the driver or the simulator: its shape, whether it waits, and the
+// checks of its arguments.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -12,8 +13,8 @@
 #include <initializer_list>
 #include <type_traits>
 
-// Whether a launch waits for its kernel, so that an error is its own: TKJIT_SYNC=1. Defined here and not inline, since a
-// launcher is one file: an inline variable would be one for all launchers of a process. Those of an export have one.
+// Whether a launch waits for its kernel, so that an error belongs to it: TKJIT_SYNC=1. It is defined here and not inline,
+// because an inline variable would be shared by all launchers of a process. The launchers of an export share one.
 extern "C" {
 #ifdef TKJIT_LINKED
 extern int32_t tkjit_synchronous;
@@ -27,13 +28,13 @@ namespace tkjit {
 
 inline const int32_t& synchronous = tkjit_synchronous;
 
-// A grid, a block and the bytes of dynamic shared memory, each checked against what the hardware takes.
+// A grid, a block and the bytes of dynamic shared memory, each checked against the hardware's limits.
 struct LaunchShape {
     dim3 grid, block;
     size_t shared_memory_bytes = 0;
-    dim3 cluster;                    // blocks of a cluster, where the source does not say it by __cluster_dims__
+    dim3 cluster;                    // blocks of a cluster, unless the source sets them by __cluster_dims__
     bool cooperative = false;        // all blocks run at once, and may wait for each other
-    bool overlaps = false;           // may begin before the launch before it has ended (programmatic dependent launch)
+    bool overlaps = false;           // may begin before the previous launch has ended (programmatic dependent launch)
     bool empty = false;              // a grid without blocks: nothing to launch
     const char* error = nullptr;
 
@@ -46,8 +47,8 @@ struct LaunchShape {
         const Int threads = x * y * z;
         if (!error && (threads.value() < 1 || threads.value() > 1024)) fail("threads a block", threads.value(), 1024);
     }
-    // What the source computes in C++: a dim3, or one number.
-    template <std::same_as<dim3> D>  // and not what may become one: an Int may as well
+    // A value that the source computes in C++.
+    template <std::same_as<dim3> D>  // a plain dim3 parameter would be ambiguous: numbers convert to both dim3 and Int
     void set_grid(D value) { set_grid(Int(value.x), Int(value.y), Int(value.z)); }
     template <std::same_as<dim3> D>
     void set_block(D value) { set_block(Int(value.x), Int(value.y), Int(value.z)); }
@@ -68,12 +69,12 @@ private:
     void fail(const char* what, int64_t value, int64_t limit) {
         const char* advice = "";
         if (value > limit && what[0] == 'b') advice = ": take more blocks instead, block=1024 and a grid of cdiv(size, 1024)";
-        if (value > limit && what[0] == 's') advice = " bytes a block: keep a tile of the data there, and not all of it";
+        if (value > limit && what[0] == 's') advice = " bytes a block: keep only a tile of the data there, not all of it";
         error = error_text("%s is %lld; the limit is %lld%s", what, static_cast<long long>(value), static_cast<long long>(limit), advice);
     }
 };
 
-// Makes an error of a grid that was rounded down to no blocks, unless a tensor has no elements.
+// Sets an error if the grid was rounded down to no blocks, unless a tensor has no elements.
 inline void check_blocks(LaunchShape& shape, const TkjitArg* args, std::initializer_list<int> tensors, const char* grid) {
     if (shape.error || !shape.empty) return;
     for (const int i : tensors) {
@@ -84,14 +85,14 @@ inline void check_blocks(LaunchShape& shape, const TkjitArg* args, std::initiali
     shape.error = error_text("grid is 0 blocks, %s; // rounds down, and cdiv rounds up", grid);
 }
 
-// An error text with the shape of the launch behind it.
+// An error text, followed by the shape of the launch.
 inline const char* with_shape(const char* error, const LaunchShape& shape) {
     const dim3 grid = shape.grid, block = shape.block;
     return error_text("%s; grid (%u, %u, %u), block (%u, %u, %u), %zu bytes of dynamic shared memory", error, grid.x, grid.y,
                       grid.z, block.x, block.y, block.z, shape.shared_memory_bytes);
 }
 
-// An error text if an argument does not fit the type of a function's parameter, else null.
+// An error text if an argument does not fit the type of its parameter, else null.
 template <class Parameter>
 const char* check_argument(const TkjitArg& arg, const char* name) {
     if constexpr (std::is_integral_v<Parameter> && !std::is_same_v<Parameter, bool>)
@@ -99,8 +100,8 @@ const char* check_argument(const TkjitArg& arg, const char* name) {
     else return check_extents<Parameter>(arg, name);
 }
 
-// The first such error of the arguments for parameters of these types. `names` are those of the parameters; a stream, which
-// stands last, has none.
+// The first such error of the arguments for parameters of these types, or null. `names` are the parameters' names; a
+// stream, which comes last, has none.
 template <class... Parameters>
 const char* check_parameters(const TkjitArg* args, std::initializer_list<const char*> names) {
     const char* error = nullptr;

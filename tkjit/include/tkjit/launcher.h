@@ -1,7 +1,7 @@
 // Common includes of all generated launchers.
 //
-// Three compilers read such a text: nvcc or the C++ compiler of the simulator all of it; NVRTC the device code, and then the
-// C++ compiler the rest, with TKJIT_HOST_HALF.
+// nvcc and the simulator's C++ compiler compile the whole text of a launcher. Without nvcc, NVRTC compiles the device
+// code, and then the C++ compiler the rest, with TKJIT_HOST_HALF.
 #pragma once
 
 #ifdef __CUDACC_RTC__
@@ -9,7 +9,7 @@
 #include <tkjit/device_code.h>
 #include <tkjit/field_types.h>
 
-// what a source has under nvcc without asking for it
+// headers that nvcc provides without an #include
 #include <algorithm>
 #include <cassert>
 #include <climits>
@@ -39,7 +39,7 @@
 
 namespace tkjit {
 
-// Calls `body`, which returns a launch's error text, and turns an exception into one: none may cross the C ABI.
+// Calls `body`, which returns a launch's error text, and turns exceptions into such texts: none may cross the C ABI.
 template <class Body>
 const char* without_exceptions(Body&& body) {
     try {

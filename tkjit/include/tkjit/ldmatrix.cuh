@@ -1,8 +1,8 @@
 // `ldmatrix`: a warp loads 8 x 8 matrices of 16-bit elements from shared memory in the layout of `mma`'s fragments.
 //
-// Source: PTX ISA, "ldmatrix". Lane 8 m + r gives the address of row r of matrix m: 16 bytes, aligned to 16 (x1 uses
-// the addresses of lanes 0 to 7, x2 those of lanes 0 to 15). In result m, a lane gets two elements of matrix m, packed
-// into 32 bits, the first in the lower half:
+// Source: PTX ISA, "ldmatrix". Lane 8 m + r passes the address of row r of matrix m: 16 bytes, aligned to 16. x1 uses the
+// addresses of lanes 0 to 7, x2 those of lanes 0 to 15. In result m, a lane gets two elements of matrix m, packed into
+// 32 bits, the first in the lower half:
 //
 //   plain       row lane / 4, columns 2 * (lane % 4) and the next
 //   transposed  rows 2 * (lane % 4) and the next, column lane / 4
@@ -18,8 +18,8 @@ namespace tkjit {
 
 namespace sim {
 
-/// The row whose address a lane gives, which it reads itself (so that a race is between the right threads), and where
-/// its share of the matrices goes.
+/// The row at a lane's address, and the destination of the lane's share of the matrices. Each lane reads its row itself,
+/// so that a race is reported between the right threads.
 struct LoadMatrixOperands {
     alignas(16) unsigned short row[8];
     uint32_t* result;

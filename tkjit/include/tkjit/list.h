@@ -1,4 +1,4 @@
-// A list in a kernel's struct: as many items as a call brings, up to the most that the spec allows.
+// A list in a kernel's struct: as many items as the call passes, up to the maximum in the spec.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,11 +1,11 @@
-// Which errors of CUDA's end a process's use of its device.
+// CUDA errors after which the process can no longer use the device.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace tkjit {
 
-// Whether each later call returns the error too.
+// Whether all later CUDA calls return the same error.
 constexpr bool loses_device(cudaError_t code) {
     return code == cudaErrorIllegalAddress || code == cudaErrorLaunchTimeout || code == cudaErrorAssert ||
            code == cudaErrorHardwareStackError || code == cudaErrorIllegalInstruction || code == cudaErrorMisalignedAddress ||

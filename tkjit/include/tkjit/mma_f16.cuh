@@ -1,4 +1,4 @@
-// `mma.sync` of half and bfloat16. The fragments' layout is in mma_fragments.cuh. Needs sm_80.
+// `mma.sync` of half and bfloat16. mma_fragments.cuh describes the fragments' layout. Needs sm_80.
 //
 //     float sum[4] = {};
 //     mma_m16n8k16<__nv_bfloat16>(sum, a, b, sum);

@@ -1,7 +1,7 @@
-// `mma.sync` of the 8-bit floats e4m3 and e5m2, in any mix. The fragments' layout is in mma_fragments.cuh.
+// `mma.sync` of the 8-bit floats e4m3 and e5m2, in any mix. mma_fragments.cuh describes the fragments' layout.
 //
-// Needs sm_89. What the tensor cores of sm_90 have for 8 bits is wgmma: there nvcc makes of these a conversion to half
-// and half's mma.
+// Needs sm_89. On sm_90 the tensor cores support 8-bit floats only through wgmma, so nvcc compiles these instructions to
+// a conversion to half and half's mma.
 #pragma once
 
 #include "mma_f16.cuh"
@@ -9,7 +9,7 @@
 #include <cuda_fp8.h>
 #endif
 
-// Their names are enough here; <cuda_fp8.h> is a long file.
+// Declarations are enough here; <cuda_fp8.h> is a long file.
 struct __nv_fp8_e4m3;
 struct __nv_fp8_e5m2;
 

@@ -1,9 +1,9 @@
-// What the wrappers of `mma.sync` share: the layout of the fragments, and the two bodies.
+// Common parts of the `mma.sync` wrappers: the layout of the fragments, and the implementations for GPU and simulator.
 //
-// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and its neighbours, which are one
+// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and its neighbours, which follow one
 // layout. D = A B + C, where A is m x k, B is k x 8, C and D are m x 8. A 32-bit register of A or B packs p elements
-// (two of 16 bits, four of 8, one tf32), the first in the low bits. For element e of a register, group = lane / 4 and
-// thread = lane % 4, a lane holds
+// (two of 16 bits, four of 8, one tf32), the first in the low bits. With e the element in a register, group = lane / 4
+// and thread = lane % 4, a lane holds
 //
 //   a[i]  A[group + 8 (i % 2)][p thread + 4 p (i / 2) + e]    m = 8 has only a[0]
 //   b[i]  B[p thread + 4 p i + e][group]
@@ -18,7 +18,7 @@
 
 namespace tkjit::detail {
 
-/// An element type's name in PTX and, in the simulator, its value. Undefined: not a type that mma multiplies.
+/// An element type's name in PTX and, in the simulator, its value. Undefined for types that mma does not multiply.
 template <class Element>
 struct MmaElement;
 
@@ -34,7 +34,7 @@ TKJIT_MMA_SHAPE(16, 16);
 TKJIT_MMA_SHAPE(16, 32);
 #undef TKJIT_MMA_SHAPE
 
-// What an integer sum that does not fit becomes.
+// The overflow behaviour of integer sums.
 struct MmaWraps {
     static constexpr char ptx[] = "";
 };
@@ -54,8 +54,8 @@ struct MmaSaturates {
 
 namespace tkjit::detail {
 
-// How the elements of C and D lie in a lane's registers, and the type that their sums are computed in. Element i of a
-// lane's is C[group + 8 (i / 2)][2 thread + i % 2].
+// Describe how a lane's registers hold the elements of C and D, and in which type sums are computed. A lane's element i
+// is C[group + 8 (i / 2)][2 thread + i % 2].
 struct MmaFloats {
     static constexpr bool is_half = false;
     using Register = float;
@@ -65,7 +65,7 @@ struct MmaFloats {
 };
 struct MmaIntegers {
     using Register = int32_t;
-    using Sum = uint32_t;  // which wraps
+    using Sum = uint32_t;  // wraps
     static Sum load(const int32_t* registers, int i) { return static_cast<Sum>(registers[i]); }
     static void store(int32_t* registers, int i, Sum sum) { registers[i] = static_cast<int32_t>(sum); }
 };
@@ -87,8 +87,9 @@ struct MmaOperands {
     Register* d;
 };
 
-/// The sums as a device's tensor cores make them, where that is asked for and known: of products of 16-bit floats and tf32.
-/// Hopper adds all products of an instruction at once and keeps 25 bits, Ampere a half of them at a time and 24.
+/// Adds like a device's tensor cores, if TKJIT_SIM_NUMERICS asks for it and the behaviour is known: for 16-bit floats and
+/// tf32. Hopper adds all products of an instruction at once and keeps 25 bits. Ampere adds half of them at a time and
+/// keeps 24 bits.
 template <class A, class Accumulator, int m, int k, class Sum>
 bool add_as_hardware(const Sum (&a)[m][k], const Sum (&b)[k][8], Sum (&d)[m][8]) {
     if constexpr (requires { MmaElement<A>::least_exponent; }) {
@@ -108,8 +109,8 @@ bool add_as_hardware(const Sum (&a)[m][k], const Sum (&b)[k][8], Sum (&d)[m][8])
     return false;
 }
 
-/// One warp's product, computed by one lane from all lanes' fragments. Every product is exact, and the sums of floats
-/// are rounded to float one by one: a device keeps more bits of some and fewer of others.
+/// One warp's product, which one lane computes from all lanes' fragments. Products are exact, and each addition of floats
+/// rounds to float. A device keeps more bits in some additions and fewer in others.
 template <class Shape, class A, class B, class Accumulator>
 __attribute__((noinline)) void multiply_fragments(sim::Lanes<MmaOperands<typename Accumulator::Register>> lanes) {
     constexpr int m = Shape::m, k = Shape::k;
@@ -181,7 +182,7 @@ struct MmaHalves {};
 struct MmaIntegers : MmaWraps {};
 struct MmaSaturatedIntegers : MmaSaturates {};
 
-// One overload for each number of registers. "C" puts a name into the instruction's text.
+// One overload for each number of registers. The constraint "C" inserts a string into the instruction's text.
 
 template <class Shape, class A, class B, class Accumulator>
 TKJIT_MMA_WRAPPER multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4]) {

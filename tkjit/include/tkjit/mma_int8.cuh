@@ -1,7 +1,7 @@
-// `mma.sync` of signed and unsigned bytes, in any mix, summed in 32 bits. The fragments' layout is in
-// mma_fragments.cuh. Needs sm_80; m8n8k16 sm_75.
+// `mma.sync` of signed and unsigned bytes, in any mix, summed in 32 bits. mma_fragments.cuh describes the fragments'
+// layout. Needs sm_80; m8n8k16 needs sm_75.
 //
-// A sum that does not fit wraps, or in the `_satfinite` forms becomes the nearest limit.
+// A sum that does not fit wraps. In the `_satfinite` forms it becomes the nearest limit.
 #pragma once
 
 #include "mma_fragments.cuh"
@@ -30,7 +30,7 @@ struct MmaElement<uint8_t> {
 
 }  // namespace detail
 
-/// d = a * b + c. A, B : int8_t or uint8_t, each.
+/// d = a * b + c. A and B are int8_t or uint8_t, in any mix.
 #define TKJIT_MMA_INT8(name, shape, accumulator, c_registers, a_registers, b_registers)                             \
     template <class A, class B = A>                                                                                 \
     TKJIT_MMA_WRAPPER name(int32_t (&d)[c_registers], const uint32_t (&a)[a_registers],                             \

@@ -1,4 +1,4 @@
-// `mma.sync` of tf32: floats of which ten bits of the mantissa count. The fragments' layout is in mma_fragments.cuh.
+// `mma.sync` of tf32, which is float with a mantissa of ten bits. mma_fragments.cuh describes the fragments' layout.
 // Needs sm_80.
 //
 //     const uint32_t a[2] = {to_tf32(x), to_tf32(y)};
@@ -9,7 +9,7 @@
 
 namespace tkjit {
 
-/// Names the format; its numbers are the bits of a float.
+/// Tag for the format. Its numbers are passed as the bits of a float.
 struct tf32 {};
 
 namespace detail {
@@ -19,7 +19,7 @@ struct MmaElement<tf32> {
     static constexpr char ptx[] = "tf32";
 #ifdef TKJIT_SIM
     static constexpr int bits = 32, least_exponent = sim::least_of_float;
-    /// A float that was not rounded to tf32 is cut off.
+    /// Truncates floats that were not rounded to tf32.
     static float value(uint32_t bits) { return __uint_as_float(bits & ~0x1fffu); }
 #endif
 };

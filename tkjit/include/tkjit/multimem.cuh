@@ -1,7 +1,7 @@
-// Multicast memory: one address that stands for the same place on several devices. Needs sm_90, and NVLink switches.
+// Multicast memory: one address that refers to the same memory on several devices. Needs sm_90 and NVLink switches.
 //
-// Source: PTX ISA, "multimem.ld_reduce, multimem.st, multimem.red". 16 bytes at once, aligned; sums of 16-bit types are
-// made in float32. On older GPUs these functions compile, and trap when they are called.
+// Source: PTX ISA, "multimem.ld_reduce, multimem.st, multimem.red". Each function accesses 16 aligned bytes. Sums of
+// 16-bit types are computed in float32. On older GPUs these functions compile, but trap when called.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,13 +14,13 @@ namespace tkjit {
 
 #ifdef TKJIT_SIM
 
-// There is no multicast on the CPU: a parallel layout's multicast_ptr is null there.
+// The CPU has no multicast: a parallel layout's multicast_ptr is null there.
 template <class T>
 uint4 multimem_load_sum(const T*, sim::Site site = sim::Site::here()) {
-    sim::fail(site, "multicast memory: the simulator has none; the kernel should look whether multicast_ptr is null");
+    sim::fail(site, "multicast memory: the simulator has none; check in the kernel whether multicast_ptr is null");
 }
 inline void multimem_store(void*, uint4, sim::Site site = sim::Site::here()) {
-    sim::fail(site, "multicast memory: the simulator has none; the kernel should look whether multicast_ptr is null");
+    sim::fail(site, "multicast memory: the simulator has none; check in the kernel whether multicast_ptr is null");
 }
 
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
@@ -69,7 +69,7 @@ struct multimem<float> {
 
 }  // namespace detail
 
-/// The sum over all devices of 16 bytes of elements of `T`.
+/// Loads 16 bytes of elements of `T`, summed over all devices.
 template <class T>
 __device__ __forceinline__ uint4 multimem_load_sum(const T* multicast) {
     return detail::multimem<T>::load_sum(multicast);

@@ -1,5 +1,5 @@
-// Parallel global layout: one tensor's extents on several devices, a pointer to each device's part, and, where the
-// hardware has it, one that reaches them all.
+// Parallel global layout: a tensor with a part of the same extents on each of several devices. It has a pointer to each
+// part and, if the hardware supports multicast, one pointer that reaches all of them.
 #pragma once
 
 #include <tkjit/gl.h>
@@ -25,7 +25,7 @@ struct pgl {
         return {pointers[device.value], {extents[0], extents[1], extents[2], extents[3]}, label};
     }
 #else
-    // One device's part.
+    // The part of one device.
     __host__ __device__ constexpr layout operator[](int device) const {
         return {pointers[device], {extents[0], extents[1], extents[2], extents[3]}};
     }

@@ -1,5 +1,6 @@
-// Random numbers by Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011), as
-// curand's curandStatePhilox4_32_10_t and torch count them: a seed and an offset give the same bits on a GPU and on the CPU.
+// Random numbers by Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// They are numbered as in curand's curandStatePhilox4_32_10_t and in torch: the same seed and offset give the same bits
+// on a GPU and on the CPU.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -11,8 +12,8 @@
 
 namespace tkjit {
 
-// What a parameter of the type Generator gives. Each thread takes a subsequence of its own, most often its number in the grid;
-// `i` is the number of the draw in it, of 4 numbers each.
+// The field of a parameter of type Generator. Each thread uses its own subsequence, usually its index in the grid. `i` is
+// the index of the draw in the subsequence; a draw has 4 numbers.
 struct philox {
     uint64_t seed = 0;
     uint64_t offset = 0;  // in numbers, a multiple of 4
@@ -35,7 +36,7 @@ struct philox {
         return four;
     }
 
-    // Above 0, up to and including 1.
+    // Uniform in (0, 1].
     __host__ __device__ constexpr float4 uniform(uint64_t subsequence, uint64_t i = 0) const {
         const uint4 four = bits(subsequence, i);
         float4 made{};
@@ -43,7 +44,7 @@ struct philox {
         return made;
     }
 
-    // Of mean 0 and variance 1, by Box and Muller's method.
+    // Normal with mean 0 and variance 1, by the Box-Muller method.
     __host__ __device__ float4 normal(uint64_t subsequence, uint64_t i = 0) const {
         const float4 u = uniform(subsequence, i);
         constexpr float two_pi = 6.2831853f;

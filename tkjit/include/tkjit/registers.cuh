@@ -1,10 +1,10 @@
-// `setmaxnreg`: warps of a warpgroup give registers away, or take those that others gave. Needs sm_90a; all four warps
-// of a warpgroup execute it.
+// `setmaxnreg`: a warpgroup releases registers, or takes registers that others have released. Needs sm_90a; all four
+// warps of the warpgroup execute it.
 //
 //     if (is_producer) decrease_registers<40>(); else increase_registers<232>();
 //
-// Source: PTX ISA, "setmaxnreg". It is only obeyed in a kernel whose number of registers is known when it is assembled:
-// one with __maxnreg__, or with __launch_bounds__ of two arguments. The simulator has no registers to move.
+// Source: PTX ISA, "setmaxnreg". It has an effect only in a kernel whose number of registers is known when it is
+// assembled: with __maxnreg__, or with __launch_bounds__ of two arguments. In the simulator it does nothing.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ constexpr bool is_register_count = count % 8 == 0 && count >= 24 && count <= 256
 
 }  // namespace detail
 
-/// Waits until the warp has `count` registers a thread, which is no fewer than it had.
+/// Waits until the warp has `count` registers per thread, at least as many as before.
 template <uint32_t count>
 __device__ __forceinline__ void increase_registers() {
     static_assert(detail::is_register_count<count>, "the number of registers is a multiple of 8 from 24 to 256");
@@ -28,7 +28,7 @@ __device__ __forceinline__ void increase_registers() {
 #endif
 }
 
-/// Keeps `count` registers a thread, which is no more than it had.
+/// Keeps `count` registers per thread, at most as many as before.
 template <uint32_t count>
 __device__ __forceinline__ void decrease_registers() {
     static_assert(detail::is_register_count<count>, "the number of registers is a multiple of 8 from 24 to 256");

@@ -1,4 +1,4 @@
-// Dynamic shared memory, for a GPU and for the simulator.
+// Dynamic shared memory, on a GPU and in the simulator.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,8 +7,8 @@
 
 #ifdef TKJIT_SIM
 
-/// Declares `T* name`, the block's dynamic shared memory, aligned to 1024 bytes: the most that any layout asks for (the
-/// 128-byte swizzle of tensor maps repeats every 1024 bytes). All declarations in a kernel name the same memory.
+/// Declares `T* name`, the block's dynamic shared memory. It is aligned to 1024 bytes, the most that any layout needs:
+/// the 128-byte swizzle of tensor maps repeats every 1024 bytes. All declarations in a kernel refer to the same memory.
 #define TKJIT_DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(::tkjit::sim::current_block->dynamic_shared)
 
 #else
@@ -21,8 +21,8 @@
 
 namespace tkjit {
 
-/// The 32-bit address of something in shared memory, which PTX instructions take. In the simulator only its low ten
-/// bits mean something: enough for swizzles, but the wrappers here take pointers.
+/// The 32-bit address of something in shared memory, for PTX instructions. In the simulator only the low ten bits are
+/// meaningful: enough for swizzles, but not to access memory. The wrappers in these headers therefore take pointers.
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }

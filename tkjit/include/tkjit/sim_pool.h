@@ -1,5 +1,5 @@
-// What a launch on the CPU keeps for the next one. The loader gives all launchers one pool. Without it each launcher
-// has its own.
+// State that a launch on the CPU keeps for the next one. The loader gives all launchers one pool; without it each
+// launcher has its own.
 #pragma once
 
 #include <signal.h>
@@ -9,36 +9,36 @@ namespace tkjit::sim {
 
 struct Block;
 
-/// What a launcher makes of a signal.
+/// A launcher's answer to a signal.
 enum class Signalled : int32_t {
-    nothing,  // it is no business of this launcher's
-    fatal,    // it came in a kernel, which cannot go on; a line says so
+    nothing,  // the signal does not concern this launcher
+    fatal,    // it interrupted a kernel, which cannot continue; a line reports this
     handled,  // the interrupted thread may be resumed
 };
 
-/// The process's handler of the signals that end a process, and the launchers that it asks.
+/// The process's handler of fatal signals, and the launchers that it asks.
 struct SignalHandlers {
     using Ask = Signalled (*)(int number, siginfo_t* info, void* context);
     using Mention = bool (*)(int number);
     struct Launcher {
-        Ask ask;          // in the thread that the signal came to
+        Ask ask;          // called in the thread that got the signal
         Mention mention;  // writes a line if a kernel runs in any other thread
     };
     static constexpr unsigned most_launchers = 8192;
-    static constexpr unsigned signals = 5;  // runtime/signals.h says which
+    static constexpr unsigned signals = 5;  // listed in runtime/signals.h
 
     Launcher launchers[most_launchers];
     uint32_t launcher_count;
-    uint32_t installing;  // set while a thread installs them
+    uint32_t installing;  // set while a thread installs the handler
     void (*handler)(int, siginfo_t*, void*);
     bool is_installed[signals];
-    struct sigaction previous[signals];  // what each signal did before
+    struct sigaction previous[signals];  // the previous action of each signal
 };
 
 struct Pool {
     static constexpr unsigned most_idle = 64;
-    Block* idle[most_idle];   // or null: slots, each taken and filled by one exchange
-    uint32_t guard_mappings;  // of stacks of idle blocks and of others (see runtime/fiber.h)
+    Block* idle[most_idle];   // slots, null if empty; one atomic exchange takes or fills a slot
+    uint32_t guard_mappings;  // of the stacks of all blocks, idle or not (see runtime/fiber.h)
     SignalHandlers handlers;
 };
 

@@ -1,5 +1,5 @@
-// A callback from the simulator to the opener of a launcher, in the launching thread. It decides if the launch
-// continues.
+// A callback from the simulator, in the launching thread, to the code that opened the launcher. It decides whether the
+// launch continues.
 #pragma once
 
 #include <stdint.h>
@@ -9,14 +9,14 @@ namespace tkjit::sim {
 /// Whether a launch waits for other devices.
 enum class Waits : int32_t {
     no,
-    for_devices,  // a thread has waited for another one
-    in_vain,      // and for seconds nothing has happened in the launch but that
+    for_devices,  // a thread has waited for another device
+    in_vain,      // for seconds, threads of the launch have done nothing but wait
 };
 
 enum class Verdict : int32_t {
     go_on,
-    interrupted,  // give the launch up: a Ctrl-C, or what it waits for has failed
-    deadlock,     // give it up, and say where: nobody is left who could end the waiting
+    interrupted,  // abort the launch: after Ctrl-C, or because a device that it waits for has failed
+    deadlock,     // abort the launch and report where it waits: nothing is left that could end the wait
 };
 
 using Judge = Verdict (*)(Waits);

@@ -1,8 +1,7 @@
-// Renames the `main` of the source that follows, up to an #undef. It becomes a template without an instance, so the kernels
-// that only it launches are not compiled.
+// Renames the `main` of the source that follows, up to an #undef. It becomes a template that is never instantiated, so
+// kernels that only `main` launches are not compiled.
 //
-// TKJIT_COMPILE_MAIN is for a source that this breaks, TKJIT_MAIN_OF_VOID for one with `main(void)`: beside void there can
-// be no other parameter.
+// TKJIT_COMPILE_MAIN is for a source that this breaks. TKJIT_MAIN_OF_VOID is for `main(void)`: nothing may follow void.
 #if defined(TKJIT_COMPILE_MAIN)
 #define main tkjit_source_main
 #elif defined(TKJIT_MAIN_OF_VOID)

@@ -1,9 +1,9 @@
 // `stmatrix`: a warp stores 8 x 8 matrices of 16-bit elements to shared memory from the layout of `mma`'s fragments:
 // the reverse of `ldmatrix`. Needs sm_90.
 //
-// Source: PTX ISA, "stmatrix". Lane 8 m + r gives the address of row r of matrix m: 16 bytes, aligned to 16 (x1 uses
-// the addresses of lanes 0 to 7, x2 those of lanes 0 to 15). Of matrix m, a lane stores two elements from
-// `fragments[m]`, the first from the lower half:
+// Source: PTX ISA, "stmatrix". Lane 8 m + r passes the address of row r of matrix m: 16 bytes, aligned to 16. x1 uses the
+// addresses of lanes 0 to 7, x2 those of lanes 0 to 15. A lane stores two elements of matrix m from `fragments[m]`, the
+// first from the lower half:
 //
 //   plain       to row lane / 4, columns 2 * (lane % 4) and the next
 //   transposed  to rows 2 * (lane % 4) and the next, column lane / 4
@@ -19,8 +19,8 @@ namespace tkjit {
 
 namespace sim {
 
-/// The row whose address a lane gives, which it writes itself (so that a race is between the right threads), and its
-/// share of the matrices.
+/// The row at a lane's address, and the lane's share of the matrices. Each lane writes its row itself, so that a race is
+/// reported between the right threads.
 struct StoreMatrixOperands {
     alignas(16) unsigned short row[8];
     const uint32_t* fragments;

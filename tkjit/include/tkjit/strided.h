@@ -1,5 +1,5 @@
-// Strided layout: a pointer, and the extent and the stride of each of up to 8 dims. A transposed or a sliced view, as the
-// kernel sees it.
+// Strided layout: a pointer, and the extent and stride of each of up to 8 dims. This is how a kernel sees a transposed or
+// sliced view.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -57,7 +57,7 @@ private:
     template <size_t>
     using Index = int64_t;
 
-    // One index for each dim. The simulator compares them with the extents, but under TKJIT_SIM_BOUNDS=0.
+    // One index for each dim. The simulator checks them against the extents.
     __host__ __device__ constexpr T& operator()(Index<Axis>... index) const {
         return raw_ptr[((index * strides[Axis]) + ...)];
     }

@@ -1,4 +1,4 @@
-// A source's `__constant__` and `__device__` variables, read and written from outside of kernels.
+// Reads and writes a source's `__constant__` and `__device__` variables from outside of kernels.
 #pragma once
 
 #include <tkjit/dtype_of.h>
@@ -9,7 +9,7 @@
 
 namespace tkjit {
 
-// Copies a tensor into a variable, in the stream of the launch that reads it. An error text, or null.
+// Copies a tensor into a variable, in the stream of the launch that reads it. Returns an error text, or null.
 template <class Symbol>
 const char* set_symbol(Symbol& symbol, const TkjitArg& arg, const char* name, int32_t device, void* stream) {
     constexpr auto count = int64_t(sizeof(Symbol) / sizeof(std::remove_all_extents_t<Symbol>));
@@ -28,7 +28,7 @@ const char* set_symbol(Symbol& symbol, const TkjitArg& arg, const char* name, in
 #endif
 }
 
-// Describes a variable as a tensor on a device: its address, its extents, and its dtype. An element without a dtype, such as a
+// Describes a variable as a tensor on a device: its address, extents and dtype. An element without a dtype, such as a
 // struct, becomes a row of bytes.
 template <class Symbol>
 const char* describe_symbol(Symbol& symbol, int32_t device, TkjitArg* described) {

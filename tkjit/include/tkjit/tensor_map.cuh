@@ -1,9 +1,9 @@
-// Tensor maps: what the hardware that copies tiles of a matrix (TMA) knows of it. Needs sm_90.
+// Tensor maps: descriptions of a matrix for TMA, the hardware that copies tiles of it. Needs sm_90.
 //
 //     struct Globals { tkjit::tiled<bf16, 128, 64> a; };    // tiles of 128 rows and 64 columns, swizzled by 128 bytes
 //
-// A launcher makes one of a tensor, as it makes a `tkjit::gl`; it has to lie in the kernel's parameters:
-// `const __grid_constant__ Globals g`. What lies outside the matrix is 0 in a tile that is loaded, and not stored.
+// A launcher makes one from a tensor, just as it makes a `tkjit::gl`. It must be in the kernel's parameters:
+// `const __grid_constant__ Globals g`. Elements outside the matrix are 0 in a loaded tile, and are skipped by a store.
 //
 // Source: CUDA Driver API, "cuTensorMapEncodeTiled"; PTX ISA, "Data Movement: cp.async.bulk.tensor".
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace tkjit {
 
-/// How a tensor map names a type of elements. One of 8 bits is copied as it is, whatever it stands for.
+/// The element type as a tensor map names it. All 8-bit types are copied as bytes.
 template <class T>
 constexpr CUtensorMapDataType tensor_map_type() {
     if constexpr (std::is_same_v<T, __nv_bfloat16>) return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
@@ -36,13 +36,13 @@ constexpr CUtensorMapDataType tensor_map_type() {
     else if constexpr (std::is_same_v<T, uint32_t>) return CU_TENSOR_MAP_DATA_TYPE_UINT32;
     else if constexpr (std::is_same_v<T, uint16_t>) return CU_TENSOR_MAP_DATA_TYPE_UINT16;
     else {
-        static_assert(sizeof(T) == 1, "a tensor map of elements of another type");
+        static_assert(sizeof(T) == 1, "tensor maps do not support this element type");
         return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     }
 }
 
-/// A matrix that is copied in tiles of `Rows` x `Cols`, swizzled by `Swizzle` bytes (0, 32, 64 or 128, as many as a row of a
-/// tile has). Leading dimensions of a tensor are rows. It is made on the host, from a pointer and four extents.
+/// A matrix that is copied in tiles of `Rows` x `Cols`, swizzled by `Swizzle` bytes: 0, or 32, 64 or 128 if a row of a
+/// tile has that many. Leading dimensions of a tensor count as rows. Constructed on the host.
 template <class T, int Rows, int Cols, int Swizzle = 128>
 struct tiled {
     using dtype = T;
@@ -50,13 +50,13 @@ struct tiled {
     static constexpr uint32_t tile_bytes = Rows * Cols * sizeof(T);
     static_assert(Rows <= 256 && Cols <= 256, "a tile has at most 256 rows and columns");
     static_assert(Cols * sizeof(T) % 16 == 0, "a row of a tile is a multiple of 16 bytes");
-    // a narrower one would lie in shared memory as if it were as wide as the swizzle
+    // a narrower row would take up as much shared memory as the swizzle is wide
     static_assert(Swizzle == 0 || Cols * sizeof(T) == Swizzle, "a row of a tile has as many bytes as the swizzle");
 
     CUtensorMap map;
     T* raw_ptr;
     int extents[4];
-    bool is_mapped;  // else it is empty, or begins or continues where no copy may: at no multiple of 16 bytes
+    bool is_mapped;  // false if the matrix is empty, or its address or row size is not a multiple of 16 bytes
 
     __host__ __device__ int rows() const { return extents[0] * extents[1] * extents[2]; }
     __host__ __device__ int cols() const { return extents[3]; }
@@ -78,15 +78,15 @@ struct tiled {
         if (status != CUDA_SUCCESS) {
             const char* why = nullptr;
             cuGetErrorString(status, &why);
-            throw std::runtime_error("a tensor map of " + std::to_string(sizes[1]) + " x " + std::to_string(cols) +
-                                     " is refused: " + (why ? why : "unknown error"));
+            throw std::runtime_error("the driver rejects a tensor map of " + std::to_string(sizes[1]) + " x " +
+                                     std::to_string(cols) + ": " + (why ? why : "unknown error"));
         }
         is_mapped = true;
     }
 };
 
-/// Where an element of a tile lies, in bytes from the tile's begin, which is a multiple of 1024 bytes: bits 4 to 6 of the
-/// place are changed by bits 7 to 9. Source: PTX ISA, "Swizzling Modes".
+/// The offset of an element in a tile, in bytes. The tile's address is a multiple of 1024 bytes, and bits 4 to 6 are XORed
+/// with bits 7 to 9. Source: PTX ISA, "Swizzling Modes".
 template <class Tiled>
 __host__ __device__ constexpr uint32_t place_in_tile(int row, int col) {
     constexpr uint32_t mask = Tiled::swizzle_bytes ? Tiled::swizzle_bytes / 16 - 1 : 0;
@@ -103,11 +103,11 @@ const sim::TensorMap* map_of(const Tiled& matrix) {
 }
 }  // namespace detail
 
-/// Has the map read ahead of the first copy.
+/// Prefetches the map before the first copy.
 template <class Tiled>
 inline void prefetch_tensor_map(const Tiled&) {}
 
-/// Copies the tile that begins at (row, col), which may be outside, to shared memory; `tile_bytes` arrive at the barrier.
+/// Copies the tile at (row, col), which may be outside the matrix, to shared memory; `tile_bytes` arrive at the barrier.
 template <class Tiled>
 inline void tensor_load(void* shared, const Tiled& matrix, int row, int col, uint64_t* barrier,
                         sim::Site site = sim::Site::here()) {
@@ -115,14 +115,14 @@ inline void tensor_load(void* shared, const Tiled& matrix, int row, int col, uin
     sim::tensor_load(shared, detail::map_of(matrix), at, 2, barrier, site);
 }
 
-/// Copies a tile from shared memory to (row, col); a store as those of bulk_copy.cuh, which are committed and waited for.
+/// Copies a tile from shared memory to (row, col). Commit it and wait for it like the stores of bulk_copy.cuh.
 template <class Tiled>
 inline void tensor_store(const Tiled& matrix, int row, int col, const void* shared, sim::Site site = sim::Site::here()) {
     const int at[2] = {col, row};
     sim::tensor_store(detail::map_of(matrix), at, 2, shared, sim::Reduction::none, site);
 }
 
-/// Adds a tile in shared memory to what is at (row, col), each element at once.
+/// Adds a tile in shared memory to the matrix at (row, col). The addition of each element is atomic.
 template <class Tiled>
 inline void tensor_add(const Tiled& matrix, int row, int col, const void* shared, sim::Site site = sim::Site::here()) {
     const int at[2] = {col, row};
@@ -131,13 +131,13 @@ inline void tensor_add(const Tiled& matrix, int row, int col, const void* shared
 
 #else
 
-/// Has the map read ahead of the first copy.
+/// Prefetches the map before the first copy.
 template <class Tiled>
 __device__ __forceinline__ void prefetch_tensor_map(const Tiled& matrix) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&matrix.map) : "memory");
 }
 
-/// Copies the tile that begins at (row, col), which may be outside, to shared memory; `tile_bytes` arrive at the barrier.
+/// Copies the tile at (row, col), which may be outside the matrix, to shared memory; `tile_bytes` arrive at the barrier.
 template <class Tiled>
 __device__ __forceinline__ void tensor_load(void* shared, const Tiled& matrix, int row, int col, uint64_t* barrier) {
     asm volatile(
@@ -147,7 +147,7 @@ __device__ __forceinline__ void tensor_load(void* shared, const Tiled& matrix, i
         : "memory");
 }
 
-/// Copies a tile from shared memory to (row, col); a store as those of bulk_copy.cuh, which are committed and waited for.
+/// Copies a tile from shared memory to (row, col). Commit it and wait for it like the stores of bulk_copy.cuh.
 template <class Tiled>
 __device__ __forceinline__ void tensor_store(const Tiled& matrix, int row, int col, const void* shared) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&matrix.map), "r"(col),
@@ -155,7 +155,7 @@ __device__ __forceinline__ void tensor_store(const Tiled& matrix, int row, int c
                  : "memory");
 }
 
-/// Adds a tile in shared memory to what is at (row, col), each element at once.
+/// Adds a tile in shared memory to the matrix at (row, col). The addition of each element is atomic.
 template <class Tiled>
 __device__ __forceinline__ void tensor_add(const Tiled& matrix, int row, int col, const void* shared) {
     asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&matrix.map),

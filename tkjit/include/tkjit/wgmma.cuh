@@ -1,12 +1,12 @@
-// `wgmma`: a warpgroup, four warps, multiplies matrices in shared memory. Needs sm_90a.
+// `wgmma`: a warpgroup, which is four warps, multiplies matrices in shared memory. Needs sm_90a.
 //
-//     float sum[128] = {};                            // of 64 x 256: wgmma_row(i) and wgmma_col(i) say which
-//     wgmma_fence(sum);                               // before the first, and after the sums were written
+//     float sum[128] = {};                            // of 64 x 256: sum[i] is at wgmma_row(i), wgmma_col(i)
+//     wgmma_fence(sum);                               // before the first wgmma, and after writing the sums
 //     for (int k = 0; k < 4; ++k) wgmma<256, bf16>(sum, a.advanced(k), b.advanced(k));
 //     wgmma_commit();
 //     wgmma_wait<0>(sum);                             // until then neither the sums nor the tiles may be touched
 //
-// The matrices lie as tensor maps with a swizzle of 128 bytes write them. All 128 threads execute the same.
+// The matrices have the layout that tensor maps with a swizzle of 128 bytes write. All 128 threads execute these calls.
 //
 // Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
 #pragma once
@@ -31,7 +31,7 @@ namespace tkjit {
 template <class T>
 constexpr int wgmma_depth = 32 / int(sizeof(T));
 
-/// A matrix in shared memory, in rows of 128 bytes that are swizzled. `step` is how far the next 32 bytes of K are.
+/// A matrix in shared memory, in swizzled rows of 128 bytes. `step_bytes` is the distance to the next 32 bytes of K.
 struct WgmmaMatrix {
     uint64_t descriptor;
     uint32_t step_bytes;
@@ -41,7 +41,7 @@ struct WgmmaMatrix {
 
 namespace detail {
 constexpr uint64_t swizzled_by_128 = uint64_t(1) << 62;
-constexpr uint32_t eight_rows = 8 * 128;  // bytes of what the swizzle repeats
+constexpr uint32_t eight_rows = 8 * 128;  // bytes after which the swizzle repeats
 
 __device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_t leading_bytes, uint32_t stride_bytes) {
     const auto field = [](uint32_t bytes) { return uint64_t(bytes >> 4 & 0x3fff); };
@@ -49,17 +49,18 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_
 }
 }  // namespace detail
 
-/// A tile whose rows are M or N, with K along them: 64 elements of 16 bits a row. It begins at a multiple of 1024 bytes.
+/// A tile with M or N down its rows and K along them, 64 elements of 16 bits a row. Its address is a multiple of 1024.
 __device__ __forceinline__ WgmmaMatrix wgmma_rows(const void* shared) {
     return {detail::wgmma_descriptor(shared, 0, detail::eight_rows), 32};
 }
 
-/// A tile of 16-bit elements whose rows are K, with M or N along them: 64 of a row, and the next 64 `next_bytes` behind them.
+/// A tile of 16-bit elements with K down its rows and M or N along them, 64 a row. The next 64 of M or N are `next_bytes`
+/// after the first.
 __device__ __forceinline__ WgmmaMatrix wgmma_columns(const void* shared, uint32_t next_bytes) {
     return {detail::wgmma_descriptor(shared, next_bytes, detail::eight_rows), 16 * 128};
 }
 
-/// The row and the column of a thread's sum number `i` in a product of 64 rows.
+/// The row and the column of a thread's sum `i` in a product of 64 rows.
 /// Source: PTX ISA, "Register Fragments for wgmma.mma_async: Accumulator D".
 __device__ __forceinline__ int wgmma_row(int i) { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
 __device__ __forceinline__ int wgmma_col(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
@@ -75,32 +76,32 @@ constexpr sim::Element wgmma_element() {
     else if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) return sim::Element::e4m3;
     else if constexpr (std::is_same_v<T, __nv_fp8_e5m2>) return sim::Element::e5m2;
     else {
-        static_assert(std::is_same_v<T, int8_t>, "wgmma multiplies no such elements");
+        static_assert(std::is_same_v<T, int8_t>, "wgmma does not support this element type");
         return sim::Element::s8;
     }
 }
 }  // namespace detail
 
-/// Orders what was written to the sums and to shared memory before the wgmmas that follow.
+/// Orders writes to the sums and to shared memory before the wgmmas that follow.
 template <class Sum, int count>
 inline void wgmma_fence(Sum (&)[count]) {}
 
-/// Makes the wgmmas since the last commit a group.
+/// Groups the wgmmas since the last commit.
 inline void wgmma_commit() { sim::commit_wgmma(); }
 
-/// Waits until at most the last `pending_groups` groups are under way. The simulator multiplies at once.
+/// Waits until at most the last `pending_groups` groups are in flight. The simulator multiplies at once.
 template <int pending_groups, class Sum, int count>
 inline void wgmma_wait(Sum (&)[count]) {
     sim::wait_for_wgmma(pending_groups);
 }
 
-/// sum <- sum + A * B: 64 x N, with N a multiple of 32 up to 256, and 32 bytes of K. `b_is_columns`: B is a tile of
-/// `wgmma_columns`, and not of `wgmma_rows`; A is one of `wgmma_rows`.
+/// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A is a tile of `wgmma_rows`; B is
+/// one of `wgmma_columns` if `b_is_columns`, else of `wgmma_rows`.
 template <int N, class T, bool b_is_columns = false, class Sum>
 inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = sim::Site::here()) {
-    static_assert(N % 32 == 0 && N <= 256, "wgmma of a multiple of 32 columns, up to 256");
-    static_assert(!b_is_columns || sizeof(T) == 2, "only elements of 16 bits may lie in columns");
-    static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums of integers are int32_t, others float");
+    static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
+    static_assert(!b_is_columns || sizeof(T) == 2, "b_is_columns needs elements of 16 bits");
+    static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums are int32_t for int8_t, else float");
     static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<T>(), detail::wgmma_element<T>(),
                                            std::is_same_v<Sum, float> ? sim::Sums::f32 : sim::Sums::s32};
     sim::WgmmaOperands operands{sum, nullptr, a, b, true, 1, 1, false, b_is_columns};
@@ -110,12 +111,12 @@ inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = si
 #else
 
 namespace detail {
-// Registers that the hardware reads and writes on its own: the compiler moves no use of theirs across this.
+// The hardware reads and writes these registers asynchronously, so the compiler must not move their uses across this.
 __device__ __forceinline__ void keep_in_place(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
 __device__ __forceinline__ void keep_in_place(int32_t& sum) { asm volatile("" : "+r"(sum)::"memory"); }
 }  // namespace detail
 
-/// Orders what was written to the sums and to shared memory before the wgmmas that follow.
+/// Orders writes to the sums and to shared memory before the wgmmas that follow.
 template <class Sum, int count>
 __device__ __forceinline__ void wgmma_fence(Sum (&sum)[count]) {
 #pragma unroll
@@ -123,10 +124,10 @@ __device__ __forceinline__ void wgmma_fence(Sum (&sum)[count]) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/// Makes the wgmmas since the last commit a group.
+/// Groups the wgmmas since the last commit.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-/// Waits until at most the last `pending_groups` groups are under way.
+/// Waits until at most the last `pending_groups` groups are in flight.
 template <int pending_groups, class Sum, int count>
 __device__ __forceinline__ void wgmma_wait(Sum (&sum)[count]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending_groups) : "memory");
@@ -136,7 +137,7 @@ __device__ __forceinline__ void wgmma_wait(Sum (&sum)[count]) {
 
 namespace detail {
 
-// The places of 16 registers in an instruction's text, from the one that 16 * n has; and the registers.
+// TKJIT_PLACES_n: operands 16 n to 16 n + 15 in an instruction's text. TKJIT_SUMS_n: the registers up to there.
 #define TKJIT_PLACES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define TKJIT_PLACES_1 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define TKJIT_PLACES_2 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
@@ -167,7 +168,7 @@ namespace detail {
 #define TKJIT_FLOATS(d) "+f"(d)
 #define TKJIT_INTEGERS(d) "+r"(d)
 
-// One overload: N columns, the number of the last 16 registers, the places behind them of A, B and how B lies.
+// One overload: N columns, the index of the last group of 16 registers, and the operand numbers of A, B and B's layout.
 #define TKJIT_WGMMA(N, last, a_place, b_place, columns_place, T, Sum, kind, types, k, signs, layout)                      \
     template <bool b_is_columns>                                                                                          \
     __device__ __forceinline__ void wgmma(const T*, Sum(&sum)[N / 2], uint64_t a, uint64_t b) {                           \
@@ -204,13 +205,13 @@ TKJIT_WGMMA_OF_ALL_TYPES(256, 7, 128, 129, 130)
 
 }  // namespace detail
 
-/// sum <- sum + A * B: 64 x N, with N a multiple of 32 up to 256, and 32 bytes of K. `b_is_columns`: B is a tile of
-/// `wgmma_columns`, and not of `wgmma_rows`; A is one of `wgmma_rows`.
+/// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A is a tile of `wgmma_rows`; B is
+/// one of `wgmma_columns` if `b_is_columns`, else of `wgmma_rows`.
 template <int N, class T, bool b_is_columns = false, class Sum>
 __device__ __forceinline__ void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b) {
-    static_assert(N % 32 == 0 && N <= 256, "wgmma of a multiple of 32 columns, up to 256");
-    static_assert(!b_is_columns || sizeof(T) == 2, "only elements of 16 bits may lie in columns");
-    static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums of integers are int32_t, others float");
+    static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
+    static_assert(!b_is_columns || sizeof(T) == 2, "b_is_columns needs elements of 16 bits");
+    static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums are int32_t for int8_t, else float");
     detail::wgmma<b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
 }
 

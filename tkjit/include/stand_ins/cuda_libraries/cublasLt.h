@@ -1,4 +1,4 @@
-// The handle of cuBLASLt, which headers of sources create without more.
+// The handle of cuBLASLt, because headers of sources create one without using it further.
 #pragma once
 
 #if __has_include_next(<cublasLt.h>)
@@ -10,8 +10,8 @@
 struct cublasLtContext;
 typedef cublasLtContext* cublasLtHandle_t;
 
-// cuBLAS's handle is one of cuBLASLt's, too
+// a cuBLAS handle is also a cuBLASLt handle
 inline cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return cublasCreate(reinterpret_cast<cublasHandle_t*>(handle)); }
 inline cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return cublasDestroy(reinterpret_cast<cublasHandle_t>(handle)); }
 
-#endif  // the toolkit has none
+#endif  // the toolkit has no such header

@@ -1,5 +1,5 @@
-// What sources need of cuBLAS where the toolkit has no header of it. The library is looked up when a function is called:
-// the names and numbers are those of NVIDIA's documentation (https://docs.nvidia.com/cuda/cublas).
+// The parts of cuBLAS that sources need, for toolkits without its header. The library is looked up when a function is
+// called. Names and numbers are from NVIDIA's documentation (https://docs.nvidia.com/cuda/cublas).
 #pragma once
 
 #if __has_include_next(<cublas_v2.h>)
@@ -97,15 +97,15 @@ typedef cudaDataType cublasDataType_t;
 namespace tkjit {
 inline namespace stand_in {
 
-/// A function of cuBLAS: torch has loaded it, or it is where the loader looks.
+/// Finds a cuBLAS function: torch has loaded the library, or it is on the loader's path.
 inline void* find_in_cublas(const char* name) {
     for (const char* const library : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"})
         if (void* const opened = dlopen(library, RTLD_NOW))
             if (void* const found = dlsym(opened, name)) return found;
-    throw std::runtime_error(std::string(name) + ": cuBLAS is not found");
+    throw std::runtime_error(std::string(name) + ": cuBLAS was not found");
 }
 
-/// As the compute type was given before CUDA 11.
+/// The compute type for a data type, which sources from before CUDA 11 pass instead.
 inline cublasComputeType_t as_compute_type(cudaDataType type) {
     switch (type) {
         case CUDA_R_16F: return CUBLAS_COMPUTE_16F;
@@ -204,4 +204,4 @@ inline cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOp
 #undef TKJIT_CUBLAS_GEMM
 #undef TKJIT_CUBLAS
 
-#endif  // the toolkit has none
+#endif  // the toolkit has no such header

@@ -1,4 +1,4 @@
-// The handle of cuSOLVER, which sources name without calling it.
+// The handle of cuSOLVER, because sources mention it without calling the library.
 #pragma once
 
 #if __has_include_next(<cusolverDn.h>)
@@ -10,4 +10,4 @@
 struct cusolverDnContext;
 typedef cusolverDnContext* cusolverDnHandle_t;
 
-#endif  // the toolkit has none
+#endif  // the toolkit has no such header

@@ -1,4 +1,4 @@
-// The status of cuSOLVER's calls, which torch's own headers name.
+// The status of cuSOLVER's calls, because torch's own headers mention it.
 #pragma once
 
 #if __has_include_next(<cusolver_common.h>)
@@ -18,4 +18,4 @@ enum cusolverStatus_t {
     CUSOLVER_STATUS_NOT_SUPPORTED = 9,
 };
 
-#endif  // the toolkit has none
+#endif  // the toolkit has no such header

@@ -1,4 +1,4 @@
-// The handle of cuSPARSE, which sources name without calling it.
+// The handle of cuSPARSE, because sources mention it without calling the library.
 #pragma once
 
 #if __has_include_next(<cusparse.h>)
@@ -10,4 +10,4 @@
 struct cusparseContext;
 typedef cusparseContext* cusparseHandle_t;
 
-#endif  // the toolkit has none
+#endif  // the toolkit has no such header

@@ -1,4 +1,4 @@
-// NVTX under its older name, which toolkits no longer have.
+// NVTX under its old name, which newer toolkits lack.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>

@@ -1,4 +1,4 @@
-// An element's size and alignment: host code only points to it.
+// The size and alignment of an element. Host code only has pointers to it.
 #pragma once
 
 struct alignas(2) __half {

@@ -1,4 +1,4 @@
-// An element's size and alignment: host code only points to it.
+// The size and alignment of the elements. Host code only has pointers to them.
 #pragma once
 
 struct __nv_fp8_e4m3 {

@@ -1,5 +1,5 @@
-// For the host code of a launcher whose device code is compiled apart: what its struct and its launch need of CUDA's
-// language, without a toolkit. Values are the toolkit's; tests/compile/test_nvcc_stand_ins.py compares them.
+// The parts of CUDA's language that a launcher's host code needs when its device code is compiled separately, without a
+// toolkit. tests/compile/test_nvcc_stand_ins.py compares the values with the toolkit's.
 #pragma once
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct alignas(16) double2 {
 
 typedef struct CUstream_st* cudaStream_t;
 
-// errors that end a process's use of a device
+// errors after which the process can no longer use the device
 enum cudaError_t {
     cudaErrorECCUncorrectable = 214,
     cudaErrorIllegalAddress = 700,

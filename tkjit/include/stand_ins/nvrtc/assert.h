@@ -1,4 +1,4 @@
-// NVRTC declares __assertfail, but no macro.
+// NVRTC declares __assertfail, but not the macro.
 #undef assert
 #ifdef NDEBUG
 #define assert(condition) (static_cast<void>(0))

@@ -1,4 +1,4 @@
-// Spelled as in <cuda/std/climits>, which may define them once more.
+// Written exactly as in <cuda/std/climits>, which may define the same macros again.
 #pragma once
 
 #define CHAR_BIT 8

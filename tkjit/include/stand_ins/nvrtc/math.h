@@ -1,4 +1,4 @@
-// NVRTC declares the functions by itself.
+// NVRTC declares the functions itself.
 #pragma once
 
 #ifndef INFINITY

@@ -1,2 +1,2 @@
-// printf is known to NVRTC.
+// NVRTC declares printf itself.
 #pragma once

@@ -1,13 +1,13 @@
-// The checks of a call's tensors, and of the shapes that it computes: what rendered code calls, in Python's glue and in an
-// export alike. A check is written once here, with the format of its text.
+// The checks of a call's tensors and of the shapes that it computes. Rendered code calls them, both in Python's glue and
+// in exports, so each check and the format of its message is written once, here.
 //
-// `Call` is the caller's own: it has the call's `kernel`, says whether it is `quiet`, holds `values`, and knows how to refuse:
-//     refuse(kind, format, ...)                    with the kernel's name in front
-//     refuse_mismatch(view, expected)              a tensor of other extents, or of another dtype
-//     refuse_device(view, other_view)              one that is not where another is
-//     refuse_place(view, on)                       one that is not where the call runs
+// `Call` is the caller's type. It has the call's `kernel`, the flag `quiet`, the storage `values`, and reports errors by:
+//     refuse(kind, format, ...)                    any error; puts the kernel's name in front
+//     refuse_mismatch(view, expected)              a tensor with wrong extents or a wrong dtype
+//     refuse_device(view, other_view)              a tensor on another device than the first tensor
+//     refuse_place(view, on)                       a tensor that is not where the call runs
 //     refuse_constraint(text, how, values, count)
-// A check that fails says so by false, or null, and has refused unless the call is quiet.
+// A check that fails returns false or null. It has reported the error by then, unless the call is quiet.
 #pragma once
 
 #include <tkjit/call/view.h>
@@ -16,10 +16,10 @@
 
 namespace tkjit {
 
-// Which of Python's exceptions a refusal is (tkjit/errors.py), and what tkjit_error_kind() says in C.
+// The Python exception that an error becomes (tkjit/errors.py), and the value of tkjit_error_kind() in C.
 enum class Refusal { argument = 1, shape = 2 };
 
-// A list's tensors, each with its name for messages: "xs[2]". Of one that is absent the object is null, and the view empty.
+// The tensors of a list, each with its name for messages: "xs[2]". An absent item has a null object and an empty view.
 struct TensorList {
     struct Item {
         TensorView view;
@@ -28,7 +28,7 @@ struct TensorList {
     };
     Item* items = nullptr;
     int count = 0;
-    const Item* first = nullptr;  // that is none of those
+    const Item* first = nullptr;  // the first that is present
 };
 
 template <class Call>
@@ -45,7 +45,7 @@ bool set(TkjitArg& arg, const TensorList& list, Call& call) {
 
 // ---- each tensor ---------------------------------------------------------------------------------------------------
 
-// What a tensor that was read is refused by: the dims, and the dtypes that are allowed. The result is the call's.
+// Reports a tensor that has other dims, or none of the allowed dtypes. Returns null, which the caller returns in turn.
 template <class Call>
 [[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims,
                         const Leading* leading, Use use, const char* dtypes) {
@@ -53,7 +53,7 @@ template <class Call>
     return nullptr;
 }
 
-// The dims, and the argument whose dtype it must share, or that says it.
+// Reports a tensor that has other dims, or another dtype than the argument `like` has or sets.
 template <class Call>
 [[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims,
                         const Leading* leading, Use use, const char* like, int64_t dtype) {
@@ -91,13 +91,13 @@ bool aligned(const Call& call, const TensorView& view, unsigned bytes) {
     return false;
 }
 
-// What instructions need of the address of a complex number.
+// Checks the alignment that load and store instructions need for a complex number.
 template <class Call>
 bool naturally_aligned(const Call& call, const TensorView& view) {
     return view.dtype < TKJIT_COMPLEX64 || aligned(call, view, view.dtype == TKJIT_COMPLEX64 ? 8 : 16);
 }
 
-// What a kernel writes to must not be read-only, as some arrays of NumPy's are, and all of JAX's.
+// Rejects read-only arrays that the kernel writes to. Some NumPy arrays and all JAX arrays are read-only.
 template <class Call>
 bool writable(const Call& call, const TensorView& view) {
     if (!view.read_only) return true;
@@ -106,13 +106,13 @@ bool writable(const Call& call, const TensorView& view) {
     return false;
 }
 
-// Of what is written each element has a place of its own; an expanded view has one for many.
+// Rejects tensors that the kernel writes to if several elements share an address, as in an expanded view.
 template <class Call>
 bool distinct(const Call& call, const TensorView& view) {
     if (!call.overlaps_itself(view)) return true;
     if (!call.quiet)
         call.refuse(Refusal::argument,
-                    "the kernel writes to %s, whose strides put several elements at one place (an expanded view?); "
+                    "the kernel writes to %s, whose strides put several elements at one address (an expanded view?); "
                     "pass %s.clone()",
                     view.name, view.name);
     return false;
@@ -132,7 +132,7 @@ inline bool empty(const TensorList& list) {
 
 // ---- memory that is shared -----------------------------------------------------------------------------------------
 
-// Where a tensor's memory ends.
+// The end of a tensor's memory.
 inline uintptr_t end_of(const TensorView& view) {
     return reinterpret_cast<uintptr_t>(view.data) + view.bytes;
 }
@@ -140,13 +140,13 @@ inline uintptr_t end_of(const TensorView& view) {
 template <class Call>
 bool shares_memory(const Call& call, const TensorView& view, const TensorView& other) {
     const auto begin = reinterpret_cast<uintptr_t>(view.data), other_begin = reinterpret_cast<uintptr_t>(other.data);
-    if (!begin || !other_begin) return false;  // one that was not given, or is empty
+    if (!begin || !other_begin) return false;  // absent or empty
     const uintptr_t end = end_of(view), other_end = end_of(other);
     const bool interleaved = begin < other_end && other_begin < end && begin != end && other_begin != other_end;
     return interleaved && (!(view.strided || other.strided) || call.overlap(view, other));
 }
 
-// All of it, element by element.
+// Whether both tensors have the same elements at the same addresses.
 inline bool is_same_memory(const TensorView& view, const TensorView& other) {
     if (view.data != other.data || end_of(view) != end_of(other)) return false;
     if (!view.strided && !other.strided) return true;
@@ -160,12 +160,12 @@ inline bool is_same_memory(const TensorView& view, const TensorView& other) {
     return true;
 }
 
-// A given output must not share memory with an argument: what the kernel has yet to read would be overwritten.
+// A given output must not share memory with an argument, or the kernel overwrites elements that it has yet to read.
 template <class Call>
 bool apart(const Call& call, const char* name, const TensorView& view, const char* other, const TensorView& other_view) {
     if (!shares_memory(call, view, other_view)) return true;
     if (!call.quiet)
-        call.refuse(Refusal::argument, "the output %s shares memory with %s; give it memory of its own", name, other);
+        call.refuse(Refusal::argument, "the output %s shares memory with %s; give it its own memory", name, other);
     return false;
 }
 
@@ -176,14 +176,15 @@ bool apart(const Call& call, const char* name, const TensorView& view, const cha
     return true;
 }
 
-// What is written in place may be an argument twice, but must not share a part of one: as torch's own operators.
+// A tensor that is written in place may be passed twice, but must not share only a part of its memory with another
+// argument. torch's operators have the same rule.
 template <class Call>
 bool whole_or_apart(const Call& call, const char* name, const TensorView& view, const char* other,
                     const TensorView& other_view) {
     if (!shares_memory(call, view, other_view) || is_same_memory(view, other_view)) return true;
     if (!call.quiet)
         call.refuse(Refusal::argument,
-                    "unsupported operation: %s, which is written to, shares some of its memory with %s, and not all; "
+                    "unsupported operation: %s, which is written to, shares some but not all of its memory with %s; "
                     "pass %s.clone()",
                     name, other, other);
     return false;
@@ -205,7 +206,7 @@ bool whole_or_apart(const Call& call, const char*, const TensorList& list, const
 
 // ---- dims ----------------------------------------------------------------------------------------------------------
 
-// batch, depth, rows, cols and numel of a tensor, as expressions use them.
+// batch, depth, rows, cols and numel of a tensor, for expressions.
 inline int64_t extent(const TensorView& view, int axis) {
     const int dim = view.ndim - kMaxDims + axis;
     return dim < 0 ? 1 : view.sizes[dim];
@@ -216,7 +217,7 @@ inline Int numel(const TensorView& view) {
     return product;
 }
 
-// Whether an extent is what a dim that is computed has to be.
+// Whether an extent equals a computed dim.
 inline bool equals(int64_t extent, Int dim) {
     return dim.valid() && extent == dim.value();
 }
@@ -235,16 +236,16 @@ bool satisfied(const Call& call, Int holds, const char* text, std::initializer_l
     return false;
 }
 
-// An output's sizes, from its dims.
+// The sizes of an output, computed from its dims.
 struct Shape {
     int64_t sizes[kMaxRank];
     int count = 0;
-    bool wide = false;  // extents may have over 31 bits
+    bool wide = false;  // extents may exceed 31 bits
 
     // `what` is for messages: "output y".
     template <class Call>
     bool compute(const Call& call, const char* what, const Leading& leading, std::initializer_list<Int> dims) {
-        const int most = int(dims.size()) > kMaxDims ? kMaxRank : kMaxDims;  // a strided layout's, which has no others
+        const int most = int(dims.size()) > kMaxDims ? kMaxRank : kMaxDims;  // only a strided layout has more than kMaxDims
         for (int i = 0; i < leading.count && count < most; ++i) sizes[count++] = leading.sizes[i];
         for (const Int dim : dims) {
             if (dim.valid() && dim.value() >= 0 && (wide || dim.value() <= INT32_MAX) && count < most) {

@@ -1,4 +1,4 @@
-// Whether two strided tensors share an element, though their memory is interleaved: q, k and v of one packed tensor do not.
+// Whether two strided tensors with interleaved memory share an element. The q, k and v of one packed tensor do not.
 #pragma once
 
 #include <tkjit/call/dtypes.h>
@@ -9,11 +9,11 @@
 
 namespace tkjit {
 
-// Integers x_i from 0 to count_i with x_1 stride_1 + x_2 stride_2 + ... = sum. The largest stride is tried first: what is
-// left must be within the reach of the smaller ones, which leaves few values.
+// Searches for integers 0 <= x_i <= count_i with x_1 stride_1 + x_2 stride_2 + ... = sum. It starts with the largest
+// stride: the remainder must be within reach of the smaller strides, which leaves few values to try.
 class BoundedSum {
 public:
-    // A dim that may not be used, or adds nothing, is not among them; those of one stride are one.
+    // Skips dims that add nothing to the sum, and merges dims with the same stride.
     void add(int64_t count, int64_t stride) {
         if (count <= 0 || stride <= 0) return;
         for (int i = 0; i < size_; ++i)
@@ -21,7 +21,7 @@ public:
         terms_[size_++] = {count, stride, 0};
     }
 
-    // After too many steps the answer is no.
+    // Gives up after kMostSteps steps and returns false.
     bool reaches(int64_t sum) {
         std::sort(terms_, terms_ + size_, [](const Term& a, const Term& b) { return a.stride > b.stride; });
         for (int i = size_; i-- > 0;) terms_[i].reach = terms_[i].count * terms_[i].stride + (i + 1 < size_ ? terms_[i + 1].reach : 0);
@@ -32,9 +32,9 @@ public:
 private:
     struct Term {
         int64_t count, stride;
-        int64_t reach;  // of this and all smaller ones
+        int64_t reach;  // the largest sum of this term and all with smaller strides
     };
-    static constexpr int kMostSteps = 10'000;  // some 50 us
+    static constexpr int kMostSteps = 10'000;  // about 50 us
 
     bool search(int i, int64_t rest) {
         if (rest == 0) return true;
@@ -51,7 +51,7 @@ private:
     int steps_ = 0;
 };
 
-// Whether two of a tensor's own elements lie at one place, or may: each stride should be beyond the reach of the smaller.
+// Whether two elements of a tensor may share an address. They cannot if each stride exceeds the smaller ones' reach.
 inline bool overlaps_itself(const TensorView& view) {
     int dims[kMaxRank], count = 0;
     for (int i = 0; i < view.ndim; ++i) {
@@ -73,8 +73,8 @@ inline int64_t row_major_stride(const TensorView& view, int dim) {
     return stride;
 }
 
-// In bytes: address of one element's byte - address of the other's = 0. The other's indices are counted from the end, so
-// that all terms are positive.
+// Looks for a byte of `view` with the same address as a byte of `other`. The indices of `other` count from its end, so
+// that all terms of the sum are positive.
 inline bool overlap(const TensorView& view, const TensorView& other) {
     BoundedSum sum;
     int64_t wanted = int64_t(reinterpret_cast<uintptr_t>(other.data) - reinterpret_cast<uintptr_t>(view.data));

@@ -1,4 +1,5 @@
-// The texts of refusals: what came, what was expected, what to do. Whoever refuses describes what came in its own way.
+// The texts of rejected calls: what was received, what was expected, what to do. Each caller describes the received
+// argument in its own terms.
 #pragma once
 
 #include <tkjit/call/dtypes.h>
@@ -24,7 +25,7 @@ inline std::string wrong(const char* kernel, const char* name, const std::string
     return std::string(kernel) + ": " + name + " is " + described + "; expected " + expected;
 }
 
-// "(K=256, N)": a dim that has no value yet stands by its name, one that is a number by itself, and "..." by the sizes that
+// "(K=256, N)". A dim without a value is shown by its name, a literal dim as the number, and "..." as the sizes that
 // another tensor gave it.
 inline std::string dims(const Expected& expected) {
     std::string text;
@@ -57,16 +58,16 @@ inline std::string first_dtype(const Expected& expected) {
     return all.substr(0, all.find_first_of(" ,"));
 }
 
-// Of a tensor whose annotation has a dtype alone.
-inline constexpr char no_dims[] = "its spec names no dims, which is one number: \"...\" is any shape, \"N\" a vector";
+// For a tensor whose annotation has only a dtype.
+inline constexpr char no_dims[] = "its spec lists no dims, which means one number; \"...\" is any shape, \"N\" a vector";
 
-// What stands in the way of a shape: how many dimensions there are, or the first extent that differs, and who says so.
+// Why a shape does not match: the number of dimensions, or the first extent that differs and the argument that set it.
 inline std::string differing_extent(const TensorView& view, const Expected& expected) {
     const int leading = view.ndim - expected.count;
     if (expected.count == 0 && !expected.leading) return std::string("; ") + no_dims;
     if (expected.leading ? leading < 0 : leading != 0) {
         const std::string has = std::to_string(view.ndim) + (view.ndim == 1 ? " dimension" : " dimensions");
-        return std::string("; ") + view.name + " has " + has + ", and " + (expected.leading ? "at least " : "") +
+        return std::string("; ") + view.name + " has " + has + ", but " + (expected.leading ? "at least " : "") +
                std::to_string(expected.count) + (expected.count == 1 ? " is" : " are") + " expected";
     }
     for (int i = 0; i < expected.count; ++i) {
@@ -75,29 +76,29 @@ inline std::string differing_extent(const TensorView& view, const Expected& expe
         const int64_t size = view.sizes[leading + i];
         if (dim.value == kUnbound || dim.value == size) continue;
         const std::string known = value == dim.text ? value : std::string(dim.text) + "=" + value;
-        const std::string by = dim.by && std::string(dim.by) != dim.text ? std::string(" by ") + dim.by : "";
-        return "; dim " + std::to_string(leading + i) + " is " + std::to_string(size) + ", and " + known + by;
+        const std::string by = dim.by && std::string(dim.by) != dim.text ? std::string(" from ") + dim.by : "";
+        return "; dim " + std::to_string(leading + i) + " is " + std::to_string(size) + ", but " + known + by;
     }
     return expected.leading ? "; the dims of \"...\" must be the same for all tensors" : "";
 }
 
 inline std::string mismatch(const Expected& expected) { return dims(expected) + " " + dtypes(expected); }
 
-// "(M=3, N=4)" behind a constraint that does not hold.
+// The text of a constraint that does not hold, followed by the values: "(M=3, N=4)".
 inline std::string constraint(const char* kernel, const char* text, const char* how, const Dim* values, int count) {
     std::string where;
     for (int i = 0; i < count; ++i) where += (i ? ", " : "") + std::string(values[i].text) + "=" + std::to_string(values[i].value);
     return std::string(kernel) + ": the constraint " + text + " " + how + " (" + where + ")";
 }
 
-// What is wrong with an array of no framework that is known; empty if nothing is. `shape` says whether it is of its extents.
+// The problem of an array from an unknown framework, or an empty text. Sets `shape` if the problem is its extents.
 inline std::string of_array(const TensorView& view, const std::string& who, bool* shape) {
     *shape = view.problems & (kTooManyDims | kTooLarge | kTooMuch);
     if (view.problems & kTooManyDims) {
         const int most = view.strided ? kMaxRank : kMaxDims;
         return who + ", of " + std::to_string(view.ndim) + " dimensions; expected at most " + std::to_string(most);
     }
-    if (view.problems & kTooLarge) return who + "; an extent must fit in 31 bits, but for a kernel that takes pointers (args=True)";
+    if (view.problems & kTooLarge) return who + "; an extent must fit in 31 bits, unless the kernel takes pointers (args=True)";
     if (view.problems & kTooMuch) return who + ", which is more memory than there is";
     if (view.problems & kOtherDevice) return who + "; expected cpu or cuda";
     if (view.problems & kBackwards) return who + " with a stride below zero; pass a copy";
@@ -106,10 +107,10 @@ inline std::string of_array(const TensorView& view, const std::string& who, bool
 
 // ---- what to do about it -------------------------------------------------------------------------------------------
 
-// Whose words a remedy is in.
+// The framework in whose terms a remedy is written.
 enum class Framework { torch, numpy, other };
 
-// Whether a conversion keeps what the numbers are, but for digits: none of complex ones, or of floats to integers, does.
+// Whether a conversion loses at most precision. Complex to real and float to integer lose more.
 inline bool keeps_values(int32_t dtype, const std::string& wanted) {
     const auto kind = [](const std::string& name) {
         if (name.rfind("complex", 0) == 0) return 2;
@@ -118,7 +119,7 @@ inline bool keeps_values(int32_t dtype, const std::string& wanted) {
     return kind(dtype_name(dtype)) <= kind(wanted);
 }
 
-// Whether the dims before the last ones broadcast to those that "..." stands for.
+// Whether the leading dims broadcast to those that "..." stands for.
 inline bool can_expand(const TensorView& view, const Expected& expected) {
     const Leading& leading = *expected.leading;
     const int own = view.ndim - expected.count, missing = leading.count - own;
@@ -132,7 +133,7 @@ inline bool can_expand(const TensorView& view, const Expected& expected) {
     return true;
 }
 
-// A call that makes an array as it is expected, or empty.
+// A suggestion that fixes the argument, or an empty text.
 inline std::string remedy(const TensorView& view, const Expected& expected, bool dtype, Framework framework) {
     const std::string name = view.name;
     if (expected.use == Use::output) return "; leave " + name + " out to have it made";
@@ -152,7 +153,7 @@ inline std::string remedy(const TensorView& view, const Expected& expected, bool
     return one ? "; pass " + name + ".flatten(), or write \"...\" in the spec for any shape" : "";
 }
 
-// What moves one of torch's tensors.
+// A suggestion that moves a torch tensor to `where`.
 inline std::string moved(const TensorView& view, const std::string& where) {
     const std::string name = view.name;
     return "; " + name + " = " + name + ".to(\"" + where + "\") moves it";

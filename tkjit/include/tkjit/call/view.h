@@ -1,4 +1,4 @@
-// A call's tensors as its checks see them, with no word of Python: for glue, and for the functions of an export.
+// A call's tensors as its checks see them. Independent of Python, because exported functions use it as well as glue.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -12,12 +12,12 @@
 namespace tkjit {
 
 constexpr int kMaxDims = 4;               // of a global layout
-constexpr int kMaxRank = TKJIT_MAX_RANK;  // of a strided one
+constexpr int kMaxRank = TKJIT_MAX_RANK;  // of a strided layout
 constexpr int64_t kUnbound = -1;
 
 enum class DeviceType : int32_t { cpu, cuda, other };
 
-// Why a tensor cannot be passed to a kernel. A view with none of these is strided, contiguous, plain memory.
+// Reasons why a tensor cannot be passed to a kernel. A view without problems is strided, contiguous, plain memory.
 enum Problem : uint32_t {
     kNotContiguous = 1 << 0,
     kRequiresGrad = 1 << 1,  // only while gradients are recorded
@@ -27,43 +27,43 @@ enum Problem : uint32_t {
     kMeta = 1 << 5,
     kNoStorage = 1 << 6,  // fake, functional and other wrapped tensors
     kTooManyDims = 1 << 7,
-    kTooLarge = 1 << 8,  // an extent over 31 bits, for a kernel whose fields hold extents as int
+    kTooLarge = 1 << 8,  // an extent over 31 bits, if the kernel's fields hold extents as int
     kOtherDevice = 1 << 9,
     kNotATensor = 1 << 10,
     kFreed = 1 << 11,  // the storage was freed or shrunk under the tensor
-    kWatched = 1 << 12,  // a subclass or a mode of torch's wants to see what is done with it
-    kAutocast = 1 << 13,  // of a thread, not of a tensor: torch.autocast is on
-    kBackwards = 1 << 14,  // a stride below zero
-    kTooMuch = 1 << 15,    // more bytes than an address has
+    kWatched = 1 << 12,  // a torch subclass or mode must see the operation
+    kAutocast = 1 << 13,  // a property of the thread, not of the tensor: torch.autocast is on
+    kBackwards = 1 << 14,  // a negative stride
+    kTooMuch = 1 << 15,    // more bytes than an address can count
 };
 
-// What a tensor argument was when it was read. Nothing here is held: code of the caller's that runs later may resize the
-// tensor, so that `data` is looked at again (Table::confirm) before a launch uses it.
+// A snapshot of a tensor argument. It holds no reference, and the caller's code may still resize the tensor, so
+// Table::confirm looks at `data` again before the launch.
 struct TensorView {
     void* data = nullptr;
-    size_t bytes = 0;  // from `data` to the end of its last element
-    void* storage = nullptr;  // the c10::StorageImpl of one of torch's tensors, where the reader knows it
+    size_t bytes = 0;  // from `data` to the end of the last element
+    void* storage = nullptr;  // the c10::StorageImpl of a torch tensor, if the reader knows it
     int64_t sizes[kMaxRank];
-    int64_t strides[kMaxRank];  // of one that may have any, in elements
+    int64_t strides[kMaxRank];  // in elements; only set if `strided`
     int32_t ndim = 0;
-    int32_t dtype = -1;  // TkjitDtype, -1 for any other
+    int32_t dtype = -1;  // TkjitDtype, -1 for any other dtype
     DeviceType device_type = DeviceType::cpu;
     int32_t device = 0;
     uint32_t problems = 0;
     bool foreign = false;  // an array of another framework
     bool read_only = false;
-    bool strided = false;  // asked of the reader: take any strides, and note them
-    bool wide = false;     // asked of the reader: take extents over 31 bits
-    bool ran_code = false;  // Python code may have run while it was read
-    bool guarded = false;   // guard bytes lie behind it: an output on the CPU
+    bool strided = false;  // an instruction to the reader: accept any strides, and record them
+    bool wide = false;     // an instruction to the reader: accept extents over 31 bits
+    bool ran_code = false;  // Python code may have run while the tensor was read
+    bool guarded = false;   // guard bytes follow it: an output on the CPU
 
-    // Of a call's tensors: what it is, and the one that was read before it. Set when it is known to be good.
+    // The argument itself, and the tensor of the call that was read before it. Set once the tensor has been accepted.
     void* object;  // a PyObject in Python's glue, a tkjit_tensor in an export
     const char* name;
     const TensorView* before;
 };
 
-// A dim as an error message shows it: its text in the spec, the value that another argument gave it, and which one.
+// A dim as an error message shows it: its text in the spec, its value, and the argument that the value comes from.
 struct Dim {
     const char* text;
     int64_t value;
@@ -72,7 +72,8 @@ struct Dim {
     Dim(const char* text, Int value = kUnbound, const char* by = nullptr) : text(text), value(value.value()), by(by) {}
 };
 
-// What a kernel does with a tensor that it is given: of one that it writes to a copy is of no use, and an output can be made.
+// How a kernel uses a tensor argument. Messages suggest a copy only for `read`, because writes to a copy are lost. For
+// `output` they suggest leaving it out, so that the call allocates it.
 enum class Use { read, write, output };
 
 // The dims that "..." stands for.
@@ -88,18 +89,18 @@ struct Leading {
     }
 };
 
-// What a tensor should have been.
+// The expected properties of a tensor.
 struct Expected {
     const Dim* dims;
     int count;
-    const Leading* leading;  // what "..." before the dims stands for, or null where it is not there
+    const Leading* leading;  // what "..." before the dims stands for, or null if the spec has no "..."
     const char* dtypes;      // "float32 or bfloat16"
     const char* like;        // or: the argument whose dtype it must share
     int32_t like_dtype;
     Use use;
 };
 
-// The text of a launcher's error that is about extents, behind the mark of such; null for any other.
+// The text of a launcher's error about extents, without its "shape: " prefix; null for any other error.
 inline const char* about_shapes(const char* error) {
     static constexpr char mark[] = "shape: ";
     return std::strncmp(error, mark, sizeof mark - 1) == 0 ? error + sizeof mark - 1 : nullptr;
@@ -107,7 +108,7 @@ inline const char* about_shapes(const char* error) {
 
 // ---- reading a view ------------------------------------------------------------------------------------------------
 
-// Copies the sizes: a tensor's own may change, and move, before the launch.
+// Copies the sizes, because the tensor's own array may change or move before the launch.
 inline void note_sizes(const int64_t* sizes, int32_t ndim, TensorView* view) {
     const int most = view->strided ? kMaxRank : kMaxDims;
     view->ndim = ndim;
@@ -120,7 +121,7 @@ inline void note_sizes(const int64_t* sizes, int32_t ndim, TensorView* view) {
     if (all > INT32_MAX && !view->wide) view->problems |= kTooLarge;
 }
 
-// The strides, and how many elements there are from the first to the last. Null strides are those of rows in a row.
+// Records the strides, and returns the number of elements from the first to the last. Null strides mean row-major.
 inline int64_t note_strides(const int64_t* strides, TensorView* view) {
     int64_t last = 0, next = 1, reach = 0;
     bool empty = false, wraps = false;
@@ -137,14 +138,14 @@ inline int64_t note_strides(const int64_t* strides, TensorView* view) {
     return last + !wraps;
 }
 
-// The bytes of so many elements, at most what an address can have.
+// The bytes of `elements` elements. Records kTooMuch if they exceed an address.
 inline size_t noted_bytes(int64_t elements, int64_t bytes_of_one, TensorView* view) {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(elements, bytes_of_one, &bytes)) view->problems |= kTooMuch;
     return size_t(bytes);
 }
 
-// The elements of a row-major tensor.
+// The number of elements of a row-major tensor.
 inline int64_t noted_elements(const int64_t* sizes, int32_t ndim, TensorView* view) {
     int64_t elements = 1;
     bool wraps = false;
@@ -156,10 +157,10 @@ inline int64_t noted_elements(const int64_t* sizes, int32_t ndim, TensorView* vi
     return elements;
 }
 
-// Strides as row-major tensors have them; those of extents of 1 are of no consequence, and null stands for them too.
+// Whether the strides are row-major. Null strides are; the strides of extents of 1 do not matter.
 inline bool is_contiguous(const int64_t* sizes, const int64_t* strides, int32_t ndim) {
     if (!strides) return true;
-    uint64_t expected = 1;  // which may wrap
+    uint64_t expected = 1;  // may wrap
     for (int i = ndim; i-- > 0; expected *= uint64_t(sizes[i])) {
         if (sizes[i] == 0) return true;
         if (sizes[i] != 1 && uint64_t(strides[i]) != expected) return false;
@@ -167,14 +168,15 @@ inline bool is_contiguous(const int64_t* sizes, const int64_t* strides, int32_t 
     return true;
 }
 
-// A tensor as a launcher gets it. Sets all of an argument: to clear an array of them at once takes a tenth of a call.
+// Sets a launcher's argument to a tensor. It sets every member that counts, because clearing an array of arguments first
+// takes a tenth of a call's time.
 inline void set(TkjitArg& arg, const TensorView& view) {
     arg.data = view.data;
     arg.dtype = view.dtype;
     arg.present = 1;
     arg.rank = view.ndim;
     if (!view.strided) {
-        std::memcpy(arg.extents, view.sizes, kMaxDims * sizeof *arg.extents);  // more than there are is no harm
+        std::memcpy(arg.extents, view.sizes, kMaxDims * sizeof *arg.extents);  // copying too many does no harm
         if (!view.ndim) arg.extents[0] = 0;
         return;
     }
@@ -198,7 +200,7 @@ inline void set(TkjitArg& arg, int64_t value) {
 }
 inline void set(TkjitArg& arg, bool value) { set(arg, int64_t(value)); }
 inline void set_absent(TkjitArg& arg) { arg = {}; }
-// Where a host function's number goes.
+// Passes the address to which a host function writes a number.
 inline void set_place(TkjitArg& arg, void* place) {
     arg.data = place;
     set_number(arg);
@@ -206,7 +208,7 @@ inline void set_place(TkjitArg& arg, void* place) {
 
 // ---- values --------------------------------------------------------------------------------------------------------
 
-// Numbers, dtypes, devices, strings and lists as a launcher gets them.
+// Numbers, dtypes, devices, strings and lists as launcher arguments.
 inline TkjitArg number_value(int64_t integer, int32_t dtype = 0) {
     TkjitArg arg{};
     arg.integer = integer;
@@ -233,7 +235,7 @@ TkjitArg list_value(const TkjitArg (&items)[Count], int64_t count) {
     return arg;
 }
 
-// The position of a text among some; -1 for none of them.
+// The position of a text among the options, or -1.
 inline int option_of(const TkjitArg& text, std::initializer_list<const char*> options) {
     int position = 0;
     for (const char* const option : options) {

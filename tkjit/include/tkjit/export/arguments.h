@@ -1,4 +1,4 @@
-// Reading the arguments of a call: tensors, lists of them, numbers and values.
+// Reads the arguments of a call: tensors, lists of tensors, numbers and other values.
 #pragma once
 
 #include <tkjit/export/call_state.h>
@@ -13,7 +13,7 @@ namespace tkjit::exported {
 
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
-// One that is not to be looked at.
+// Rejects an invalid tensor.
 inline bool refuse_tensor(const Call& call, const char* name, const tkjit_tensor& tensor) {
     call.fail(TKJIT_ARGUMENT_ERROR, std::string(call.kernel) + ": " + name + " is " + problem_of(tensor));
     return false;
@@ -85,7 +85,7 @@ inline tkjit_device device_of(const TensorView& view) {
 
 // ---- numbers and values --------------------------------------------------------------------------------------------
 
-// A number of C, which is there; and a pointer to one, which may be null.
+// A number that was passed by value, with the interface of a pointer: read() takes either.
 template <class T>
 struct Given {
     T value;
@@ -118,7 +118,7 @@ inline TkjitArg value_of(double number) { return real_value(number); }
 inline TkjitArg value_of(bool truth) { return number_value(truth); }
 inline TkjitArg value_of(const char* text) { return text_value(text); }
 
-// A dtype that an argument says, which chooses a variant or is passed on; a device.
+// A dtype argument, which chooses a variant or is passed on, and a device argument.
 struct Dtype {
     tkjit_dtype value;
     explicit operator bool() const { return true; }
@@ -151,7 +151,7 @@ inline bool read(const Call& call, const char* name, Place given, const char*, c
     arg = number_value(device.index, device.type);
     return true;
 }
-// Whether a list of this type's code takes a number (tkjit/spec/values.py): those of Lj have 32 bits.
+// Whether a list with this type code (tkjit/spec/values.py) accepts a number: the items of Lj have 32 bits.
 inline bool is_taken(const char* code, int64_t number) { return code[1] != 'j' || number == int32_t(number); }
 template <class T>
 bool read(Call& call, const char* name, Items<T> given, [[maybe_unused]] const char* code, const char* expected, int64_t most, TkjitArg& arg) {
@@ -178,7 +178,7 @@ inline bool refuse_text(const Call& call, const char* name, const char* given, c
     return refuse_object(call, name, given ? "'" + std::string(given) + "' (str)" : "null", expected);
 }
 
-// Where a call runs that brings no tensor.
+// The device of a call without tensors.
 inline bool place(const Call& call, const char* name, const TkjitArg& device, TensorView& on) {
     on.name = name;
     on.device_type = device.dtype == TKJIT_CPU ? DeviceType::cpu : DeviceType::cuda;
@@ -187,7 +187,7 @@ inline bool place(const Call& call, const char* name, const TkjitArg& device, Te
     return true;
 }
 
-// The random numbers of a call: the caller's own seed, and where in its sequence the call begins.
+// The random numbers of a call: a seed, and the position in its sequence at which the call begins.
 struct Seed {
     uint64_t seed, offset;
 };

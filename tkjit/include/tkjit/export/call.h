@@ -1,6 +1,6 @@
-// What the rendered functions of an export call: reading arguments, refusing them, allocating outputs, launching.
+// The functions that an export's rendered code calls: they read and reject arguments, allocate outputs, and launch.
 //
-// The checks themselves are those of Python's glue (tkjit/call/checks.h), with the same texts.
+// The checks are the same as in Python's glue (tkjit/call/checks.h), with the same messages.
 #pragma once
 
 #include <tkjit/export/arguments.h>
@@ -13,14 +13,14 @@ namespace tkjit::exported {
 
 // ---- launching -----------------------------------------------------------------------------------------------------
 
-// The kernel's code in this library: a launcher for each variant and target, null where one was left out.
+// The kernel's code in this library: a launcher for each variant and target, null for those that were left out.
 struct Code {
     const TkjitLaunch* launchers;  // [variant][target]
     const char* const* variants;   // "T=float32"
     int variant_count;
 };
 
-// The variant that this thread asked for last and that the library has no code for; -1 for none.
+// The variant without code in this library that this thread asked for last, or -1.
 inline thread_local int missing_variant = -1;
 
 // The launcher of a variant for the device of `on`.
@@ -48,7 +48,7 @@ bool launch(const Call& call, TkjitLaunch launcher, const TkjitArg (&args)[Count
     return false;
 }
 
-// A whole call: null, or its error. `body` returns null where it has refused.
+// Makes a whole call, and returns null or its error. `body` returns after it has set an error in `call`.
 template <class Body>
 tkjit_error make_call(const char* kernel, void* stream, bool asks, Body&& body) noexcept {
     return without_exceptions([&]() -> tkjit_error {

@@ -1,4 +1,4 @@
-// A call of an export: how it refuses, and what lives until it is over.
+// The state of a call in an export: its error, and memory that lives until the call ends.
 #pragma once
 
 #include <tkjit/call/checks.h>
@@ -26,7 +26,7 @@ public:
             last_ = before;
         }
     }
-    // Zeroed.
+    // Returns zeroed memory.
     template <class T>
     T* make(size_t count) {
         auto* const block = static_cast<Block*>(std::calloc(1, sizeof(Block) + count * sizeof(T)));
@@ -43,7 +43,7 @@ private:
     Block* last_ = nullptr;
 };
 
-// Whether the library is a part of a torch extension: then a refusal also says which of torch's functions helps.
+// Whether the library is part of a torch extension. Messages then also suggest a torch function that helps.
 #ifdef TKJIT_EXPORT_TORCH
 inline constexpr bool is_for_torch = true;
 #else
@@ -53,13 +53,13 @@ inline constexpr bool is_for_torch = false;
 struct Call {
     const char* kernel;
     void* stream;
-    bool asks = false;  // for the shapes of the outputs, and for no launch
+    bool asks = false;  // the call only computes the shapes of the outputs
     mutable tkjit_error error = nullptr;
     Values values{};
 
     static constexpr bool quiet = false;
 
-    // What tkjit/call/checks.h asks of a call.
+    // The functions that tkjit/call/checks.h needs.
     static bool overlap(const TensorView& view, const TensorView& other) { return tkjit::overlap(view, other); }
     static bool overlaps_itself(const TensorView& view) { return tkjit::overlaps_itself(view); }
     void fail(int kind, const std::string& text) const {

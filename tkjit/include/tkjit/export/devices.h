@@ -1,4 +1,4 @@
-// Devices of an export: their memory, their streams, and which of an export's code they run.
+// Devices of an export: their memory, their streams, and the code that they can run.
 #pragma once
 
 #include <tkjit/call/texts.h>
@@ -25,13 +25,13 @@ inline std::string device_text(tkjit_device device) {
 
 inline void check(cudaError_t error, const std::string& what) {
     if (error == cudaSuccess) return;
-    cudaGetLastError();  // it must not be blamed on the next call
+    cudaGetLastError();  // the error must not be blamed on the next call
     const int kind = error == cudaErrorMemoryAllocation ? TKJIT_MEMORY_ERROR : TKJIT_LAUNCH_ERROR;
-    const char* const lost = loses_device(error) ? "; the device is lost to this process, which has to be started again" : "";
+    const char* const lost = loses_device(error) ? "; the device is lost to this process, which must be restarted" : "";
     throw Error(kind, what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")" + lost);
 }
 
-// Makes a GPU current, and the one that was current again at the end.
+// Makes a GPU current, and restores the previous one.
 class CurrentDevice {
 public:
     explicit CurrentDevice(int index) {
@@ -51,7 +51,7 @@ private:
     bool changed_ = false;
 };
 
-// 90 for compute capability 9.0. Asked once for a GPU: it does not change.
+// 90 for compute capability 9.0. Queried once per GPU, because it does not change.
 inline int capability(int index) {
     constexpr int most = 64;
     static std::atomic<int> known[most];
@@ -68,7 +68,7 @@ inline int capability(int index) {
 #else
 
 [[noreturn]] inline void refuse_gpu() {
-    throw Error(TKJIT_ARGUMENT_ERROR, "this library is for the CPU alone; export it for a GPU's architecture too: --arch cpu,90a");
+    throw Error(TKJIT_ARGUMENT_ERROR, "this library is for the CPU only; export it for a GPU architecture: --arch cpu,90a");
 }
 
 #endif
@@ -83,7 +83,7 @@ inline void check_device(tkjit_device device) {
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
-constexpr size_t kAlignment = 256;  // as cudaMalloc's
+constexpr size_t kAlignment = 256;  // like cudaMalloc
 
 inline void* allocate_bytes(tkjit_device device, size_t bytes) {
     check_device(device);
@@ -108,13 +108,13 @@ inline void free_bytes(tkjit_device device, void* data) noexcept {
 #ifdef TKJIT_EXPORT_CUDA
     try {
         const CurrentDevice current(device.index);
-        cudaFree(data);  // waits for what uses it
+        cudaFree(data);  // waits for kernels that use it
     } catch (const Error&) {  // the device is lost, and its memory with it
     }
 #endif
 }
 
-// Memory of one call: freed when the launch, which may come later, no longer needs it.
+// Temporary memory of one call. On a GPU it is freed in stream order, after the launch that uses it.
 class Scratch {
 public:
     Scratch() = default;
@@ -169,13 +169,13 @@ inline void copy_bytes(tkjit_device to, void* to_data, tkjit_device from, const 
 
 // ---- code ----------------------------------------------------------------------------------------------------------
 
-// What a library was compiled for: "sm_90a", or "x86-64-v3" of a CPU.
+// A target that a library was compiled for: "sm_90a", or "x86-64-v3" for a CPU.
 struct Target {
     const char* name;
     bool is_cpu;
-    int capability;     // 90 of sm_90a
-    char features;      // 'a': that capability alone; 'f': its family; 0: this one and newer ones of its generation
-    bool (*runs_here)();  // of a CPU
+    int capability;     // 90 for sm_90a
+    char features;      // 'a': only this capability; 'f': its family; 0: this one and newer ones of its generation
+    bool (*runs_here)();  // for a CPU
 };
 
 inline bool runs_on(const Target& target, int capability) {
@@ -183,7 +183,8 @@ inline bool runs_on(const Target& target, int capability) {
     return target.capability / 10 == capability / 10 && target.capability <= capability;
 }
 
-// The best of some targets for a device: its own features before a family's, and newer code before older.
+// The index of the best target for a device, or -1. Newer code comes first, then code for one capability before code for
+// its family.
 inline int target_for(const Target* targets, int count, tkjit_device device) {
     int best = -1;
     if (device.type == TKJIT_CPU) {

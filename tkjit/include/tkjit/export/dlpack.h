@@ -1,4 +1,4 @@
-// DLPack 1.x: the layout of its structs, which is its interface, and tensors from them and to them.
+// DLPack 1.x: the layout of its structs, which is the whole interface, and conversions from and to tensors.
 #pragma once
 
 #include <tkjit/export/memory.h>
@@ -26,7 +26,7 @@ constexpr int32_t kCpu = 1, kCuda = 2;
 constexpr uint32_t kMajor = 1, kMinor = 1;
 constexpr uint64_t kReadOnly = 1;
 
-// In the order of TkjitDtype: the code, the bits of an element and how many of them are one.
+// In the order of TkjitDtype: the type code, the bits of a number and the numbers in an element.
 constexpr DataType kTypes[TKJIT_DTYPE_COUNT] = {
     {6, 8, 1},  {1, 8, 1},  {0, 8, 1},   {1, 16, 1}, {0, 16, 1}, {1, 32, 1}, {0, 32, 1},
     {1, 64, 1}, {0, 64, 1}, {2, 16, 1},  {4, 16, 1}, {2, 32, 1}, {2, 64, 1}, {10, 8, 1},  // float8_e4m3fn

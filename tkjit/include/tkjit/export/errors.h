@@ -1,4 +1,4 @@
-// The errors of an export: texts on the heap, with their kind in front.
+// The errors of an export: texts on the heap, preceded by their kind.
 #pragma once
 
 #include <tkjit/call/checks.h>
@@ -13,13 +13,13 @@
 
 namespace tkjit::exported {
 
-// In front of each text. Whichever library made it, another of this version may free it.
+// Precedes each text. Any library of this version can free an error, whichever library made it.
 struct ErrorHeader {
     uint32_t kind;
     uint32_t is_on_heap;
 };
 
-// For the error that no memory is left for.
+// The error for when no memory is left to make one.
 inline struct {
     ErrorHeader header{TKJIT_MEMORY_ERROR, false};
     char text[16] = "out of memory";
@@ -36,14 +36,14 @@ inline tkjit_error make_error(int kind, const char* text) noexcept {
 }
 inline tkjit_error make_error(int kind, const std::string& text) noexcept { return make_error(kind, text.c_str()); }
 
-// An error with its kind, on its way to where it becomes a text.
+// An exception with the kind of the error that it becomes.
 class Error : public std::runtime_error {
 public:
     Error(int kind, const std::string& text) : std::runtime_error(text), kind(kind) {}
     const int kind;
 };
 
-// Calls what returns an error, or throws: no exception may reach C.
+// Calls `body` and turns exceptions into errors: none may reach C.
 template <class Body>
 tkjit_error without_exceptions(Body&& body) noexcept {
     try {

@@ -1,4 +1,4 @@
-// Whether a library is the one that a program was compiled for.
+// Checks that a library matches the headers that a program was compiled with.
 #pragma once
 
 #include <tkjit/export/errors.h>
@@ -8,8 +8,8 @@
 
 namespace tkjit::exported {
 
-// Both are words, "gemm=1f0c9a": the functions of a library as its header declares them, and the version of what all share. A
-// library has to have all words of the program's.
+// `own` and `wanted` are lists of words such as "gemm=1f0c9a": one for each function as the header declares it, and one
+// for the version of the common interface. The library must have all words that the program wants.
 inline tkjit_error check_interface(const char* library, std::string_view own, const char* wanted) noexcept {
     return without_exceptions([&]() -> tkjit_error {
         const std::string who = std::string(library) + ": ";
@@ -24,7 +24,7 @@ inline tkjit_error check_interface(const char* library, std::string_view own, co
             const bool is_there = has.find(" " + name + "=") != std::string::npos;
             return make_error(TKJIT_ARGUMENT_ERROR, who + (is_there ? "the program was compiled for another " + name + " than this library has"
                                                                     : "this library has no " + name + ", for which the program was compiled") +
-                                                        "; compile it again with the headers that lie beside the library");
+                                                        "; compile it again with the headers next to the library");
         }
         return nullptr;
     });

@@ -1,4 +1,4 @@
-// The functions that every export has: tkjit/export/tensors.h declares them.
+// The functions that every export has. tkjit/export/tensors.h declares them.
 #pragma once
 
 #include <tkjit/export/dlpack.h>
@@ -8,8 +8,8 @@
 
 namespace tkjit::exported {
 
-// Of two exports in a process the first one's functions are called, and one for the CPU alone has no part of CUDA's runtime:
-// for a GPU it hands the call on. The function of that name in the next library, or null.
+// With two exports in a process, the functions of the first are called. If it is for the CPU only, it has no CUDA runtime
+// and forwards calls for a GPU. Returns the function of that name in the next library, or null.
 template <class Function>
 Function* next_for(tkjit_device device, const char* name) {
 #ifdef TKJIT_EXPORT_CUDA
@@ -23,7 +23,7 @@ Function* next_for(tkjit_device device, const char* name) {
 
 extern "C" {
 
-// Of all launchers of this library: TKJIT_SYNC=1 makes each wait for its kernel.
+// Shared by all launchers of this library: with TKJIT_SYNC=1, each waits for its kernel.
 int32_t tkjit_synchronous = [] {
     const char* const value = std::getenv("TKJIT_SYNC");
     return value && std::strcmp(value, "1") == 0;
@@ -65,9 +65,9 @@ TKJIT_EXPORT tkjit_error tkjit_tensor_free(tkjit_tensor* tensor) {
         check(tensor, "tkjit_tensor_free", "the tensor");
         auto* const memory = static_cast<Memory*>(tensor->memory);
         uint64_t generation = tensor->generation;
-        // of two threads that free it at once one is told
+        // if two threads free the tensor at once, one of them gets the error
         if (memory && !memory->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_acq_rel))
-            throw Error(TKJIT_ARGUMENT_ERROR, "tkjit_tensor_free: the tensor is one that was freed");
+            throw Error(TKJIT_ARGUMENT_ERROR, "tkjit_tensor_free: the tensor is already freed");
         if (memory) memory->release(memory);
         *tensor = {};
     });

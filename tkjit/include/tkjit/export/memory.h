@@ -1,8 +1,8 @@
-// The memory of tensors: who owns it, and whether it is still there.
+// The memory of tensors: who owns it, and whether it has been freed.
 //
-// A block says what was allocated and how it is freed. Blocks are never given back to the system, so that a tensor whose
-// memory was freed can still ask its block, which then has another generation. A block's function pointers are those of the
-// library that made it: another library may free it by them.
+// A block records what was allocated and how to free it. Blocks are never returned to the system, so a tensor whose
+// memory was freed can still read its block, which then has another generation. The function pointers belong to the
+// library that made the block, so that another library can free it through them.
 #pragma once
 
 #include <tkjit/export/devices.h>
@@ -13,13 +13,13 @@
 namespace tkjit::exported {
 
 struct Memory {
-    std::atomic<uint64_t> generation;  // odd while it is in use
-    void (*release)(Memory* memory);   // frees the data, and keeps the block
+    std::atomic<uint64_t> generation;  // odd while in use
+    void (*release)(Memory* memory);   // frees the data, but not the block
     void* data;
     tkjit_device device;
-    void* context;  // of whoever made the data, if that is not this library
+    void* context;  // belongs to the producer of the data, if that is not this library
     void (*free_context)(void* context);
-    Memory* next;  // of the blocks that are not in use
+    Memory* next;  // unused block
 };
 
 class Blocks {
@@ -40,7 +40,7 @@ public:
 private:
     static constexpr int kMany = 64;
     struct Slab {
-        Slab* before;  // so that a leak checker finds all blocks
+        Slab* before;  // keeps all blocks reachable for leak checkers
         Memory blocks[kMany];
     };
     void grow() {
@@ -66,7 +66,7 @@ inline void release(Memory* memory) {
     blocks.put(memory);
 }
 
-// A block for data that is there; the tensor becomes its owner.
+// Makes the tensor the owner of its data, with a new block.
 inline void own(tkjit_tensor& tensor, void* context = nullptr, void (*free_context)(void*) = nullptr) {
     Memory* const memory = blocks.take();
     memory->release = release;
@@ -87,15 +87,15 @@ inline std::string text_of(const tkjit_tensor& tensor) {
     return texts::tuple(tensor.sizes, tensor.ndim) + " " + dtype_name(tensor.dtype) + " on " + device_text(tensor.device);
 }
 
-// Why a tensor is not to be looked at; empty if all is well.
+// Why a tensor is invalid, or an empty text.
 inline std::string problem_of(const tkjit_tensor& tensor) {
-    if (tensor.abi == 0) return "no tensor: it was never made, or was freed";
+    if (tensor.abi == 0) return "not a tensor: it was never made, or was freed";
     if (tensor.abi != TKJIT_TENSOR_ABI)
         return tensor.abi >> 16 == TKJIT_TENSOR_ABI >> 16
                    ? "a tensor of version " + std::to_string(tensor.abi & 0xffff) + " of tkjit's C interface; expected version " +
                          std::to_string(TKJIT_TENSOR_ABI & 0xffff)
-                   : "no tensor: what its memory holds is something else";
-    if (is_freed(tensor)) return "one that was freed";
+                   : "not a tensor: its memory holds something else";
+    if (is_freed(tensor)) return "already freed";
     if (tensor.ndim < 0 || tensor.ndim > TKJIT_MAX_NDIM)
         return "a tensor of " + std::to_string(tensor.ndim) + " dimensions; expected 0 to " + std::to_string(TKJIT_MAX_NDIM);
     for (int i = 0; i < tensor.ndim; ++i)
@@ -111,11 +111,11 @@ inline void check(const tkjit_tensor* tensor, const char* function, const char* 
 }
 
 inline void set_row_major(tkjit_tensor& tensor) {
-    uint64_t next = 1;  // which may wrap: whoever asks for the bytes is told
+    uint64_t next = 1;  // may wrap: bytes_of_tensor reports that
     for (int i = tensor.ndim; i-- > 0; next *= tensor.sizes[i] ? uint64_t(tensor.sizes[i]) : 1) tensor.strides[i] = int64_t(next);
 }
 
-// Fills in all but the data; refuses what no tensor can be.
+// Fills in everything but the data; throws for invalid values.
 inline tkjit_tensor described(const char* function, tkjit_dtype dtype, tkjit_device device, int32_t ndim, const int64_t* sizes,
                               const int64_t* strides = nullptr) {
     tkjit_tensor tensor{};
@@ -131,7 +131,7 @@ inline tkjit_tensor described(const char* function, tkjit_dtype dtype, tkjit_dev
     return tensor;
 }
 
-// From the first element to the end of the last.
+// The bytes from the first element to the end of the last.
 inline int64_t bytes_of_tensor(const tkjit_tensor& tensor) {
     Int last = 0, count = 1;
     for (int i = 0; i < tensor.ndim; ++i) {
@@ -147,7 +147,7 @@ inline int64_t bytes_of_tensor(const tkjit_tensor& tensor) {
     return bytes.value();
 }
 
-// The bytes of a tensor whose memory is to be used, all of it in a row.
+// The bytes of a tensor that must be contiguous.
 inline size_t bytes_to_use(const tkjit_tensor* tensor, const char* function, const char* name) {
     check(tensor, function, name);
     const std::string who = std::string(function) + ": " + name;
@@ -167,7 +167,7 @@ inline void allocate_for(tkjit_tensor& tensor) {
     }
 }
 
-// A function of the library: what it throws becomes its error.
+// Runs the body of an exported function, and turns exceptions into errors.
 template <class Body>
 tkjit_error returning_errors(Body&& body) noexcept {
     return without_exceptions([&]() -> tkjit_error {

@@ -1,4 +1,4 @@
-// The outputs of a call, and its scratch.
+// The outputs and scratch memory of a call.
 #pragma once
 
 #include <tkjit/export/arguments.h>
@@ -8,7 +8,7 @@ namespace tkjit::exported {
 
 // ---- outputs -------------------------------------------------------------------------------------------------------
 
-// An output that is made here, until the call has succeeded: then it is the caller's.
+// An output that the call allocates. It frees the memory, unless the call succeeds and passes the output to the caller.
 class Object {
 public:
     Object() = default;
@@ -39,17 +39,18 @@ inline bool has_place(const Call& call, const char* name, const void* output) {
     return output;
 }
 
-// The answer to who asks for the shape of an output: a tensor without memory, which as an output asks for it.
+// Answers a call that only asks for the shape of an output. The answer is a tensor without memory; passed as an output
+// later, it asks for the allocation.
 inline bool answer(const Call& call, const char* name, tkjit_tensor* output, const Shape& shape, int32_t dtype, const TensorView& like) {
     if (output->abi == TKJIT_TENSOR_ABI && output->memory && !is_freed(*output)) {
-        call.refuse(Refusal::argument, "%s owns memory, which would be lost; free it, or give a zeroed tensor", name);
+        call.refuse(Refusal::argument, "%s owns memory, which would be lost; free it, or pass a zeroed tensor", name);
         return false;
     }
     *output = shaped(shape, dtype, like);
     return true;
 }
 
-// What a tensor that the caller has zeroed, or asked the shape of, asks for.
+// The output that the caller passed, or null if the call has to allocate it: it is zeroed, or has a shape but no memory.
 inline const tkjit_tensor* given_output(const Call& call, const tkjit_tensor* output) {
     return call.asks || output->abi == 0 || (!output->data && !output->memory && tkjit_tensor_bytes(output) != 0) ? nullptr : output;
 }
@@ -64,7 +65,7 @@ inline bool allocate_scratch(Call& call, const char* name, Object& object, Tenso
     tkjit_tensor tensor = shaped(shape, dtype, like);
     tensor.data = object.scratch().allocate(tensor.device, size_t(bytes_of_tensor(tensor)), call.stream);
     if (!read(call, name, &tensor, view)) return false;
-    view.object = nullptr;  // which is gone
+    view.object = nullptr;  // `tensor` goes out of scope
     return true;
 }
 

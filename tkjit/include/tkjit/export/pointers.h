@@ -1,4 +1,4 @@
-// Tensors of plain pointers.
+// Tensors made from plain pointers.
 #pragma once
 
 #include <tkjit/export/memory.h>
@@ -9,13 +9,13 @@ namespace tkjit::exported {
 
 // ---- plain pointers ------------------------------------------------------------------------------------------------
 
-// The dims that stand for "...".
+// The dims for "...".
 struct LeadingSizes {
     const int64_t* sizes;
     int32_t count;
 };
 
-// A tensor of the caller's memory; one that is none where there is no memory for its elements.
+// A tensor of the caller's memory. It counts as absent if the pointer is null and the tensor has elements.
 class Pointed {
 public:
     Pointed(const void* data, tkjit_dtype dtype, tkjit_device device, LeadingSizes leading, std::initializer_list<Int> dims,
@@ -29,7 +29,7 @@ public:
         for (; i < leading.count && i < TKJIT_MAX_NDIM; ++i) tensor_.sizes[i] = leading.sizes ? leading.sizes[i] : -1;
         for (const Int dim : dims)
             if (i >= 0 && i < TKJIT_MAX_NDIM) tensor_.sizes[i++] = dim.valid() ? dim.value() : -1;
-        if (tensor_.ndim < 0 || tensor_.ndim > TKJIT_MAX_NDIM) return;  // which whoever reads it says
+        if (tensor_.ndim < 0 || tensor_.ndim > TKJIT_MAX_NDIM) return;  // read() reports it
         set_row_major(tensor_);
         if (strides) std::memcpy(tensor_.strides, strides, size_t(tensor_.ndim) * sizeof *strides);
     }

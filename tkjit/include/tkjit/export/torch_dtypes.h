@@ -1,4 +1,4 @@
-// torch's dtypes by the numbers of tkjit/arg.h, for the operators of an exported package.
+// Maps torch's dtypes to those of tkjit/arg.h, for the operators of an exported package.
 #pragma once
 
 #include <tkjit/export/tensors.h>
@@ -21,14 +21,14 @@ inline constexpr ScalarType dtypes[] = {
     ScalarType::Float8_e8m0fnu, ScalarType::Float4_e2m1fn_x2, ScalarType::ComplexFloat, ScalarType::ComplexDouble,
 };
 
-// Returns -1 for a dtype that no kernel takes.
+// Returns -1 for a dtype that kernels do not support.
 inline tkjit_dtype dtype_of(ScalarType type) {
     for (int i = 0; i < int(sizeof dtypes / sizeof *dtypes); ++i)
         if (dtypes[i] == type) return i;
     return -1;
 }
 
-// An argument as messages name it.
+// The name of an argument in messages.
 struct Name {
     const char* kernel = "";
     const char* argument = "";

@@ -1,5 +1,5 @@
-// Between the arguments of torch's operators and those of the library's functions in C. A binding includes this after it has
-// defined `Tensor`, `describe`, `allocate` and `stream_of`.
+// Converts arguments of torch's operators to those of the library's C functions. A binding defines `Tensor`, `describe`,
+// `allocate` and `stream_of` before it includes this file.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,11 @@
 
 namespace tkjit::operators {
 
-// What the last error of this thread was: a number of tkjit_error_kind().
+// The tkjit_error_kind() of this thread's last error.
 inline thread_local int last_error_kind = 0;
 
-// Throws the error that a function of the library returned, if any. Python gets a RuntimeError, as from torch's own operators.
+// Throws the error that a function of the library returned, if any. Like errors of torch's own operators, it becomes a
+// RuntimeError in Python.
 inline void check(tkjit_error error) {
     if (!error) return;
     const std::string text = error;
@@ -19,7 +20,7 @@ inline void check(tkjit_error error) {
     throw std::runtime_error(text);
 }
 
-// An optional tensor, of which the library gets a null pointer if it is absent.
+// An optional tensor; the library gets a null pointer for an absent one.
 class Optional {
 public:
     Optional(Name name, const std::optional<Tensor>& tensor) {
@@ -58,7 +59,7 @@ private:
     std::vector<const tkjit_tensor*> pointers_;
 };
 
-// A list of numbers, bools or strings as an array of C. An absent list has null items.
+// A list of numbers, bools or strings as a C array. An absent list has null items.
 template <class T>
 class Array {
 public:
@@ -71,7 +72,7 @@ public:
         is_there_ = items.has_value();
     }
     const T* items() const {
-        static constexpr T none[1]{};  // an empty list is not an absent one
+        static constexpr T none[1]{};  // an empty list must differ from an absent one
         return !is_there_ ? nullptr : items_.empty() ? none : &items_.data()->value;
     }
     int64_t count() const { return int64_t(items_.size()); }
@@ -79,14 +80,14 @@ public:
 private:
     static T as_c(const std::string& text) { return text.c_str(); }
     static T as_c(T number) { return number; }
-    struct Item {  // a vector of bool has no array
+    struct Item {  // because std::vector<bool> has no array
         T value;
     };
     bool is_there_;
     std::vector<Item> items_;
 };
 
-// The pointer by which C takes an optional number or text.
+// A pointer to an optional number or text, or null, as the C functions take it.
 template <class T>
 const T* pointer(const std::optional<T>& number) {
     return number ? &*number : nullptr;

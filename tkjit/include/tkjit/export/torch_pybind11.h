@@ -1,10 +1,10 @@
-// torch's C++ tensors with pybind11, for the functions of an exported package.
+// Binds functions of an exported package through torch's C++ tensors and pybind11.
 #pragma once
 
 #include <tkjit/call/dtypes.h>
 #include <tkjit/export/torch_dtypes.h>
 
-// torch/extension.h has these too, with all of torch's C++ API, which takes twice as long to compile.
+// torch/extension.h also includes these, but with all of torch's C++ API it takes twice as long to compile.
 #include <ATen/ops/empty.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -21,7 +21,7 @@ inline tkjit_device device_of(const Device& device) {
     return device.is_cpu() ? tkjit_cpu() : device.is_cuda() ? tkjit_cuda(device.index()) : tkjit_device{-1, 0};
 }
 
-// A layout by its name in Python.
+// The name of a layout in Python.
 inline std::string layout_name(at::Layout layout) {
     switch (layout) {
         case at::kSparse: return "torch.sparse_coo";
@@ -33,7 +33,7 @@ inline std::string layout_name(at::Layout layout) {
     }
 }
 
-// Refuses a tensor without plain memory, whichever way it reached the module; torch's dispatcher lets none through.
+// Rejects tensors without plain memory. torch's dispatcher would not let them through, but this module bypasses it.
 inline void check_plain(Name name, const Tensor& tensor) {
     const std::string argument = name.argument;
     const auto refuse = [&](const std::string& what) { throw std::runtime_error(std::string(name.kernel) + ": " + argument + " is " + what); };
@@ -56,7 +56,7 @@ inline tkjit_tensor describe(Name name, const Tensor& tensor) {
                     tensor.strides().data());
 }
 
-// Memory of torch's allocator for an output whose shape is known.
+// Allocates an output of known shape from torch's allocator.
 inline Tensor allocate(tkjit_tensor& output) {
     const auto type = output.device.type == TKJIT_CPU ? at::kCPU : at::kCUDA;
     const Device device(type, static_cast<c10::DeviceIndex>(output.device.index));
@@ -65,7 +65,7 @@ inline Tensor allocate(tkjit_tensor& output) {
     return made;
 }
 
-// torch's current stream of a device; null for the CPU.
+// torch's current stream on a device; null for the CPU.
 inline void* stream_of([[maybe_unused]] tkjit_device device) {
 #ifdef CUDA_KERNEL
     if (device.type == TKJIT_CUDA) return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device.index)).stream();

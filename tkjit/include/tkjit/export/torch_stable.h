@@ -1,4 +1,4 @@
-// Tensors of torch's stable ABI, for the operators of an exported package.
+// Binds operators of an exported package through torch's stable ABI.
 #pragma once
 
 #include <tkjit/export/torch_dtypes.h>
@@ -9,7 +9,7 @@
 #include <torch/csrc/stable/tensor.h>
 
 #ifdef CUDA_KERNEL
-// torch declares it for its own CUDA builds alone. It is weak, so that the package can be imported on a CPU build of torch.
+// torch declares this function only in its own CUDA builds. It is weak, so that the package also imports with a CPU build.
 extern "C" [[gnu::weak]] AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device_index, void** stream);
 #endif
 
@@ -29,7 +29,7 @@ inline tkjit_tensor describe(Name name, const Tensor& tensor) {
                     tensor.strides().data());
 }
 
-// Memory of torch's allocator for an output whose shape is known.
+// Allocates an output of known shape from torch's allocator.
 inline Tensor allocate(tkjit_tensor& output) {
     const auto type = output.device.type == TKJIT_CPU ? DeviceType::CPU : DeviceType::CUDA;
     const Device device(type, static_cast<torch::stable::accelerator::DeviceIndex>(output.device.index));
@@ -38,7 +38,7 @@ inline Tensor allocate(tkjit_tensor& output) {
     return made;
 }
 
-// torch's current stream of a device; null for the CPU.
+// torch's current stream on a device; null for the CPU.
 inline void* stream_of([[maybe_unused]] tkjit_device device) {
     void* stream = nullptr;
 #ifdef CUDA_KERNEL

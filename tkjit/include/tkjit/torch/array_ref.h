@@ -1,4 +1,4 @@
-// c10::ArrayRef and its kin: views of arrays that somebody else keeps, and lists.
+// c10::ArrayRef and related types: non-owning views of arrays, and lists.
 #pragma once
 
 #include "check.h"

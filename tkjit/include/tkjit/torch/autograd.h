@@ -10,7 +10,7 @@ namespace torch {
 namespace autograd {
 inline namespace tkjit_stand_in {
 
-/// What forward() leaves for backward(). Tensors lie in Python's context, which owns this one.
+/// The values that forward() saves for backward(). Tensors are saved in Python's context, which owns this object.
 class AutogradContext {
 public:
     std::unordered_map<std::string, c10::IValue> saved_data;
@@ -24,7 +24,7 @@ public:
     variable_list get_saved_variables() const {
         return at::in_python([&] { return pybind11::cast<variable_list>(get("saved_tensors")); });
     }
-    /// Whether the gradient of the i-th tensor argument is wanted.
+    /// Whether the gradient of the i-th tensor argument is needed.
     bool needs_input_grad(size_t i) const {
         return at::in_python([&] {
             const auto wanted = get("needs_input_grad");
@@ -46,7 +46,7 @@ private:
         });
     }
 
-    PyObject* python_ = nullptr;  // borrowed, while forward() or backward() runs
+    PyObject* python_ = nullptr;  // borrowed while forward() or backward() runs
     std::vector<bool> is_tensor_;  // of each argument of forward()
 };
 
@@ -72,7 +72,7 @@ inline PyObject* python_function_class() {
     }();
     return made;
 }
-/// A Python function of any tuple of arguments, which lives for as long as Python refers to it.
+/// Makes a Python function that takes any arguments. It lives as long as Python refers to it.
 inline pybind11::object callable(std::function<pybind11::object(PyObject*)> function) {
     using Held = std::function<pybind11::object(PyObject*)>;
     static PyMethodDef definition{"run", [](PyObject* capsule, PyObject* arguments) -> PyObject* {
@@ -117,7 +117,7 @@ struct Function {
     }
 
 private:
-    /// Whether torch.func transforms the calls.
+    /// Whether a torch.func transform is active.
     static bool is_transformed() {
         const auto module = pybind11::check(PyImport_ImportModule("torch._C"));
         return pybind11::handle(module).attr("_are_functorch_transforms_active")().template cast<bool>();
@@ -139,7 +139,7 @@ private:
     static pybind11::object as_tuple(const at::Tensor& made) { return pybind11::cast(made); }
     static pybind11::object as_tuple(const variable_list& made) { return pybind11::check(PySequence_Tuple(pybind11::cast(made).ptr())); }
 
-    /// The gradients of the arguments that are tensors.
+    /// Calls backward(), and returns the gradients of the tensor arguments.
     static pybind11::object run_backward(AutogradContext& context, PyObject* called) {
         variable_list gradients;
         for (Py_ssize_t i = 1; i < PyTuple_Size(called); ++i) {

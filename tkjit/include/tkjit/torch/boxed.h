@@ -1,4 +1,5 @@
-// Functions as torch's dispatcher calls them through its stable C ABI: each argument and result is a StableIValue.
+// Wraps functions so that torch's dispatcher can call them through its stable C ABI. Arguments and results are
+// StableIValues.
 #pragma once
 
 #include "launches.h"
@@ -9,7 +10,7 @@
 namespace c10 {
 inline namespace tkjit_stand_in {
 
-/// What a function's results are: nothing, one, or a tuple.
+/// The results of a function: none, one, or a tuple.
 template <class R>
 struct Results {
     static constexpr size_t count = 1;
@@ -48,8 +49,8 @@ inline std::string schema_of(const std::string& name, const std::vector<std::str
     return name + "(" + listed + ") -> " + results;
 }
 inline void check_counts(uint64_t arguments, size_t taken, uint64_t results, size_t returned) {
-    TORCH_CHECK(arguments == taken, "the schema has ", arguments, " arguments, and the function takes ", taken);
-    TORCH_CHECK(results == returned, "the schema has ", results, " results, and the function returns ", returned);
+    TORCH_CHECK(arguments == taken, "the schema has ", arguments, " arguments, but the function takes ", taken);
+    TORCH_CHECK(results == returned, "the schema has ", results, " results, but the function returns ", returned);
 }
 
 inline void check_launches(const tkjit::Launches& launches) {
@@ -65,16 +66,16 @@ class Boxed<R(A...)> {
 public:
     using Function = R (*)(A...);
 
-    /// What the dispatcher calls for a function. The C ABI keeps no data with it, so each function takes one of a fixed
-    /// number of entries.
+    /// The entry through which the dispatcher calls a function. The C ABI stores no data with a function, so each one
+    /// takes one of a fixed number of entries.
     static BoxedFunction of(Function function) {
         for (size_t i = 0; i < entries; ++i) {
             if (!functions_[i]) functions_[i] = function;
             if (functions_[i] == function) return entry(i, std::make_index_sequence<entries>());
         }
-        throw Error(str("more than ", entries, " operators of one signature in a source"));
+        throw Error(str("more than ", entries, " operators with the same signature in a source"));
     }
-    /// The schema that a function has by itself, as torch infers it.
+    /// The schema that torch infers from a function.
     static std::string schema(const std::string& name) {
         return schema_of(name, {Passed<std::decay_t<A>>::name()...}, Results<std::decay_t<R>>::names());
     }
@@ -93,10 +94,10 @@ private:
         check_counts(arguments, sizeof...(A), results, Results<std::decay_t<R>>::count);
         call(functions_[i], stack, std::index_sequence_for<A...>());
     }
-    // not inlined into each of the entries
+    // not inlined, because each entry would get a copy
     template <size_t... i>
     [[gnu::noinline]] static void call(Function function, StableIValue* stack, std::index_sequence<i...>) {
-        // braces: from the first to the last
+        // braces guarantee evaluation from the first to the last
         std::tuple<typename Passed<std::decay_t<A>>::Held...> held{Passed<std::decay_t<A>>::take(stack[i])...};
         (void)held;
         const tkjit::Launches launches;

@@ -1,4 +1,4 @@
-// Calls of torch's operators: through the C ABI where it passes all types, and else through Python.
+// Calls torch's operators: through the C ABI if it can pass all types, else through Python.
 #pragma once
 
 #include "values.h"
@@ -13,12 +13,12 @@ struct Returned {
     static R take(StableIValue* stack) { return c10::Passed<R>::take(stack[0]); }
 };
 template <>
-struct Returned<void> {  // of an operator that returns its first argument, which is dropped
+struct Returned<void> {  // for operators that return their first argument; it is dropped
     static constexpr size_t count = 1;
     static void take(StableIValue* stack) { Tensor(c10::bits_of<AtenTensorHandle>(stack[0])); }
 };
 template <>
-struct Returned<std::tuple<>> {  // nothing at all
+struct Returned<std::tuple<>> {  // for operators without a result
     static constexpr size_t count = 0;
     static std::tuple<> take(StableIValue*) { return {}; }
 };
@@ -34,7 +34,7 @@ private:
     }
 };
 
-/// Refuses an undefined tensor before there are handles of other arguments, which nobody would give back.
+/// Rejects undefined tensors before handles for other arguments are made, because those handles would leak.
 template <class T>
 void require_defined(const T&) {}
 inline void require_defined(const Tensor& tensor) { tensor.handle(); }

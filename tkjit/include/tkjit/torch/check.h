@@ -49,7 +49,7 @@ std::string str(const T&... parts) {
     return text.str();
 }
 
-/// The text of a check that failed: its own, or that of its condition.
+/// The text of a failed check: the message, or the condition if there is no message.
 template <class... T>
 std::string text_of_check(const char*, const T&... parts) {
     return str(parts...);
@@ -64,7 +64,7 @@ template <class E, class... T>
     throw E(text_of_check(condition, parts...));
 }
 
-/// Throws what torch says of a call that failed.
+/// Throws torch's message for a failed call.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_call(const char* what) {
     const char* const text = torch_exception_get_what_without_backtrace ? torch_exception_get_what_without_backtrace() : nullptr;
     throw Error(text && *text ? text : std::string(what) + " failed");
@@ -77,10 +77,10 @@ inline void check_call(AOTITorchError failed, const char* what) {
 inline void require_torch() {
     const auto major = aoti_torch_abi_version() >> 56, minor = aoti_torch_abi_version() >> 48 & 0xff;
     if (major < 2 || (major == 2 && minor < 11))
-        throw Error(str("this extension needs torch 2.11 or later, and this is torch ", major, ".", minor));
+        throw Error(str("this extension needs torch 2.11 or later, but this is torch ", major, ".", minor));
 }
 
-/// A Python warning, at the line of the source.
+/// Raises a Python warning at a line of the source.
 inline void warn(const char* file, int line, const char* function, const std::string& text) {
     aoti_torch_warn(function, file, uint32_t(line), text.c_str());
 }
@@ -88,7 +88,7 @@ inline void warn(const char* file, int line, const char* function, const std::st
 }  // inline namespace tkjit_stand_in
 }  // namespace c10
 
-// Sources leave out the semicolon after a check, which torch's own macros allow.
+// Ends with a block, because torch's macros allow a check without a semicolon and sources rely on that.
 #define TKJIT_TORCH_CHECK(error, condition, ...)          \
     if (!(condition)) {                                   \
         c10::fail<c10::error>(#condition, ##__VA_ARGS__); \
@@ -131,7 +131,7 @@ inline void warn(const char* file, int line, const char* function, const std::st
 #define AT_CHECK(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define AT_ASSERT(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 
-// with a semicolon, as torch's own, which sources leave out
+// ends with a semicolon like torch's macro, because sources leave it out
 #define TORCH_WARN(...) c10::warn(__FILE__, __LINE__, __func__, c10::str(__VA_ARGS__));
 #define TORCH_WARN_ONCE(...)                           \
     {                                                  \

@@ -5,8 +5,8 @@
 #include <torch/headeronly/util/BFloat16.h>
 #include <torch/headeronly/util/Half.h>
 
-// With __CUDACC__ complex.h includes Thrust, which costs nvcc 2.5 s and is missing in the simulator. A source that mentions
-// complex numbers defines the macro.
+// If __CUDACC__ is defined, complex.h includes Thrust, which costs nvcc 2.5 s and is missing in the simulator. A source
+// that mentions complex numbers defines TKJIT_TORCH_COMPLEX.
 #if defined(TKJIT_TORCH_COMPLEX) && !defined(TKJIT_SIM)
 #include <torch/headeronly/util/complex.h>
 #else

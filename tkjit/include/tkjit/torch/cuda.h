@@ -1,4 +1,4 @@
-// Streams, devices and memory of torch on CUDA. Only a CUDA build of torch has these functions; see cuda_symbols.cpp.
+// torch's CUDA streams, devices and memory. Only CUDA builds of torch have the functions for them: see cuda_symbols.cpp.
 #pragma once
 
 #include "tensor.h"
@@ -81,7 +81,7 @@ inline void setCurrentCUDAStream(CUDAStream stream) {
 #endif
 }
 
-/// Makes a device the current one until the end of the scope.
+/// Makes a device current until the end of the scope.
 class CUDAGuard {
 public:
     explicit CUDAGuard(Device device) : CUDAGuard(device.index()) {}
@@ -121,7 +121,7 @@ public:
 private:
     std::optional<CUDAGuard> guard_;
 };
-/// Makes a stream and its device the current ones until the end of the scope.
+/// Makes a stream and its device current until the end of the scope.
 class CUDAStreamGuard {
 public:
     explicit CUDAStreamGuard(CUDAStream stream) : guard_(stream.device_index()), before_(getCurrentCUDAStream()), stream_(stream) {
@@ -187,14 +187,14 @@ inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device) {
     return known[size_t(device)].get();
 }
 inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(current_device()); }
-/// Whether all tensors lie on the current device.
+/// Whether all tensors are on the current device.
 inline bool check_device(at::TensorList tensors) {
     return std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& one) { return one.get_device() == current_device(); });
 }
 inline int64_t getNumGPUs() { return c10::cuda::device_count(); }
 inline bool is_available() { return getNumGPUs() > 0; }
 
-/// An event of CUDA's, which is made when it is first recorded.
+/// A CUDA event, created when it is first recorded.
 class CUDAEvent {
 public:
     explicit CUDAEvent(unsigned flags = cudaEventDisableTiming) : flags_(flags) {}

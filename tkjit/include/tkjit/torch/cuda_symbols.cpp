@@ -1,6 +1,6 @@
-// Functions of torch's C ABI that only its CUDA build has. An extension that calls one would not import on another build;
-// here each is looked up when it is called. The simulator has one device, and one stream. The types are those of torch's
-// declarations, which the same unit may have.
+// Functions of torch's C ABI that only its CUDA build has. An extension that referred to them could not be imported with
+// another build, so each is looked up when it is called. The simulator has one device and one stream. The types match
+// torch's declarations, which the same unit may contain.
 struct DeviceGuardOpaque;
 struct CUDAGuardOpaque;
 struct CUDAStreamGuardOpaque;
@@ -9,7 +9,7 @@ struct CUDAStreamGuardOpaque;
 
 #include <cstdint>
 
-// torch's own refuse where no GPU is
+// torch's functions fail without a GPU
 extern "C" {
 int32_t aoti_torch_get_current_cuda_stream(int32_t, void** stream) {
     *stream = nullptr;
@@ -25,7 +25,7 @@ int32_t aoti_torch_get_current_device_index(int32_t* index) {
     *index = 0;
     return 0;
 }
-// the number by which torch::stable::Tensor::is_cuda() asks, and with which kCUDA allocates: the CPU's
+// the device type that torch::stable::Tensor::is_cuda() compares with and kCUDA allocates on: here it is the CPU
 int32_t aoti_torch_device_type_cuda() { return 0; }
 }
 
@@ -41,7 +41,7 @@ namespace tkjit {
 namespace {
 
 void* find_in_torch(const char* name) {
-    // torch has loaded it; the name within this module is this file's own function
+    // torch has loaded the library; a lookup without it would find the function of this file
     void* const library = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD);
     void* const found = library ? dlsym(library, name) : nullptr;
     if (!found) throw std::runtime_error(std::string(name) + ": this build of torch has no CUDA");

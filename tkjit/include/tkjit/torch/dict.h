@@ -1,4 +1,4 @@
-// c10::Dict: a map that copies share, in the order of insertion.
+// c10::Dict: a map in order of insertion. Copies share their content.
 #pragma once
 
 #include "tensor.h"
@@ -46,7 +46,7 @@ public:
         if (found == end()) throw std::out_of_range("Argument not in Dict");
         return found->value();
     }
-    /// Keeps the value that the key has.
+    /// Does not replace the value of an existing key.
     std::pair<iterator, bool> insert(Key key, Value value) const {
         const iterator found = find(key);
         if (found != end()) return {found, false};

@@ -1,4 +1,4 @@
-// Keys of torch's dispatcher, guards that leave some out until the end of their scope, and casts for autocast.
+// Keys of torch's dispatcher, guards that exclude some of them until the end of their scope, and casts for autocast.
 #pragma once
 
 #include "tensor.h"
@@ -38,7 +38,7 @@ struct DispatchGuard {
     DispatchGuard(const char*, DispatchKey) {}
 };
 #else
-/// One of torch's own guards, which Python has as context managers.
+/// One of torch's guards, entered through its Python context manager.
 class DispatchGuard {
 public:
     explicit DispatchGuard(const char* name) {
@@ -69,18 +69,18 @@ private:
 };
 #endif
 
-/// Calls of operators go on below autograd.
+/// Dispatches operators below autograd.
 struct AutoDispatchBelowAutograd : DispatchGuard {
     AutoDispatchBelowAutograd() : DispatchGuard("_AutoDispatchBelowAutograd") {}
 };
 using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
-/// Also below what counts the versions of tensors.
+/// Dispatches operators below ADInplaceOrView as well, which tracks the versions of tensors.
 struct AutoDispatchBelowADInplaceOrView : DispatchGuard {
     AutoDispatchBelowADInplaceOrView() : DispatchGuard("_AutoDispatchBelowADInplaceOrView") {}
 };
 
 namespace autocast {
-/// Casts a floating-point tensor of the device. Doubles and other tensors are returned as they are; nothing is cached.
+/// Casts a floating-point tensor on the device. Returns doubles and other tensors unchanged. Nothing is cached.
 inline Tensor cached_cast(c10::ScalarType to, const Tensor& x, c10::DeviceType device = c10::kCUDA) {
     const bool is_eligible = x.defined() && x.is_floating_point() && x.scalar_type() != kDouble && x.device().type() == device;
     return is_eligible && x.scalar_type() != to ? x.toType(to) : x;
@@ -107,4 +107,4 @@ struct ExcludeDispatchKeyGuard : at::DispatchGuard {
 
 #define TORCH_SELECTIVE_NAME(name) name
 #define TORCH_SELECTIVE_SCHEMA(schema) schema
-#define C10_LOG_API_USAGE_ONCE(...) static_assert(true);  // a declaration with its semicolon, as torch's
+#define C10_LOG_API_USAGE_ONCE(...) static_assert(true);  // a declaration with a semicolon, like torch's

@@ -1,4 +1,4 @@
-// c10::Dispatcher: calls of operators by their names.
+// c10::Dispatcher: calls operators by name.
 #pragma once
 
 #include "tensor.h"
@@ -34,7 +34,7 @@ struct OperatorHandle {
     }
 };
 
-/// Operators that this process has; a call of one that it has not throws.
+/// The operators of this process. Calling one that does not exist throws.
 struct Dispatcher {
     static Dispatcher& singleton() {
         static Dispatcher one;

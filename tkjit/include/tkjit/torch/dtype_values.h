@@ -1,4 +1,4 @@
-// torch.dtype as an argument of functions bound to Python.
+// torch.dtype as an argument and a result of functions bound to Python.
 #pragma once
 
 #include "complex.h"

@@ -1,4 +1,4 @@
-// torch::nn::functional, for what sources use of it: padding, linear layers and activations.
+// The parts of torch::nn::functional that sources use: padding, linear layers and activations.
 #pragma once
 
 #include "tensor.h"
@@ -7,7 +7,7 @@
 
 namespace torch {
 inline namespace tkjit_stand_in {
-/// ``torch::kReflect`` and its kin, by the names that operators take.
+/// The modes ``torch::kReflect`` and so on, as the names that operators take.
 namespace enumtype {
 struct Name {
     const char* text;

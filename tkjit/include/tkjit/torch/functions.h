@@ -17,7 +17,7 @@ inline Tensor Tensor::to_options(const c10::TensorOptions& wanted) const {
 inline TensorBase TensorBase::contiguous(c10::MemoryFormat format) const { return Tensor(*this).contiguous(format); }
 inline c10::Scalar Tensor::item() const {
     TORCH_CHECK(numel() == 1, "a Tensor with ", numel(), " elements cannot be converted to Scalar");
-    // these need no Python, and so can be called in any thread
+    // these need no Python, so any thread can call them
     switch (scalar_type()) {
         case c10::kDouble: return ask<double>(aoti_torch_item_float64, "item");
         case c10::kFloat: return ask<float>(aoti_torch_item_float32, "item");
@@ -38,7 +38,7 @@ Tensor& Tensor::add_to(Tensor& to, const Other& other, int factor) {
     return to;
 }
 
-/// ``a - factor * b``. For floating-point numbers torch's C ABI has a function of its own.
+/// ``a - factor * b``. torch's C ABI has a function for it, which is used unless the tensors are integers.
 inline Tensor minus(const Tensor& a, const Tensor& b, int factor) {
     if (c10::isIntegralType(a.scalar_type(), true) || c10::isIntegralType(b.scalar_type(), true))
         return factor < 0 ? call<Tensor>("aten::add", "Tensor", a, b, c10::Scalar(1)) : call<Tensor>("aten::sub", "Tensor", a, b, c10::Scalar(1));
@@ -98,7 +98,7 @@ inline Tensor empty_strided_on(IntArrayRef sizes, IntArrayRef strides, c10::Scal
                     "empty_strided");
     return Tensor(made);
 }
-/// A tensor of given elements.
+/// Makes a tensor from its elements.
 template <class T>
 Tensor tensor(c10::ArrayRef<T> values, const c10::TensorOptions& options = c10::CppTypeToScalarType<T>::value) {
     const Tensor made = empty_strided_on({int64_t(values.size())}, {1}, c10::CppTypeToScalarType<T>::value, c10::kCPU);
@@ -143,7 +143,7 @@ inline std::optional<c10::Device> device_of(const Tensor& tensor) {
     return tensor.device();
 }
 
-/// Makes a device the current one until the end of the scope; the CPU changes nothing.
+/// Makes a device current until the end of the scope. Does nothing for the CPU.
 class OptionalDeviceGuard {
 public:
     OptionalDeviceGuard() = default;
@@ -167,7 +167,7 @@ private:
 };
 using DeviceGuard = OptionalDeviceGuard;
 
-/// Whether gradients are recorded; off until the end of the scope.
+/// Disables the recording of gradients until the end of the scope.
 struct NoGradGuard {
     NoGradGuard() : before_(aoti_torch_grad_mode_is_enabled()) { aoti_torch_grad_mode_set_enabled(false); }
     NoGradGuard(const NoGradGuard&) = delete;
@@ -184,7 +184,7 @@ struct AutoGradMode {
 private:
     bool before_;
 };
-/// No gradients are recorded; that tensors are marked, too, torch's C ABI does not offer.
+/// Disables the recording of gradients. It does not mark tensors as inference tensors, because torch's C ABI cannot.
 struct InferenceMode {
     explicit InferenceMode(bool enabled = true) : mode(!enabled && aoti_torch_grad_mode_is_enabled()) {}
     AutoGradMode mode;
@@ -207,7 +207,7 @@ using at::OptionalDeviceGuard;
 namespace torch {
 using namespace at;
 inline namespace tkjit_stand_in {
-/// Options with the dtype that ``torch::tensor`` gives numbers, unlike ``at::tensor``: int64 and float32.
+/// Options with the default dtype of ``torch::tensor``, which unlike ``at::tensor`` makes int64 or float32 of numbers.
 template <class T>
 c10::TensorOptions options_for(const c10::TensorOptions& options) {
     if (options.has_dtype()) return options;

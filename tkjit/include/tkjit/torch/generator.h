@@ -1,4 +1,4 @@
-// at::Generator of a CUDA device, as kernels with random numbers take its state: a seed and an offset of Philox.
+// at::Generator of a CUDA device, with the state that kernels use for random numbers: a seed and an offset of Philox.
 #pragma once
 
 #include "cuda.h"
@@ -17,7 +17,7 @@ public:
     uint64_t seed() const { return current_seed(); }
     uint64_t philox_offset_per_thread() const { return ask("get_offset"); }
     void set_philox_offset_per_thread(uint64_t offset) const { tell("set_offset", offset); }
-    /// The seed and the offset for a kernel that takes up to ``increment`` random numbers in a thread, which are then used.
+    /// Reserves up to ``increment`` random numbers for each thread of a kernel, and returns the seed and the offset.
     std::pair<uint64_t, uint64_t> philox_engine_inputs(uint64_t increment) const {
         const uint64_t offset = philox_offset_per_thread();
         set_philox_offset_per_thread(offset + (increment + 3) / 4 * 4);
@@ -40,7 +40,7 @@ inline uint64_t CUDAGeneratorImpl::ask(const char*) const { return 0; }
 inline void CUDAGeneratorImpl::tell(const char*, uint64_t) const {}
 inline Generator default_cuda_generator(c10::DeviceIndex) { return {}; }
 #elif defined(TKJIT_SIM)
-// the simulator's device has no generator of its own: torch's seed, and one offset of the process
+// the simulator's device has no generator, so this uses torch's seed and one offset for the process
 inline uint64_t CUDAGeneratorImpl::ask(const char* name) const {
     static uint64_t offset = 0;
     return in_python([&]() -> uint64_t {
@@ -74,7 +74,7 @@ inline Generator default_cuda_generator(c10::DeviceIndex device) {
 }
 #endif
 
-/// The implementation of a generator, or of the default one; it lives until the next call of the thread.
+/// The implementation of a generator, or of the default one. It lives until the thread's next call.
 template <class Implementation>
 Implementation* get_generator_or_default(const std::optional<Generator>& given, const Generator& otherwise) {
     thread_local std::unique_ptr<Implementation> last;

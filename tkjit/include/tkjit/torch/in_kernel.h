@@ -1,10 +1,10 @@
-// Comes first in a launcher whose kernel's source includes torch's headers: what its host functions need to be compiled and
-// linked, though the launcher calls none of them.
+// Comes first in a launcher whose kernel's source includes torch's headers. It has what the source's host functions need
+// to be compiled and linked, although the launcher calls none of them.
 #pragma once
 
 #define TKJIT_TORCH_IN_KERNEL
 #define TKJIT_TORCH_JOIN(a, b) a##b
-// the body of what would bind functions or register operators: a template that nobody instantiates
+// turns the body of a binding or registering block into a template that is never instantiated
 #define TKJIT_TORCH_UNUSED(name, variable) \
     template <class Module>                \
     [[maybe_unused]] static void TKJIT_TORCH_JOIN(tkjit_module_, name)([[maybe_unused]] Module& variable)

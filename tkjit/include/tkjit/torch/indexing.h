@@ -1,4 +1,4 @@
-// x.index({Slice(1, 3), None, "...", 2, mask}), as torch::indexing has it.
+// torch::indexing: x.index({Slice(1, 3), None, "...", 2, mask}).
 #pragma once
 
 #include "functions.h"
@@ -36,14 +36,14 @@ struct TensorIndex {
     Tensor indices;
 };
 
-/// A view by all indices that are no tensors, and the tensors that index its dimensions.
+/// A view that applies all indices except tensors, and the tensors that index its dimensions.
 struct Selection {
     Tensor view;
     c10::List<std::optional<Tensor>> tensors;
     bool has_tensors = false;
 };
 inline Selection select(const Tensor& from, c10::ArrayRef<TensorIndex> indices) {
-    int64_t given = 0;  // dimensions of the tensor that the indices take
+    int64_t given = 0;  // number of dimensions that the indices cover
     for (const TensorIndex& index : indices) {
         const bool is_mask = index.kind == TensorIndex::tensor && (index.indices.scalar_type() == c10::kBool || index.indices.scalar_type() == c10::kByte);
         if (index.kind != TensorIndex::none && index.kind != TensorIndex::ellipsis && index.kind != TensorIndex::boolean)
@@ -52,7 +52,7 @@ inline Selection select(const Tensor& from, c10::ArrayRef<TensorIndex> indices) 
     TORCH_CHECK_INDEX(given <= from.dim(), "too many indices for tensor of dimension ", from.dim());
     Selection made{from, {}, false};
     int64_t at = 0;  // the next dimension of the view
-    size_t slot = 0;  // the next entry of the list: a mask is one, whatever its dimensions
+    size_t slot = 0;  // the next entry of the list; a mask is one entry, however many dimensions it has
     const auto put = [&](const Tensor& indices) {
         made.tensors.resize(slot++);
         made.tensors.push_back(indices);

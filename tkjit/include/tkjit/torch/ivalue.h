@@ -1,4 +1,4 @@
-// c10::IValue, as far as AutogradContext::saved_data uses it: one value of several types.
+// The part of c10::IValue that AutogradContext::saved_data needs: a value of one of several types.
 #pragma once
 
 #include "tensor.h"
@@ -63,13 +63,13 @@ public:
         if constexpr (std::is_same<T, bool>::value) return toBool();
         else if constexpr (std::is_integral<T>::value) return T(toInt());
         else if constexpr (std::is_floating_point<T>::value) return T(toDouble());
-        else return get<T>("another type");
+        else return get<T>("the requested type");
     }
 
 private:
     template <class T>
     const T& get(const char* expected) const {
-        TORCH_CHECK(std::holds_alternative<T>(value_), "the IValue is no ", expected);
+        TORCH_CHECK(std::holds_alternative<T>(value_), "the IValue does not hold ", expected);
         return std::get<T>(value_);
     }
     std::variant<std::monostate, at::Tensor, int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<double>, std::vector<at::Tensor>> value_;

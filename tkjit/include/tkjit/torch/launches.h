@@ -1,4 +1,4 @@
-// The kernels that one call of a function launches.
+// The kernel launches of one function call.
 #pragma once
 
 #ifdef TKJIT_SIM
@@ -8,12 +8,12 @@
 namespace tkjit {
 inline namespace torch_stand_in {
 
-/// What the launches of one call have come to. On a GPU a launch goes on after the call, and torch reports what fails.
+/// The outcome of a call's launches. On a GPU they may run after the call has returned, and torch reports their errors.
 class Launches {
 public:
 #ifdef TKJIT_SIM
     Launches() { cudaGetLastError(); }  // clears the error of an earlier call
-    /// Why one has failed; null if none has.
+    /// The error of a failed launch, or null.
     const char* error() const {
         const cudaError_t error = cudaGetLastError();
         return error == cudaSuccess ? nullptr : cudaGetErrorString(error);

@@ -1,10 +1,10 @@
-// TORCH_LIBRARY, TORCH_LIBRARY_IMPL and TORCH_LIBRARY_FRAGMENT for functions of at::Tensor, by torch's stable C ABI.
+// TORCH_LIBRARY, TORCH_LIBRARY_IMPL and TORCH_LIBRARY_FRAGMENT for functions of at::Tensor, through torch's stable C ABI.
 #pragma once
 
 namespace torch {
 inline namespace tkjit_stand_in {
 
-/// The base of what torch's own ``class_`` binds. Here it is one like others, which pybind11's ``class_`` may bind.
+/// The base of classes that torch's own ``class_`` binds. Here it is an ordinary class for pybind11's ``class_``.
 struct CustomClassHolder {
     virtual ~CustomClassHolder() = default;
 };
@@ -30,7 +30,7 @@ inline namespace tkjit_stand_in {
 
 using c10::DispatchKey;
 
-/// What a source registers in one block.
+/// The registrations of one block in a source.
 class Library {
 public:
     enum Kind { DEF, IMPL, FRAGMENT };
@@ -58,7 +58,7 @@ public:
         c10::check_call(aoti_torch_library_def(made_.front(), schema), schema);
         return *this;
     }
-    /// With a function for every device; without a schema the function has its own.
+    /// Defines an operator with a function for all devices. Without a schema, it is inferred from the function.
     template <class R, class... A>
     Library& def(const char* schema, R (*function)(A...)) {
         const std::string given = schema;
@@ -102,7 +102,7 @@ private:
         c10::check_call(torch_library_impl(in, name, boxed, TORCH_ABI_VERSION), name);
         return note(name, c10::Boxed<R(A...)>::schema("f"));
     }
-    /// Registers a function with types that the C ABI does not pass.
+    /// Registers a function with types that the C ABI cannot pass.
     template <class R, class... A>
     Library& implement_in_python(const char* key, const char* name, R (*function)(A...)) {
         in_python_.push_back(std::make_unique<PythonLibrary>(space_, key, name, function));
@@ -121,7 +121,7 @@ private:
     std::vector<std::unique_ptr<PythonLibrary>> in_python_;
 };
 
-/// Operators as sources registered them before TORCH_LIBRARY: ``RegisterOperators().op("space::name", &function)``.
+/// The predecessor of TORCH_LIBRARY: ``RegisterOperators().op("space::name", &function)``.
 class RegisterOperators {
 public:
     RegisterOperators() = default;

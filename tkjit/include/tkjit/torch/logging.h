@@ -1,4 +1,4 @@
-// LOG and CHECK as torch's headers define them where a source has none of its own. LOG(FATAL) and CHECK throw.
+// LOG and CHECK, as torch's headers define them unless a source has its own. LOG(FATAL) and CHECK throw.
 #pragma once
 
 #include "check.h"
@@ -6,7 +6,7 @@
 #include <iostream>
 #include <sstream>
 
-inline int FLAGS_caffe2_log_level = 1;  // from warnings on
+inline int FLAGS_caffe2_log_level = 1;  // warnings and above
 
 namespace c10 {
 inline namespace tkjit_stand_in {
@@ -14,7 +14,7 @@ inline namespace tkjit_stand_in {
 enum LogSeverity { LOG_INFO, LOG_WARNING, LOG_ERROR, LOG_FATAL };
 inline void ShowLogInfoToStderr() { FLAGS_caffe2_log_level = LOG_INFO; }
 
-/// One message, which is shown at the end of its statement.
+/// A message, shown at the end of its statement.
 class LogMessage {
 public:
     LogMessage(const char* file, int line, LogSeverity severity) : severity_(severity) {
@@ -31,7 +31,7 @@ private:
     LogSeverity severity_;
     std::ostringstream text_;
 };
-/// Makes a stream a statement without a value, so that it can be one side of a condition.
+/// Turns a stream into a void expression, so that it can be a branch of a conditional.
 struct NoValue {
     void operator&(std::ostream&) const {}
 };

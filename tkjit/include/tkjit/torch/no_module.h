@@ -1,4 +1,4 @@
-// The names of module.h in a launcher, which binds nothing: what a source says of Python and of operators is parsed, and
+// Replaces module.h in a launcher, which binds nothing: the parts of a source for Python and operators are parsed, but
 // not instantiated.
 #pragma once
 

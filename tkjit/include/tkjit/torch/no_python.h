@@ -1,4 +1,4 @@
-// What tensor_values.h defines, in a launcher: host functions are compiled there, and none is called.
+// Replaces tensor_values.h in a launcher, which compiles a source's host functions but calls none of them.
 #pragma once
 
 namespace at {
@@ -6,7 +6,7 @@ inline namespace tkjit_stand_in {
 
 template <class R, class... A>
 R call_in_python(const char* name, const char*, const A&...) {
-    throw c10::Error(c10::str(name, ": a launcher calls no operators of torch"));
+    throw c10::Error(c10::str(name, ": a launcher cannot call torch's operators"));
 }
 struct Context {
     bool deterministicAlgorithms() const { return false; }

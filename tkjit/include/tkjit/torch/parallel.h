@@ -1,4 +1,4 @@
-// at::parallel_for over torch's own threads.
+// at::parallel_for on torch's threads.
 #pragma once
 
 #include "check.h"
@@ -13,7 +13,7 @@ constexpr int64_t GRAIN_SIZE = 32768;
 }
 inline namespace tkjit_stand_in {
 
-/// Calls ``run(begin, end)`` for parts of a range, in several threads; an exception of any is thrown again.
+/// Calls ``run(begin, end)`` for parts of a range in several threads, and rethrows an exception of any of them.
 template <class F>
 void parallel_for(const int64_t begin, const int64_t end, const int64_t grain_size, const F& run) {
     struct Call {

@@ -1,6 +1,6 @@
-// PYBIND11_MODULE, for functions of what python_values.h converts; tensor_values.h and stable_module.h add tensors.
+// PYBIND11_MODULE, for functions of types that python_values.h converts. tensor_values.h and stable_module.h add tensors.
 //
-// pybind11's and torch's own headers would take nvcc a minute and a half.
+// The headers of pybind11 and torch would take nvcc a minute and a half.
 #pragma once
 
 #include "python_classes.h"
@@ -17,7 +17,7 @@ struct Documentation {
     }
     void operator=(const std::string& text) const { *this = text.c_str(); }
 };
-/// Raises an ImportError if a module cannot work in this process.
+/// Raises an ImportError if the module cannot work in this process.
 inline void check_import() {
     try {
         c10::require_torch();
@@ -66,7 +66,7 @@ using module = module_;
 namespace py = pybind11;
 
 namespace torch {
-/// torch's ``load_inline`` writes it around each function; exceptions become Python's without it.
+/// torch's ``load_inline`` wraps each function in it to translate exceptions. The stand-ins translate them anyway.
 template <class F>
 F wrap_pybind_function(F function) {
     return function;

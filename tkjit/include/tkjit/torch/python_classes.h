@@ -9,13 +9,13 @@
 namespace pybind11 {
 inline namespace tkjit_stand_in {
 
-/// A Python object of a bound class: shares the C++ object.
+/// A Python object of a bound class. It shares ownership of the C++ object.
 struct Instance {
     PyObject_HEAD
     std::shared_ptr<void> held;
-    const std::type_info* type;  // of what is held
+    const std::type_info* type;  // of the C++ object
 };
-/// A class that is bound, and its base that is.
+/// A bound class, and its bound base class.
 struct Bound {
     PyTypeObject* type = nullptr;
     const std::type_info* base = nullptr;
@@ -31,7 +31,7 @@ inline const Bound& bound_class(const std::type_info& type) {
     throw type_error(std::string(type.name()) + " is not bound to Python");
 }
 inline Instance& instance(PyObject* object) { return *reinterpret_cast<Instance*>(object); }
-/// What an instance holds, as a class or a base of it; null before ``__init__``.
+/// The C++ object of an instance, as its class or a base class; null before ``__init__``.
 inline void* held_as(const Instance& from, const std::type_info& wanted) {
     void* found = from.held.get();
     for (const std::type_info* type = from.type; found && *type != wanted;) {
@@ -91,7 +91,7 @@ template <class T>
 struct ResultOf<std::unique_ptr<T>> {
     static object write(std::unique_ptr<T> made, return_value_policy, handle) { return pybind11::cast(std::shared_ptr<T>(std::move(made))); }
 };
-/// An object that something else owns; with ``reference_internal`` that is the first argument.
+/// Casts an object that Python does not own. With ``reference_internal`` the first argument owns it, and is kept alive.
 template <class T>
 object cast_reference(T* made, return_value_policy policy, handle parent) {
     if (!made) return none();
@@ -119,7 +119,7 @@ struct ResultOf<T&, std::enable_if_t<is_bound_type<std::remove_const_t<T>>>> {
     }
 };
 
-/// What ``__init__`` puts a C++ object into.
+/// The instance that ``__init__`` fills with a C++ object.
 template <class T>
 struct SelfOf {
     PyObject* object = nullptr;
@@ -159,7 +159,7 @@ init_by<R (*)(A...)> init(R (*make)(A...)) {
     return {make};
 }
 
-/// How objects are pickled: ``get`` makes a state of one, and ``set`` an object of a state.
+/// The functions to pickle objects: ``get`` makes a state from an object, and ``set`` an object from a state.
 template <class Get, class Set>
 struct pickle_by {
     Get get;
@@ -170,7 +170,7 @@ pickle_by<Get, Set> pickle(Get get, Set set) {
     return {std::move(get), std::move(set)};
 }
 
-/// The base class among the options of ``class_``, void where there is none; the others are how objects are held.
+/// The base class among the options of ``class_``, or void. The other options, such as holders, are ignored.
 template <class T, class... Options>
 struct BaseOf {
     using type = void;
@@ -268,7 +268,7 @@ private:
             return python_function(make_function("get", std::move(get), true).release());
         }
     }
-    /// A member of a bound class is shared with the object that it lies in.
+    /// Returns a reference to a member of a bound class, which keeps the enclosing object alive; a copy for other types.
     template <class V, class C>
     object getter_of(V C::*member) {
         if constexpr (is_bound_type<V>) return getter([member](const std::shared_ptr<T>& self) { return std::shared_ptr<V>(self, &(self.get()->*member)); });
@@ -309,7 +309,7 @@ public:
     }
     void operator()(const char* text) const { PyErr_SetString(ptr(), text); }
 };
-/// From now on, Python raises ``E`` as this type.
+/// Makes Python raise ``E`` as this type from now on.
 template <class E, class Module>
 exception<E>& register_exception(const Module& module, const char* name, handle base = PyExc_Exception) {
     static auto* const made = new exception<E>(module, name, base);
@@ -323,7 +323,7 @@ exception<E>& register_exception(const Module& module, const char* name, handle 
     return *made;
 }
 
-/// An enumeration, which becomes an ``enum.IntEnum`` at the end of the statement.
+/// An enumeration. It becomes an ``enum.IntEnum`` at the end of the statement.
 template <class T>
 class enum_ {
 public:

@@ -1,4 +1,4 @@
-// C++ functions as Python calls them: arguments by position and name, defaults, overloads, exceptions.
+// Makes C++ functions callable from Python, with positional and keyword arguments, defaults, overloads and exceptions.
 #pragma once
 
 #include "launches.h"
@@ -14,7 +14,7 @@ inline namespace tkjit_stand_in {
 /// The name of an argument, and its default.
 struct arg {
     explicit arg(const char* name) : name(name) {}
-    arg none(bool = true) const { return *this; }  // the argument's type says whether it may be None
+    arg none(bool = true) const { return *this; }  // ignored: the argument's type determines whether it may be None
     arg noconvert(bool is = true) const {
         arg made = *this;
         made.converts = !is;
@@ -45,22 +45,22 @@ enum class return_value_policy { automatic, automatic_reference, take_ownership,
 struct kw_only {};
 struct pos_only {};
 struct is_operator {};
-struct arithmetic {};  // every enumeration is one of integers
-struct module_local {  // bound classes are known in their own module alone
+struct arithmetic {};  // ignored: all enumerations are arithmetic
+struct module_local {  // ignored: bound classes are always local to their module
     explicit module_local(bool = true) {}
 };
 template <int nurse, int patient>
-struct keep_alive {};  // what a bound class holds is shared
+struct keep_alive {};  // ignored: objects of bound classes share ownership
 struct doc {
     const char* text;
 };
 
-/// A documentation that begins with the signature by itself.
+/// A docstring that already begins with the signature.
 struct whole_doc {
     const char* text;
 };
 
-/// What ``def`` is told besides a function.
+/// The arguments of ``def`` other than the function.
 struct Extras {
     std::string doc;
     bool is_whole_doc = false;
@@ -87,7 +87,7 @@ struct Extras {
     void take(keep_alive<nurse, patient>) {}
 };
 
-/// Whether an object is of a type by itself, without a conversion; overloads that fit so are preferred.
+/// Whether an object has a type without a conversion. Such overloads are preferred.
 template <class T>
 struct Exact {
     static bool is(PyObject*) { return true; }
@@ -113,7 +113,7 @@ inline void check_launches(const tkjit::Launches& launches) {
     throw error_already_set();
 }
 
-/// One C++ function, and the next of the same name.
+/// A C++ function, and its next overload.
 class Function {
 public:
     Function(std::string name, Extras extras, size_t count, bool has_self) : name(std::move(name)), extras(std::move(extras)), count(count) {
@@ -121,15 +121,15 @@ public:
         if (arguments.empty())
             for (size_t i = has_self; i < count; ++i) arguments.emplace_back(("arg" + std::to_string(i - has_self)).c_str());
         if (has_self) arguments.insert(arguments.begin(), arg("self"));
-        if (arguments.size() != count) throw c10::Error(this->name + ": as many names as arguments are needed");
+        if (arguments.size() != count) throw c10::Error(this->name + ": expected a name for each argument");
     }
     virtual ~Function() = default;
-    /// The result; none where an argument is of another type, which ``refusal`` then names.
+    /// The result; nullopt if an argument has another type, which ``refusal`` then describes.
     virtual std::optional<object> call(PyObject* const* given, bool converts, std::string& refusal) const = 0;
-    /// The types of its arguments, and of its result.
+    /// The types of the arguments, followed by that of the result.
     virtual std::vector<std::string> types() const = 0;
 
-    /// ``name(x: torch.Tensor, n: int = 2) -> torch.Tensor``, and what its author wrote.
+    /// ``name(x: torch.Tensor, n: int = 2) -> torch.Tensor``, followed by the author's docstring.
     std::string documentation() const {
         if (extras.is_whole_doc) return extras.doc;
         const std::vector<std::string> listed = types();
@@ -142,7 +142,7 @@ public:
         if (takes_kwargs) text += count || takes_args ? ", **kwargs" : "**kwargs";
         return text + ") -> " + listed.back() + "\n" + (extras.doc.empty() ? "" : "\n" + extras.doc + "\n");
     }
-    /// What ``__doc__`` of the first overload shows.
+    /// The ``__doc__`` of all overloads; called for the first one.
     const char* shown_documentation() {
         shown_ = documentation();
         if (next) {
@@ -155,7 +155,7 @@ public:
 
     const std::string name;
     Extras extras;
-    /// How many arguments have names; ``py::args`` and ``py::kwargs`` follow them.
+    /// The number of named arguments. ``py::args`` and ``py::kwargs`` follow them.
     size_t count;
     bool takes_args = false, takes_kwargs = false;
     std::unique_ptr<Function> next;
@@ -165,7 +165,7 @@ private:
     std::string shown_;
 };
 
-/// The name of an argument's type in Python; ``object`` for a class that is bound later.
+/// The name of an argument's type in Python, or ``object`` for a class that is bound later.
 template <class T>
 std::string name_of_argument() {
     try {
@@ -219,7 +219,7 @@ struct NameOfResult<void, void> {
     static std::string name() { return "None"; }
 };
 
-/// Makes an object of what a function returned; python_classes.h adds pointers and references to bound classes.
+/// Converts a function's result to an object. python_classes.h adds pointers and references to bound classes.
 template <class R, class = void>
 struct ResultOf {
     static object write(const std::decay_t<R>& made, return_value_policy, handle) { return Writer<std::decay_t<R>>::write(made); }
@@ -278,7 +278,7 @@ private:
 };
 
 using ExceptionTranslator = void (*)(std::exception_ptr);
-/// The translators that a source has registered, the last one first. Each rethrows an exception and catches its own type.
+/// The translators that a source has registered, the latest first. Each rethrows an exception and catches its own type.
 inline std::vector<ExceptionTranslator>& exception_translators() {
     static auto* const all = new std::vector<ExceptionTranslator>;
     return *all;
@@ -287,7 +287,7 @@ inline void register_exception_translator(ExceptionTranslator translator) {
     exception_translators().insert(exception_translators().begin(), translator);
 }
 
-/// Sets an exception as Python's, by the type that torch gives it.
+/// Sets a Python exception of the type that torch would choose.
 inline void translate_as_torch(std::exception_ptr thrown) {
     try {
         std::rethrow_exception(std::move(thrown));
@@ -317,7 +317,7 @@ inline void translate_as_torch(std::exception_ptr thrown) {
         PyErr_SetString(PyExc_RuntimeError, "a C++ exception of a type that is not std::exception");
     }
 }
-/// Sets the exception that is being handled as Python's.
+/// Turns the exception that is being handled into a Python exception.
 inline void translate() {
     std::exception_ptr thrown = std::current_exception();
     for (const ExceptionTranslator translator : exception_translators()) {
@@ -330,7 +330,7 @@ inline void translate() {
     translate_as_torch(std::move(thrown));
 }
 
-/// The arguments in their order: by position or name, and defaults; the reason where they do not fit.
+/// Puts positional arguments, keyword arguments and defaults in order. Returns an empty text, or why they do not fit.
 inline std::string put_in_order(const Function& function, PyObject* positional, PyObject* named, std::vector<object>& found) {
     const std::vector<arg>& arguments = function.extras.arguments;
     const size_t count = function.count, given = size_t(PyTuple_Size(positional));
@@ -359,7 +359,7 @@ inline std::string put_in_order(const Function& function, PyObject* positional, 
 
 inline constexpr const char* capsule_name = "tkjit.torch.function";
 
-/// Calls the first overload that takes the arguments, if possible without conversions.
+/// Calls the first overload that accepts the arguments. Overloads that need no conversion come first.
 inline object call_first(const Function& first, PyObject* positional, PyObject* named) {
     std::string refusals;
     for (const bool converts : {false, true}) {
@@ -388,14 +388,14 @@ inline PyObject* call_function(PyObject* capsule, PyObject* positional, PyObject
     }
 }
 
-/// A Python function, which lives as long as the process, as modules do; ``first`` has the overloads.
+/// Makes a Python function of an overload and those after it. Like modules, it lives as long as the process.
 inline object python_function(Function* first) {
     first->definition = {first->name.c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&call_function)), METH_VARARGS | METH_KEYWORDS,
                          first->shown_documentation()};
     const object capsule = check(PyCapsule_New(first, capsule_name, nullptr));
     return check(PyCFunction_New(&first->definition, capsule.ptr()));
 }
-/// Makes a function an attribute of a module or a class; another overload where it has one of that name.
+/// Adds a function to a module or class. If the owner has a function of that name, it becomes another overload.
 inline void add_function(PyObject* owner, std::unique_ptr<Function> function, bool is_method) {
     static auto* const known = new std::vector<std::pair<std::pair<PyObject*, std::string>, Function*>>;
     for (auto& [where, first] : *known)
@@ -409,7 +409,7 @@ inline void add_function(PyObject* owner, std::unique_ptr<Function> function, bo
     Function* const first = function.release();
     known->push_back({{owner, first->name}, first});
     object made = python_function(first);
-    if (is_method) {  // which a built-in function is not by itself
+    if (is_method) {  // built-in functions do not bind to an instance
         const object functools = check(PyImport_ImportModule("functools"));
         made = check(PyObject_CallMethod(functools.ptr(), "partialmethod", "O", made.ptr()));
     }
@@ -423,7 +423,7 @@ template <class R, class... A>
 struct SignatureOf<R (*)(A...)> {
     template <class F>
     using function = FunctionOf<F, R, A...>;
-    /// ``__init__`` of what makes an object.
+    /// An ``__init__`` that stores the object that `make` returns.
     template <class Self, class F>
     static auto init(F make) {
         return [make](Self self, A... arguments) { self.set(make(std::forward<A>(arguments)...)); };
@@ -447,7 +447,7 @@ std::unique_ptr<Function> make_function(const char* name, F function, bool has_s
     return std::make_unique<typename SignatureOf<F>::template function<F>>(name, std::move(function), std::move(extras), has_self);
 }
 
-/// A C++ function as an object of Python.
+/// A C++ function as a Python object.
 class cpp_function : public function {
 public:
     cpp_function() = default;

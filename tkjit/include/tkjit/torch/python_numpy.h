@@ -1,4 +1,4 @@
-// py::array of NumPy, whose arrays say where their elements are by ``__array_interface__``.
+// py::array for NumPy. Elements are found through ``__array_interface__``.
 #pragma once
 
 #include "python.h"
@@ -37,7 +37,7 @@ public:
     static const char* type_name() { return "numpy.dtype"; }
 };
 
-/// Where a buffer's elements are; sizes and strides in bytes.
+/// The location of a buffer's elements. Strides are in bytes.
 struct buffer_info {
     buffer_info() = default;
     buffer_info(void* ptr, ssize_t itemsize, std::string format, ssize_t ndim, std::vector<ssize_t> shape, std::vector<ssize_t> strides,
@@ -53,7 +53,7 @@ struct buffer_info {
     bool readonly = false;
 };
 
-/// The elements of an array of N dimensions, by their indices.
+/// Access to the elements of an array of N dimensions by index.
 template <class T, ssize_t N>
 class ElementsOf {
 public:
@@ -85,7 +85,7 @@ private:
     std::vector<ssize_t> shape_, strides_;
 };
 
-/// The sizes of an array: a number, or numbers.
+/// The sizes of an array, from one number or several.
 class Shape : public std::vector<ssize_t> {
 public:
     using std::vector<ssize_t>::vector;
@@ -103,13 +103,13 @@ public:
     array(const object& from) : object(is_type_of(from.ptr()) ? from : of_numpy("asarray")(from)) {}
     array(const Accessor& from) : array(from.get()) {}
     array(const pybind11::dtype& type, const Shape& shape) : object(of_numpy("empty")(std::vector<ssize_t>(shape), type)) {}
-    /// Elements that lie somewhere: a view that keeps ``base`` alive, or a copy where there is none.
+    /// An array of existing elements: a view that keeps ``base`` alive, or a copy if there is no base.
     array(const pybind11::dtype& type, const Shape& shape, const void* from, handle base = {}) : array(type, shape, contiguous_strides(shape, type.itemsize()), from, base) {}
     array(const pybind11::dtype& type, const Shape& shape, const std::vector<ssize_t>& strides, const void* from = nullptr, handle base = {})
         : object(from ? over(type, shape, strides, from, base) : of_numpy("empty")(std::vector<ssize_t>(shape), type)) {}
     explicit array(const buffer_info& info) : array(pybind11::dtype(info.format), info.shape, info.strides, info.ptr) {}
 
-    /// Null where it cannot be converted.
+    /// Returns a null array if the object cannot be converted.
     static array ensure(handle from) {
         try {
             return array(reinterpret_borrow<object>(from));
@@ -215,7 +215,7 @@ private:
     mutable std::shared_ptr<buffer_info> info_;
 };
 
-/// An array of a type; another is converted.
+/// An array with elements of type ``T``. Other arrays are converted.
 template <class T, int options = array::forcecast>
 class array_t : public array {
 public:
@@ -234,7 +234,7 @@ public:
 
     static bool is_type_of(PyObject* given) { return array::is_type_of(given) && holds_elements(given); }
     static std::string type_name() { return "numpy.ndarray[" + pybind11::dtype::name_of<T>() + "]"; }
-    /// Takes an argument that can be converted.
+    /// Accepts arguments that can be converted.
     static bool load(PyObject* given, array_t& to) {
         try {
             to = array_t(reinterpret_borrow<object>(given));
@@ -297,7 +297,7 @@ struct Exact<array_t<T, options>> {
     static bool is(PyObject* given) { return array_t<T, options>::is_type_of(given); }
 };
 
-/// Any object with a buffer, as an array sees it.
+/// Any object with a buffer, as an array.
 class buffer : public array {
 public:
     using array::array;

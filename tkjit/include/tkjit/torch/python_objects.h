@@ -1,6 +1,6 @@
-// Python objects as C++ values: py::object, py::list, py::dict and their kin, and a Python exception as a C++ one.
+// Python objects as C++ values: py::object, py::list, py::dict and so on, and Python exceptions as C++ exceptions.
 //
-// CPython's limited API alone, since some sources define Py_LIMITED_API.
+// Uses only CPython's limited API, because some sources define Py_LIMITED_API.
 #pragma once
 
 #include "check.h"
@@ -33,14 +33,14 @@ inline PyObject* new_reference(PyObject* object) {
     return object;
 }
 
-/// What can be asked of any object; ``Derived`` has ``ptr()``.
+/// Operations on any object. ``Derived`` has ``ptr()``.
 template <class Derived>
 class ObjectApi {
 public:
     Accessor attr(const char* name) const;
     template <class Key>
     Accessor operator[](const Key& key) const;
-    /// Calls it. ``py::arg("name") = value`` is passed by name.
+    /// Calls the object. ``py::arg("name") = value`` is passed by name.
     template <class... A>
     object operator()(const A&... arguments) const;
     template <class Item>
@@ -62,7 +62,7 @@ private:
     PyObject* own() const { return static_cast<const Derived&>(*this).ptr(); }
 };
 
-/// A reference that somebody else owns.
+/// A borrowed reference.
 class handle : public ObjectApi<handle> {
 public:
     handle() = default;
@@ -82,7 +82,7 @@ protected:
     PyObject* object_ = nullptr;
 };
 
-/// A reference, which is given up at the end of its scope.
+/// An owned reference, released at the end of its scope.
 class object : public handle {
 public:
     object() = default;
@@ -97,17 +97,17 @@ public:
     PyObject* release() { return std::exchange(object_, nullptr); }
     static bool is_type_of(PyObject*) { return true; }
     static const char* type_name() { return "object"; }
-    /// Takes an argument if it is of the type ``T``.
+    /// Accepts an argument if it has the type ``T``.
     template <class T>
     static bool load(PyObject* given, T& to);
 };
 
-/// A Python exception, which is no longer set but kept here.
+/// A Python exception, moved out of the interpreter's error indicator.
 class error_already_set : public std::exception {
 public:
     error_already_set() : fetched_(std::make_shared<Fetched>()) {}
     const char* what() const noexcept override { return fetched_->text.c_str(); }
-    /// Sets it again.
+    /// Sets the error indicator again.
     void restore() const {
         Fetched& kept = *fetched_;
         PyErr_Restore(pybind11::new_reference(kept.type.ptr()), pybind11::new_reference(kept.value.ptr()), pybind11::new_reference(kept.trace.ptr()));
@@ -178,7 +178,7 @@ inline std::string utf8(PyObject* text) {
     check_status(PyBytes_AsStringAndSize(bytes.ptr(), &found, &size));
     return {found, size_t(size)};
 }
-/// ``str(given)``; empty where that fails.
+/// ``str(given)``, or an empty text if that fails.
 inline std::string text_of(PyObject* given) {
     const object shown(given ? PyObject_Str(given) : nullptr);
     if (!shown.ptr()) return PyErr_Clear(), "";
@@ -190,13 +190,13 @@ inline std::string type_name(PyObject* given) {
 }
 inline bool is_instance(PyObject* given, PyObject* type) { return check_truth(PyObject_IsInstance(given, type)); }
 
-/// Makes an object of a value, defined in python_values.h.
+/// Converts a value to an object, and back. Defined in python_values.h.
 template <class T>
 object cast(const T& value);
 template <class T>
 T cast(const handle& from);
 
-/// ``owner.name`` or ``owner[key]``, which can be assigned to.
+/// ``owner.name`` or ``owner[key]``, which can be read and assigned.
 class Accessor : public ObjectApi<Accessor> {
 public:
     Accessor(object owner, object key, bool is_item) : owner_(std::move(owner)), key_(std::move(key)), is_item_(is_item) {}
@@ -221,7 +221,7 @@ private:
     mutable object found_;
 };
 
-/// What a loop over an object is at.
+/// The position of a loop over an object.
 class Iterator {
 public:
     using iterator_category = std::input_iterator_tag;
@@ -292,7 +292,7 @@ T ObjectApi<Derived>::cast() const {
 
 // ---- the types of Python ------------------------------------------------------------------------------------------
 
-/// One of Python's types; another object is converted as Python would, ``list(other)``.
+/// A Python type. Other objects are converted as in Python: ``list(other)``.
 #define TKJIT_PYTHON_TYPE(Name, python_name, is, convert)                                \
     Name(const object& from) : object(from.ptr() && !is_type_of(from.ptr()) ? convert(from.ptr()) : pybind11::new_reference(from.ptr())) { \
         if (from.ptr() && !ptr()) throw error_already_set();                             \
@@ -396,7 +396,7 @@ public:
     bool empty() const { return size() == 0; }
     void clear() const { PyDict_Clear(ptr()); }
 
-    /// Key and value; the dictionary must not change its size meanwhile.
+    /// Pairs of key and value. The dictionary must not change its size during the loop.
     class Items {
     public:
         Items() = default;
@@ -469,12 +469,12 @@ public:
         return true;
     }
 };
-/// The positional arguments of a function that takes any number of them.
+/// The positional arguments of a function that takes any number (``*args``).
 class args : public tuple {
 public:
     using tuple::tuple;
 };
-/// The arguments by name of a function that takes any.
+/// The keyword arguments of a function that takes any (``**kwargs``).
 class kwargs : public dict {
 public:
     using dict::dict;
@@ -542,7 +542,7 @@ tuple make_tuple(const A&... items) {
 
 // ---- exceptions of Python that a source throws ---------------------------------------------------------------------
 
-/// An exception with a type of Python's.
+/// An exception that becomes a built-in Python exception.
 class builtin_exception : public std::runtime_error {
 public:
     builtin_exception(PyObject* type, const std::string& text) : std::runtime_error(text), type_(type) {}

@@ -1,5 +1,5 @@
-// What Python registers because torch's C ABI cannot: operators with numbers of any type or dictionaries, and operators whose
-// schema is inferred from the function.
+// Registrations that go through Python because torch's C ABI does not support them: operators with numbers of any type or
+// dictionaries, and operators whose schema is inferred from the function.
 #pragma once
 
 #include "python.h"
@@ -11,7 +11,7 @@ inline namespace tkjit_stand_in {
 /// A ``torch.library.Library``. Destroying it removes its registrations.
 class PythonLibrary {
 public:
-    /// With a function of an operator.
+    /// Registers the function of an operator.
     template <class F>
     PythonLibrary(const std::string& space, const char* key, const char* name, F function) {
         at::in_python([&] {
@@ -20,8 +20,8 @@ public:
             library_.attr("impl")(name, pybind11::python_function(pybind11::make_function(name, function, false).release()));
         });
     }
-    /// With the definition of an operator that may write to its arguments, whatever its schema says: an inferred one says
-    /// nothing, and TorchScript would drop calls whose results are not used.
+    /// Defines an operator that may write to its arguments, even if its schema does not declare it. Inferred schemas
+    /// never do, and without this TorchScript would drop calls whose results are unused.
     PythonLibrary(const std::string& space, const std::string& schema) {
         at::in_python([&] {
             library_ = pybind11::module_::import("torch.library").attr("Library")(space, "FRAGMENT");

@@ -1,4 +1,4 @@
-// Python objects, and their conversion to and from numbers, texts and lists; tensor_values.h adds tensors.
+// Converts Python objects to and from numbers, texts and lists. tensor_values.h adds tensors.
 #pragma once
 
 #include "python_objects.h"
@@ -23,13 +23,13 @@ inline PyObject* of_torch(const char* name) {
     const object torch = check(PyImport_ImportModule("torch"));
     return check(PyObject_GetAttrString(torch.ptr(), name)).release();
 }
-/// A function of torch's Python module that turns tensors into handles, or back.
+/// A function of torch._C._aoti, which convert tensors to handles and back.
 inline PyObject* tensor_function(const char* name) {
     const object module = check(PyImport_ImportModule("torch._C"));
     const object functions = check(PyObject_GetAttrString(module.ptr(), "_aoti"));
     return check(PyObject_GetAttrString(functions.ptr(), name)).release();  // for the life of the process
 }
-/// A handle that the caller owns; null for what is no tensor.
+/// A handle that the caller owns, or null for an object that is not a tensor.
 inline AtenTensorHandle handle_of(PyObject* given) {
     static PyObject* const function = tensor_function("unsafe_alloc_void_ptr_from_tensor");
     static PyObject* const type = of_torch("Tensor");
@@ -37,7 +37,7 @@ inline AtenTensorHandle handle_of(PyObject* given) {
     const object capsule = check(PyObject_CallFunctionObjArgs(function, given, nullptr));
     return static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
 }
-/// The tensor of a handle, which stays the caller's.
+/// The tensor of a handle. The caller keeps the handle.
 inline object object_of(AtenTensorHandle handle) {
     static PyObject* const function = tensor_function("alloc_tensor_by_stealing_from_void_ptr");
     AtenTensorHandle stolen = nullptr;
@@ -46,7 +46,7 @@ inline object object_of(AtenTensorHandle handle) {
     return check(PyObject_CallFunctionObjArgs(function, capsule.ptr(), nullptr));
 }
 
-/// Gives `take` a tensor of a dtype, whose number is that of its tensors; false for what is none.
+/// Passes `take` a tensor of the given dtype, because the C ABI tells only a tensor's dtype. False if it is not a dtype.
 template <class Take>
 bool read_dtype(PyObject* given, const Take& take) {
     static PyObject* const type = of_torch("dtype");
@@ -57,7 +57,7 @@ bool read_dtype(PyObject* given, const Take& take) {
     take(handle_of(tensor.ptr()));
     return true;
 }
-/// The numbers of a device's type and of itself, -1 for the current one; false for what is none.
+/// Reads the numbers of a device's type and index; index -1 is the current device. False if it is not a device.
 inline bool read_device(PyObject* given, int& type, int& index) {
     static PyObject* const device = of_torch("device");
     if (!is_instance(given, device) && !PyUnicode_Check(given)) return false;
@@ -69,7 +69,7 @@ inline bool read_device(PyObject* given, int& type, int& index) {
     return type >= 0;
 }
 
-/// What is kept of an argument while the function runs.
+/// The C++ value that holds an argument while the function runs.
 template <class T, class = void>
 struct Kept {
     using type = T;
@@ -99,7 +99,7 @@ struct Kept<std::optional<const T>> {
 
 // ---- arguments -----------------------------------------------------------------------------------------------------
 
-/// Reads an argument of a type: ``name`` says what it expects, ``read`` returns false where it is something else.
+/// Reads an argument. ``name`` is the expected type for messages; ``read`` returns false for other types.
 template <class T, class = void>
 struct Reader {
     using unknown = void;  // a class that the source binds itself; see python_classes.h
@@ -129,7 +129,7 @@ struct Reader<T, std::enable_if_t<std::is_integral<T>::value && !std::is_same<T,
     static bool read(PyObject* given, T& to) {
         if (PyFloat_Check(given) || !PyIndex_Check(given)) return false;
         const object number(PyNumber_Index(given));
-        if (!number.ptr()) {  // a tensor of several elements
+        if (!number.ptr()) {  // a tensor with several elements
             PyErr_Clear();
             return false;
         }
@@ -237,7 +237,7 @@ struct Reader<Kept<const char*>::type> {
     static bool read(PyObject* given, Kept<const char*>::type& to) { return Reader<std::string>::read(given, to.text); }
 };
 
-/// A list of a known length.
+/// A list of fixed length.
 template <class T, size_t N>
 struct Reader<std::array<T, N>> {
     static std::string name() { return "list[" + Reader<T>::name() + "] of " + std::to_string(N); }
@@ -294,7 +294,7 @@ template <class K, class V>
 struct Reader<std::map<K, V>> : MapReader<std::map<K, V>> {};
 template <class K, class V>
 struct Reader<std::unordered_map<K, V>> : MapReader<std::unordered_map<K, V>> {};
-/// Any object, or one of a type of Python's.
+/// Any object, or an object of one Python type.
 template <class T>
 struct Reader<T, std::enable_if_t<std::is_base_of<object, T>::value>> {
     static std::string name() { return T::type_name(); }
@@ -313,7 +313,7 @@ struct Reader<handle> {
 
 // ---- results -------------------------------------------------------------------------------------------------------
 
-/// Makes an object of a result of a type.
+/// Converts a result to a Python object.
 template <class T, class = void>
 struct Writer;
 template <class T>
@@ -327,7 +327,7 @@ T cast(const handle& from) {
         throw cast_error("expected " + Reader<typename Kept<T>::type>::name() + ", got " + type_name(from.ptr()));
     return static_cast<T>(found);
 }
-/// Whether an object is of a type, or can be converted to one of C++.
+/// Whether an object has a type, or can be converted to a C++ type.
 template <class T>
 bool isinstance(handle given) {
     typename Kept<T>::type found{};

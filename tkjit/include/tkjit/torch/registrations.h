@@ -1,7 +1,7 @@
-// The operators that a shared object has registered, or the reason why it could not. The blocks that register run in static
-// initializers, where nobody could catch an exception, so the error is kept. cpp_extension asks for it after loading. In a
-// wheel the module's initialization raises it (TKJIT_RAISES_AT_IMPORT); a library without a module prints it
-// (TKJIT_PRINTS_ERRORS).
+// The operators that a shared object has registered, or the reason why it could not. Registering blocks run in static
+// initializers, where nobody can catch an exception, so this header stores the error. cpp_extension asks for it after
+// loading. In a wheel the module's initialization raises it (TKJIT_RAISES_AT_IMPORT); a library without a module prints
+// it (TKJIT_PRINTS_ERRORS).
 #pragma once
 
 #include <cstdio>
@@ -16,15 +16,15 @@ inline namespace torch_stand_in {
 
 struct Registrations {
     std::string error;      // of the first block that failed
-    std::string functions;  // "space::name" and the schema that the function has by itself, a line each
+    std::string functions;  // a line for each: "space::name" and the schema inferred from the function
     std::vector<std::function<void()>> undo;
 };
 inline Registrations& registrations() {
-    static auto* const all = new Registrations;  // what is registered stays until the process ends
+    static auto* const all = new Registrations;  // registrations last until the process ends
     return *all;
 }
-/// Takes back all that this shared object has registered. The exported function must not be called from here: in a process
-/// with several such libraries it may be another one's.
+/// Undoes all registrations of this shared object. Do not call the exported tkjit_withdraw_registrations from here: in a
+/// process with several such libraries, it may be the function of another one.
 inline void withdraw_registrations() {
     for (auto undo = registrations().undo.rbegin(); undo != registrations().undo.rend(); ++undo) (*undo)();
     registrations().undo.clear();
@@ -33,7 +33,7 @@ inline void fail_registration([[maybe_unused]] const char* file, const std::exce
     if (!registrations().error.empty()) return;
     registrations().error = error.what();
 #ifdef TKJIT_PRINTS_ERRORS
-    std::fprintf(stderr, "%s registers no operators: %s\n", file, error.what());
+    std::fprintf(stderr, "%s cannot register its operators: %s\n", file, error.what());
     withdraw_registrations();
 #endif
 }
@@ -47,8 +47,8 @@ extern "C" __attribute__((used, visibility("default"))) inline void tkjit_withdr
     withdraw_registrations();
 }
 
-/// The dispatcher's key for one that a source names. The simulator's tensors lie on the CPU: what is registered for CUDA takes
-/// them, and what is registered for the CPU where there is nothing for CUDA.
+/// Maps a source's dispatch key to the one to register. The simulator's tensors are on the CPU, so its CUDA functions
+/// become CPU functions, and its CPU functions apply only if there is no CUDA function.
 inline const char* key_in_process(const char* key) {
 #ifdef TKJIT_SIM
     const std::string_view named = key ? key : "";
@@ -62,7 +62,7 @@ inline const char* key_in_process(const char* key) {
 }  // inline namespace torch_stand_in
 }  // namespace tkjit
 
-// the body of what would bind functions or register operators: a template that nobody instantiates
+// turns the body of a binding or registering block into a template that is never instantiated
 #define TKJIT_TORCH_PASTE(a, b) a##b
 #define TKJIT_TORCH_UNIQUE(name, number) TKJIT_TORCH_PASTE(name, number)
 #define TKJIT_TORCH_NOT_REGISTERED(variable, number) \

@@ -1,4 +1,4 @@
-// Dtypes, memory formats and layouts from torch's own headers, which need nothing else of it; c10::Device and TypeMeta.
+// Dtypes, memory formats and layouts from torch's own self-contained headers; c10::Device and TypeMeta.
 #pragma once
 
 #include "array_ref.h"
@@ -67,7 +67,7 @@ private:
 namespace caffe2 {
 inline namespace tkjit_stand_in {
 
-/// What ``Tensor::dtype()`` returns: a dtype by another name.
+/// The result of ``Tensor::dtype()``: a wrapper of a dtype.
 class TypeMeta {
 public:
     TypeMeta(c10::ScalarType type = c10::ScalarType::Undefined) : type_(type) {}

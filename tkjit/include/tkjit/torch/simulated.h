@@ -1,8 +1,8 @@
-// Comes first in each source of an extension for the simulator: torch's headers that ask for __CUDA_ARCH__ and mean the
-// host, before the simulator forbids the question.
+// Comes first in each source of an extension for the simulator. It includes torch's headers that test __CUDA_ARCH__ to
+// detect host code, before the simulator forbids the macro.
 #pragma once
 
-#ifndef TKJIT_SIM_SYSTEM_ASKS_ARCH  // which a source has that includes more such headers
+#ifndef TKJIT_SIM_SYSTEM_ASKS_ARCH  // already defined for a source that includes more such headers
 #define TKJIT_SIM_SYSTEM_ASKS_ARCH
 #define TKJIT_TORCH_ASKS_NO_MORE
 #endif
@@ -17,7 +17,7 @@
 
 #ifdef TKJIT_TORCH_ASKS_NO_MORE
 #undef TKJIT_SIM_SYSTEM_ASKS_ARCH
-#ifndef TKJIT_SIM_TRANSLATES  // which answers each question
+#ifndef TKJIT_SIM_TRANSLATES  // translated sources have an answer for each test
 #pragma GCC poison __CUDA_ARCH__
 #endif
 #endif

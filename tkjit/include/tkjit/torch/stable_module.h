@@ -1,4 +1,4 @@
-// PYBIND11_MODULE for a source that uses torch::stable::Tensor, of torch's own headers.
+// PYBIND11_MODULE for a source that uses torch::stable::Tensor from torch's own headers.
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>

@@ -1,7 +1,7 @@
-// at::Tensor: a handle over torch's C ABI, which stays the same from version to version.
+// at::Tensor: a handle for torch's C ABI, which does not change between versions.
 //
-// It is another type than torch's own, in an inline namespace, so that the two can be in one process. A source's text
-// begins with TKJIT_TORCH_METHODS and TKJIT_TORCH_FUNCTIONS: torch's operators that the source mentions, generated from
+// It is in an inline namespace and so differs from torch's own type, which may be in the same process. A source's text
+// begins with TKJIT_TORCH_METHODS and TKJIT_TORCH_FUNCTIONS: the torch operators that the source mentions, generated from
 // the installed torch's native_functions.yaml (tkjit/torch_headers/operators.py). This file has the rest.
 #pragma once
 
@@ -18,7 +18,7 @@
 #include <tuple>
 #include <vector>
 
-// what sources use without including it, since torch's headers do
+// headers that sources use without including them, because torch's headers do
 #include <algorithm>
 #include <atomic>
 #include <cfloat>
@@ -52,7 +52,7 @@ namespace indexing {
 struct TensorIndex;
 }
 
-/// torch.Generator, which only Python can pass on.
+/// torch.Generator. Only Python can pass it to an operator.
 class Generator {
 public:
     Generator() = default;
@@ -64,18 +64,18 @@ private:
     std::shared_ptr<void> object_;
 };
 
-/// Calls an operator of torch, ``call<Tensor>("aten::add", "Tensor", a, b, alpha)``, with the arguments of its schema.
+/// Calls a torch operator with the arguments of its schema: ``call<Tensor>("aten::add", "Tensor", a, b, alpha)``.
 template <class R, class... A>
 R call(const char* name, const char* overload, const A&... arguments);
 
 /// Applies ``options.requires_grad()`` to a new tensor.
 Tensor with_options(Tensor made, const c10::TensorOptions& options);
 
-/// Every member that is not an operator of torch, or that torch's own code generator leaves out.
+/// The members that are not torch operators, or that torch's own code generator leaves out.
 class TensorBase {
 public:
     TensorBase() = default;
-    /// Takes the handle over.
+    /// Takes ownership of the handle.
     explicit TensorBase(AtenTensorHandle handle) : handle_(handle, &aoti_torch_delete_tensor_object) {}
 
     bool defined() const {
@@ -153,7 +153,7 @@ public:
     c10::Layout layout() const { return c10::Layout(ask<int32_t>(aoti_torch_get_layout, "layout")); }
     c10::Device device() const {
 #ifdef TKJIT_SIM
-        return {c10::kCUDA, 0};  // the simulator's
+        return {c10::kCUDA, 0};  // so that a source's device checks pass
 #else
         const auto type = c10::DeviceType(ask<int32_t>(aoti_torch_get_device_type, "device"));
         return {type, c10::DeviceIndex(type == c10::kCPU ? -1 : get_device())};
@@ -224,13 +224,13 @@ protected:
     }
 
 private:
-    /// Strides that may differ only where a dimension has one element.
+    /// Compares the strides, except those of dimensions with one element.
     bool has_strides(const std::vector<int64_t>& expected) const {
         for (size_t i = 0; i < expected.size(); ++i)
             if (sizes()[i] != 1 && strides()[i] != expected[i]) return false;
         return true;
     }
-    /// Whether the elements fill their memory without gaps, each once, in any order of dimensions.
+    /// Whether the elements fill their memory without gaps or overlap, in any order of dimensions.
     bool is_dense() const {
         std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
         for (int64_t i = 0; i < dim(); ++i)
@@ -333,7 +333,7 @@ public:
     Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const c10::Scalar& value) const;
     Tensor& index_put_(c10::ArrayRef<indexing::TensorIndex> indices, const Tensor& values) const;
 
-    // what only Python does; defined in tensor_values.h
+    // done by Python; defined in tensor_values.h
     const Tensor& set_requires_grad(bool is) const;
     const Tensor& requires_grad_(bool is = true) const { return set_requires_grad(is); }
     Tensor grad() const;
@@ -348,7 +348,7 @@ private:
 };
 using Variable = Tensor;
 
-/// What ``Tensor::type()`` returns, as older sources pass it to ``AT_DISPATCH_*``.
+/// The result of ``Tensor::type()``, which older sources pass to ``AT_DISPATCH_*``.
 struct DeprecatedTypeProperties {
     c10::ScalarType dtype;
     c10::Device where;
@@ -376,7 +376,7 @@ inline const DeprecatedTypeProperties& DeprecatedTypeProperties::toScalarType(c1
 inline const DeprecatedTypeProperties& CPU(c10::ScalarType dtype) { return type_of(dtype, c10::kCPU); }
 inline const DeprecatedTypeProperties& CUDA(c10::ScalarType dtype) { return type_of(dtype, c10::kCUDA); }
 
-/// The memory of a tensor, which keeps it alive.
+/// A pointer to a tensor's memory, which keeps the tensor alive.
 class DataPtr {
 public:
     DataPtr() = default;
@@ -391,7 +391,7 @@ private:
     Tensor owner_;
     void* data_ = nullptr;
 };
-/// The memory of a tensor, as its owner; a copy shares it.
+/// The memory of a tensor, as an owner. Copies share it.
 class Storage {
 public:
     explicit Storage(Tensor tensor) : tensor_(std::move(tensor)) {}

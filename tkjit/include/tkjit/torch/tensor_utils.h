@@ -1,4 +1,4 @@
-// at::TensorArg and the checks of ATen/TensorUtils.h: torch names the argument that is wrong.
+// at::TensorArg and the checks of ATen/TensorUtils.h, with torch's messages, which name the wrong argument.
 #pragma once
 
 #include "tensor.h"

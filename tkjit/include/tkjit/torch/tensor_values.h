@@ -1,4 +1,5 @@
-// Tensors, dtypes, devices and numbers as Python objects, and what only Python does with tensors.
+// Converts tensors, dtypes, devices and numbers from and to Python objects, and calls Python for operations on tensors
+// that the C ABI does not have.
 #pragma once
 
 #include "tensor.h"
@@ -36,7 +37,7 @@ template <class T>
 struct Kept<c10::OptionalArrayRef<T>> {
     using type = std::optional<std::vector<T>>;
 };
-// arguments of these are kept as what owns them
+// not read directly: Kept names the type that owns the data
 template <class T>
 struct Reader<c10::ArrayRef<T>> {};
 template <class T>
@@ -158,7 +159,7 @@ struct Writer<c10::OptionalArrayRef<T>> {
 namespace at {
 inline namespace tkjit_stand_in {
 
-/// Throws a Python exception as the type that torch's C++ functions throw; Ctrl-C and the like as they are.
+/// Rethrows a Python exception as the type that torch's C++ functions throw. Ctrl-C and the like stay as they are.
 [[noreturn]] inline void throw_as_of_torch(const pybind11::error_already_set& error) {
     const std::string text = pybind11::text_of(error.value().ptr());
     if (error.matches(PyExc_IndexError)) throw c10::IndexError(text);
@@ -203,7 +204,7 @@ private:
     }
 };
 
-/// ``torch.ops.aten.add.Scalar`` of ("aten::add", "Scalar").
+/// ``torch.ops.aten.add.Scalar`` for ("aten::add", "Scalar").
 inline pybind11::object operator_named(const std::string& name, const std::string& overload) {
     static PyObject* const all = pybind11::of_torch("ops");
     const size_t colon = name.find("::");
@@ -211,7 +212,7 @@ inline pybind11::object operator_named(const std::string& name, const std::strin
     const auto packet = pybind11::check(PyObject_GetAttrString(space.ptr(), name.substr(colon + 2).c_str()));
     return pybind11::check(PyObject_GetAttrString(packet.ptr(), overload.empty() ? "default" : overload.c_str()));
 }
-/// An operator as Python calls it, and the names of the arguments that it takes by name alone.
+/// An operator in Python, and the names of its keyword-only arguments.
 struct PythonOperator {
     PythonOperator(const std::string& name, const std::string& overload) : callable(operator_named(name, overload)) {
         const auto schema = pybind11::check(PyObject_GetAttrString(callable.ptr(), "_schema"));
@@ -246,7 +247,7 @@ R call_in_python(const char* name, const char* overload, const A&... arguments) 
         return FromPython<R>::read(pybind11::check(PyObject_Call(called.callable.ptr(), positional.ptr(), named.ptr())));
     });
 }
-/// ``tensor.name`` as Python has it.
+/// ``tensor.name`` in Python.
 inline pybind11::object attribute_of(const TensorBase& tensor, const char* name) {
     const auto owner = pybind11::object_of(tensor.handle());
     return pybind11::check(PyObject_GetAttrString(owner.ptr(), name));
@@ -263,13 +264,13 @@ inline pybind11::object call_method(const TensorBase& tensor, const char* name, 
     return pybind11::check(PyObject_CallObject(attribute_of(tensor, name).ptr(), arguments.ptr()));
 }
 
-/// torch's global settings, as Python has them.
+/// torch's global settings, read through Python.
 struct Context {
     bool deterministicAlgorithms() const { return ask("torch", "are_deterministic_algorithms_enabled"); }
     bool allowTF32CuBLAS() const { return ask("torch._C", "_get_cublas_allow_tf32"); }
     void* lazyInitCUDA() const { return nullptr; }
     bool hasCUDA() const { return ask("torch.cuda", "is_available"); }
-    /// Throws where the user asked for deterministic algorithms, and warns where for warnings.
+    /// Throws if the user requires deterministic algorithms, or warns if the user chose warnings only.
     void alertNotDeterministic(c10::string_view caller) const {
         if (!deterministicAlgorithms()) return;
         const std::string text = std::string(caller) + " does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)'.";
@@ -296,7 +297,7 @@ inline bool TensorBase::is_view() const {
 inline void increment_version(const Tensor& tensor) {
     in_python([&] { pybind11::check(PyImport_ImportModule("torch.autograd.graph")).attr("increment_version")(tensor); });
 }
-/// Keeps the memory of a tensor from being given away before a stream has done what it does now.
+/// Keeps the allocator from reusing the tensor's memory before the stream has finished its current work.
 inline void record_stream(const Tensor& tensor, void* stream, c10::DeviceIndex device) {
     in_python([&] {
         const auto made = pybind11::check(PyImport_ImportModule("torch.cuda")).attr("ExternalStream")(reinterpret_cast<uintptr_t>(stream), int(device));

@@ -1,4 +1,4 @@
-// How values pass through torch's C ABI: each argument and result of an operator is a StableIValue.
+// Conversions for torch's C ABI, in which each argument and result of an operator is a StableIValue.
 #pragma once
 
 #include "tensor.h"
@@ -10,11 +10,11 @@
 namespace c10 {
 inline namespace tkjit_stand_in {
 
-/// How a type passes through a StableIValue. ``Held`` keeps an argument while the function runs, ``take`` makes it, and
-/// owns what the value refers to; ``give`` hands a value over. ``name`` is the type's in a schema.
+/// Converts a type from and to a StableIValue. ``Held`` holds an argument while the function runs. ``take`` makes it and
+/// takes ownership of the object behind the value; ``give`` passes ownership on. ``name`` is the type's name in a schema.
 template <class T, class = void>
 struct Passed {
-    static_assert(sizeof(T) == 0, "an operator takes no argument of this type here; known are tensors, int64_t, double, bool, "
+    static_assert(sizeof(T) == 0, "an operator cannot have this type here; supported are tensors, int64_t, double, bool, "
                                   "std::string, dtypes, devices, and std::optional and std::vector of them");
 };
 
@@ -31,7 +31,7 @@ StableIValue value_of(T bits) {
     return made;
 }
 
-/// The simulator's device is the CPU.
+/// The device that holds a device's memory. The simulator's CUDA device uses the CPU's memory.
 inline Device where_memory_is(Device device) {
 #ifdef TKJIT_SIM
     if (device.is_cuda()) return {kCPU};
@@ -71,7 +71,7 @@ struct Passed<T, std::enable_if_t<std::is_floating_point<T>::value>> {
     static Held take(StableIValue value) { return T(bits_of<double>(value)); }
     static StableIValue give(T value) { return value_of(double(value)); }
 };
-/// Dtypes, layouts and memory formats by their numbers, which are torch's.
+/// Dtypes, layouts and memory formats, as torch's numbers for them.
 template <class T>
 struct Passed<T, std::enable_if_t<std::is_enum<T>::value>> {
     using Held = T;
@@ -128,7 +128,7 @@ struct Passed<std::optional<T>> {
     static StableIValue give(const std::optional<T>& value) { return is_given(value) ? as_optional(Passed<T>::give(*value)) : 0; }
 
 private:
-    /// An undefined tensor means none, as torch has it.
+    /// An undefined tensor counts as absent, as in torch.
     static bool is_given(const std::optional<T>& value) {
         if constexpr (std::is_same<T, at::Tensor>::value) return value && value->defined();
         else return value.has_value();
@@ -141,7 +141,7 @@ private:
         return value_of(made);
     }
 };
-/// Lists; ``T`` is what an element passes as.
+/// Lists with elements that are passed as ``T``.
 template <class List, class T>
 struct PassedList {
     using Held = std::vector<typename Passed<T>::Held>;
@@ -160,7 +160,7 @@ struct PassedList {
         return made;
     }
     static StableIValue give(const List& values) {
-        // an undefined tensor is refused before there are handles, which a list does not own
+        // reject undefined tensors before handles are made, because a list does not own its handles
         if constexpr (std::is_same<T, at::Tensor>::value)
             for (const at::Tensor& tensor : values) tensor.handle();
         StableListOpaque* made = nullptr;
@@ -182,7 +182,7 @@ struct Passed<std::array<T, N>> : PassedList<std::array<T, N>, T> {};
 template <class T>
 struct Passed<OptionalArrayRef<T>> : Passed<std::optional<ArrayRef<T>>> {};
 
-/// Whether torch's C ABI cannot pass a type, so that Python calls the operator, or is called for it.
+/// Whether torch's C ABI cannot pass a type. Operators with such types are called and registered through Python.
 template <class T>
 struct NeedsPython : std::false_type {};
 template <>

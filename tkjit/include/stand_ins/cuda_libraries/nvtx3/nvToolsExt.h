@@ -1,4 +1,4 @@
-// What sources need of NVTX where the toolkit has no header of it: nothing listens, so each call does nothing.
+// The parts of NVTX that sources need, for toolkits without its header. No profiler listens, so the calls do nothing.
 #pragma once
 
 #if __has_include_next(<nvtx3/nvToolsExt.h>)
@@ -78,4 +78,4 @@ inline nvtxStringHandle_t nvtxDomainRegisterStringA(nvtxDomainHandle_t, const ch
 #define nvtxDomainCreate nvtxDomainCreateA
 #define nvtxDomainRegisterString nvtxDomainRegisterStringA
 
-#endif  // the toolkit has none
+#endif  // the toolkit has no such header

@@ -1,5 +1,5 @@
-// In the place of ThunderKittens' header of this name, which takes pybind11: a source that binds itself with it compiles
-// without. A launcher calls the kernel, or the host function, itself; `python -m tkjit import` reads the binding.
+// Replaces ThunderKittens' header of this name, which needs pybind11, so that a source with its own binding compiles
+// without it. A launcher calls the kernel or the host function itself; `python -m tkjit import` reads the binding.
 #pragma once
 
 #include "kittens.cuh"

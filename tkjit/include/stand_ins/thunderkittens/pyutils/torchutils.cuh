@@ -1,6 +1,6 @@
-// In the place of ThunderKittens' header of this name, which takes ATen, pybind11 and a CUDA build of torch: sources that
-// bring a binding of their own compile without any of them. A launcher calls the kernel itself; of the binding only the
-// names are here, and its functions throw, since nobody calls them.
+// Replaces ThunderKittens' header of this name, which needs ATen, pybind11 and a CUDA build of torch, so that sources
+// with their own binding compile without them. A launcher calls the kernel itself. The binding is only declared here: its
+// functions throw, because nobody calls them.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct TKParallelTensor {
     int local_rank_ = 0, local_world_size_ = 0;
 };
 
-[[noreturn]] inline void not_called() { throw std::logic_error("a source's own binding is not called by tkjit"); }
+[[noreturn]] inline void not_called() { throw std::logic_error("tkjit does not call a source's own binding"); }
 
 template <class... Tensors>
 void parallel_tensor_check(const Tensors&...) {}
@@ -59,7 +59,7 @@ Layout make_fake_gl(int, int, int, int) {
     not_called();
 }
 
-// Its kernels are not compiled for it.
+// Does not refer to the kernel, so that it is not compiled for the binding.
 template <class Config, class Globals, auto Kernel>
 void launch_kernel(const Globals&) {
     not_called();

@@ -1,4 +1,4 @@
-// torch's own macros, over tkjit's dtypes; and dtypes of ``x.type()``, as older sources pass it.
+// torch's own macros, with tkjit's dtypes. They also accept ``x.type()``, which older sources pass.
 #pragma once
 
 #include <tkjit/torch/tensor.h>

@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/parallel.h.
+// Replaces a header of torch; see tkjit/torch/parallel.h.
 #pragma once
 
 #include <tkjit/torch/parallel.h>

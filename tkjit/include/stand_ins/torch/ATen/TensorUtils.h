@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/tensor_utils.h.
+// Replaces a header of torch; see tkjit/torch/tensor_utils.h.
 #pragma once
 
 #include <tkjit/torch/tensor_utils.h>

@@ -1,4 +1,4 @@
-// What older sources use of torch's former C library for CUDA, which torch 1.11 dropped.
+// The parts of torch's former C library for CUDA that older sources use. torch 1.11 dropped it.
 #pragma once
 
 #include <tkjit/torch/cuda.h>

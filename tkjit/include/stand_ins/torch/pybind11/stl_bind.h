@@ -1,4 +1,4 @@
-// What a source needs of pybind11; see tkjit/torch/module.h.
+// Replaces a header of pybind11; see tkjit/torch/module.h.
 #pragma once
 
 #include <tkjit/torch/module.h>

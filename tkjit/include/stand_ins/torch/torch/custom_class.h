@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/library.h.
+// Replaces a header of torch; see tkjit/torch/library.h.
 #pragma once
 
 #include <tkjit/torch/library.h>

@@ -1,4 +1,4 @@
-// What a source needs of torch and pybind11; see tkjit/torch/tensor.h.
+// Replaces the headers of torch and pybind11; see tkjit/torch/tensor.h.
 #pragma once
 
 #include <ATen/Dispatch.h>

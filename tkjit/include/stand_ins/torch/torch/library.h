@@ -1,4 +1,4 @@
-// What a source needs of torch to register operators; see tkjit/torch/library.h.
+// Replaces torch's header for the registration of operators; see tkjit/torch/library.h.
 #pragma once
 
 #include <tkjit/torch/library.h>

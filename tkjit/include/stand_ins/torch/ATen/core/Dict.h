@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/dict.h.
+// Replaces a header of torch; see tkjit/torch/dict.h.
 #pragma once
 
 #include <tkjit/torch/dict.h>

@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/ivalue.h.
+// Replaces a header of torch; see tkjit/torch/ivalue.h.
 #pragma once
 
 #include <tkjit/torch/ivalue.h>

@@ -1,4 +1,4 @@
-// What kernels with random numbers need of torch; see tkjit/torch/generator.h.
+// The part of torch's header that kernels with random numbers need; see tkjit/torch/generator.h.
 #pragma once
 
 #include <tkjit/torch/generator.h>

@@ -1,4 +1,4 @@
-// What CUDAApplyUtils.cuh needs of torch; see tkjit/torch/tensor.h.
+// The part of torch's header that CUDAApplyUtils.cuh needs; see tkjit/torch/tensor.h.
 #pragma once
 
 #include <tkjit/torch/tensor.h>

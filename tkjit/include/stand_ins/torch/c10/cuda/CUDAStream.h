@@ -1,4 +1,4 @@
-// What a source needs of torch on CUDA; see tkjit/torch/cuda.h.
+// Replaces a header of torch for CUDA; see tkjit/torch/cuda.h.
 #pragma once
 
 #include <tkjit/torch/cuda.h>

@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/array_ref.h.
+// Replaces a header of torch; see tkjit/torch/array_ref.h.
 #pragma once
 
 #include <tkjit/torch/array_ref.h>

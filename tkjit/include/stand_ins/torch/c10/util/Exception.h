@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/check.h.
+// Replaces a header of torch; see tkjit/torch/check.h.
 #pragma once
 
 #include <tkjit/torch/check.h>

@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/logging.h.
+// Replaces a header of torch; see tkjit/torch/logging.h.
 #pragma once
 
 #include <tkjit/torch/logging.h>

@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/tensor.h.
+// Replaces a header of torch; see tkjit/torch/tensor.h.
 #pragma once
 
 #include <tkjit/torch/tensor.h>

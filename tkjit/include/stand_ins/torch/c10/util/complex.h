@@ -1,5 +1,5 @@
-// torch's own complex numbers. Their mathematical functions need Thrust, so they are there where a source mentions complex
-// numbers.
+// torch's own complex numbers. Their mathematical functions need Thrust, so they are included only for sources that
+// mention complex numbers.
 #pragma once
 
 #include <tkjit/torch/complex.h>

@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/functional.h.
+// Replaces a header of torch; see tkjit/torch/functional.h.
 #pragma once
 
 #include <tkjit/torch/functional.h>

@@ -1,4 +1,4 @@
-// In the place of torch's header of this name, for a source's own binding: its module is a template that nobody uses.
+// Replaces torch's header of this name for a source with its own binding: the module becomes an unused template.
 #pragma once
 
 #define PYBIND11_MODULE(name, module) \

@@ -1,4 +1,4 @@
-// What a source needs of torch; see tkjit/torch/dispatcher.h.
+// Replaces a header of torch; see tkjit/torch/dispatcher.h.
 #pragma once
 
 #include <tkjit/torch/dispatcher.h>

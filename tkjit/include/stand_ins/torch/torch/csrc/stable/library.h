@@ -1,5 +1,5 @@
-// torch's own; in a launcher without what it registers. What a block cannot register is written down, where torch's own would
-// end the process.
+// torch's own header, with other registration macros. In a launcher they register nothing. Elsewhere they record the
+// error of a block that cannot be registered; torch's own macros would end the process.
 #pragma once
 
 #include_next <torch/csrc/stable/library.h>
@@ -36,7 +36,7 @@ struct StableLibraryInit {
     }
 
 private:
-    /// Whether torch takes the block at all: its constructor does not ask.
+    /// Throws if torch rejects the block, because the constructor of StableLibrary does not check.
     static void check(StableLibrary::Kind kind, const char* space, const char* key, const char* file, uint32_t line) {
         TorchLibraryHandle made = nullptr;
         if (kind == StableLibrary::Kind::IMPL) TORCH_ERROR_CODE_CHECK(aoti_torch_library_init_impl(space, key, file, line, &made));
