@@ -1,4 +1,4 @@
-"""Arrays of other frameworks by DLPack, storage offsets, and memory that two processes share."""
+"""Arrays of other frameworks through DLPack, storage offsets, and memory shared by two processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import tkjit
 from tkjit import ArgumentError, In, Out, Tensor
 
 pytestmark = pytest.mark.compiles
-PACKAGES = {"cupy": "cupy-cuda13x"}  # where a module's package has another name
+PACKAGES = {"cupy": "cupy-cuda13x"}  # modules whose package has another name
 
 
 @tkjit.kernel(
@@ -40,7 +40,7 @@ def low(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor: ...
 def lower(x: In[Tensor, "float32", "N"], y: Out[Tensor, "bfloat16", "N"]) -> Tensor: ...
 
 
-def test_a_result_that_the_framework_has_no_dtype_for():
+def test_result_without_a_dtype_in_the_framework():
     words = r"a result is \(4,\) bfloat16 on cpu, which numpy.ndarray cannot hold; pass tensors to get a tensor"
     x = np.ones(4, np.float32)
     with pytest.raises(ArgumentError, match=words) as caught:
@@ -50,7 +50,7 @@ def test_a_result_that_the_framework_has_no_dtype_for():
         low(x)
 
 
-def test_numpy_arrays_without_a_copy():
+def test_numpy_arrays_are_not_copied():
     axpy, gemm = tkjit.load("axpy"), tkjit.load("gemm")
     x, y = np.arange(5, dtype=np.float32), np.ones(5, np.float32)
     assert axpy(x, y, alpha=2.0) is y
@@ -64,7 +64,7 @@ def test_numpy_arrays_without_a_copy():
     np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-5)
 
 
-def test_arrays_and_tensors_together_give_what_the_first_is():
+def test_result_has_the_framework_of_the_first_argument():
     axpy, gemm = tkjit.load("axpy"), tkjit.load("gemm")
     y = torch.zeros(3)
     assert axpy(np.ones(3, np.float32), y) is y and y.tolist() == [1, 1, 1]
@@ -105,7 +105,7 @@ def read_only() -> np.ndarray:
         (np.zeros((1,) * 5, np.float32), np.zeros(3, np.float32), "of 5 dimensions; expected at most 4"),
     ],
 )
-def test_arrays_that_are_refused(x, y, message):
+def test_invalid_arrays_are_rejected(x, y, message):
     loaded = tkjit.load("axpy")
     loaded(np.zeros(3, np.float32), np.zeros(3, np.float32))
     with pytest.raises(tkjit.TkjitError) as raised:
@@ -146,14 +146,14 @@ def test_arrays_in_every_position_under_a_mode():
 
 
 @pytest.mark.parametrize("versions", [True, False])
-def test_any_producer_of_dlpack(versions):
+def test_any_dlpack_producer_is_accepted(versions):
     y = np.ones(4, np.float32)
     tkjit.load("axpy")(Producer(np.arange(4, dtype=np.float32), versions=versions), Producer(y, versions=versions))
     assert y.tolist() == [1, 2, 3, 4]
     assert type(tkjit.load("softmax")(Producer(y, versions=versions))) is np.ndarray
 
 
-def test_a_producer_that_fails_is_named():
+def test_error_names_a_producer_that_fails():
     class Failing(Producer):
         def __dlpack__(self, **keywords):
             raise BufferError("not today")
@@ -162,7 +162,7 @@ def test_a_producer_that_fails_is_named():
         tkjit.load("axpy")(Failing(np.zeros(4, np.float32)), np.zeros(4, np.float32))
 
 
-def test_a_producer_may_name_its_device_by_a_list():
+def test_producer_may_return_its_device_as_a_list():
     class Listing(Producer):
         def __dlpack_device__(self):
             return [*super().__dlpack_device__()]
@@ -172,7 +172,7 @@ def test_a_producer_may_name_its_device_by_a_list():
     assert y.tolist() == [1, 1, 1, 1]
 
 
-def test_a_refusal_does_not_depend_on_an_arrays_device():
+def test_error_message_does_without_a_failing_device():
     class Lost(Producer):
         @property
         def device(self):
@@ -183,7 +183,7 @@ def test_a_refusal_does_not_depend_on_an_arrays_device():
     assert raised.value.__cause__ is None
 
 
-def test_an_array_is_let_go_after_the_call():
+def test_array_is_released_after_the_call():
     x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
     loaded = tkjit.load("axpy")
     before = sys.getrefcount(x)
@@ -234,7 +234,7 @@ def add_one(shared: torch.Tensor) -> None:
     tkjit.load("axpy")(torch.ones(4), shared)
 
 
-@pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns of it once it is imported
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns about it once it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_shared_memory_is_seen_by_two_processes(method, monkeypatch):
     shared = torch.zeros(4).share_memory_()
@@ -261,14 +261,14 @@ class KernelDataset(torch.utils.data.Dataset):
         return self.kernel(torch.full((4,), float(i)))
 
 
-@pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns of it once it is imported
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns about it once it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_data_loaders_workers_call_kernels(method):
+def test_data_loader_workers_call_kernels(method):
     loader = torch.utils.data.DataLoader(KernelDataset(), batch_size=4, num_workers=2, multiprocessing_context=method)
     assert torch.equal(torch.cat(list(loader)), torch.full((8, 4), 0.25))
 
 
-def test_a_tensor_may_go_when_the_call_has_returned():
+def test_tensor_is_released_after_the_call():
     x = torch.ones(4)
     seen = weakref.ref(x)
     result = tkjit.load("softmax")(x)

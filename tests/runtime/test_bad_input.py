@@ -1,7 +1,7 @@
-"""Invalid calls: exact message, exception class, unchanged state, and equal behaviour at a repetition.
+"""Invalid calls: the exact message, the exception class, unchanged arguments, and the same error when repeated.
 
-Each test runs for each way of reading tensors: through their TensorImpl, and through DLPack's two protocols, which
-other versions of torch need.
+Each test runs for each way of reading tensors: through the TensorImpl, and through DLPack's two protocols, which other
+versions of torch need.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def launch(
 
 
 class Seen(TorchDispatchMode):
-    """Makes every call one of its operator."""
+    """Sends every call through the kernel's operator."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         return function(*args, **(kwargs or {}))
@@ -49,14 +49,14 @@ def is_plain(value: object) -> bool:
     return type(value) is torch.Tensor and value.layout == torch.strided and value.device.type == "cpu"
 
 
-# torch's dispatcher makes these plain before an operator sees them, and names its own types in short
+# torch's dispatcher resolves conjugate and negative views before an operator sees them; a class has another text there
 NOT_OF_OPERATORS = ("conjugate", "negative", "class")
 
 
 def refused(
     kernel: Callable, keywords: dict, kind: type[TkjitError], message: str, *positional: object, operator: bool = True
 ) -> None:
-    """The call is refused in these words, and leaves its arguments as they were."""
+    """Check that a call is rejected with this message, and leaves its arguments unchanged."""
     values = [value for value in (*positional, *keywords.values()) if is_plain(value) and not value.is_neg()]
     before = [value.detach().clone() for value in values]
     for mode in [nullcontext(), Seen()][: 1 + operator]:  # a plain call, and one through the kernel's operator
@@ -100,7 +100,7 @@ for name, case in cases.CASES.items():
     made.clear()
     try:
         loaded(**keywords)
-        print(name, "was taken")
+        print(name, "was accepted")
     except tkjit.TkjitError:
         print(f"{{name}} allocated" if made else "", end="")
 made.clear()
@@ -109,8 +109,8 @@ print("a good call allocated", len(made))
 """
 
 
-def test_a_call_that_is_refused_allocates_nothing(fresh: Server):
-    # the runtime looks torch.empty up once, so it is counted in a process of its own
+def test_rejected_call_allocates_nothing(fresh: Server):
+    # in a new process, because the runtime looks up torch.empty only once
     assert fresh.run(COUNTED.format(directories=[str(Path(__file__).parents[1])])).strip() == "a good call allocated 1"
 
 
@@ -140,7 +140,7 @@ def test_bad_argument_list(positional, keywords, message):
     refused(loaded, keywords, ArgumentError, message, *positional)
 
 
-def test_a_nested_tensor_is_refused():
+def test_nested_tensor_is_rejected():
     for layout in (torch.strided, torch.jagged):
         nested = nested_tensor(layout)
         with pytest.raises(ArgumentError, match=r"^probe: x is .*nested|^probe: x is .*NestedTensor"):
@@ -155,30 +155,30 @@ def nested_tensor(layout: torch.layout) -> torch.Tensor:
         return torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=layout)
 
 
-def test_a_quantized_tensor_is_refused():
+def test_quantized_tensor_is_rejected():
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated, and still there
+        warnings.simplefilter("ignore")  # deprecated, but still available
         quantized = torch.quantize_per_tensor(x23(), 0.1, 0, torch.qint8)
     keywords = good_arguments() | {"x": quantized}
     with pytest.raises(ArgumentError, match=r"^probe: x is \(2, 3\) qint8 on cpu") as raised:
         tkjit.load(probe)(**keywords)
-    # its layout is strided, and to_dense() fails on it
+    # not to_dense(), which fails because the layout is strided
     assert "quantized" in str(raised.value) and "dequantize()" in str(raised.value)
 
 
 @pytest.mark.parametrize("held_bytes", [0, 20])
-def test_a_freed_storage_is_refused(held_bytes):
-    # what training code leaves of a parameter that it has gathered and let go; torch itself crashes on reading it
+def test_freed_storage_is_rejected(held_bytes):
+    # some training code leaves parameters in this state after gathering them; torch itself crashes when it reads one
     x = x23()
     x.untyped_storage().resize_(held_bytes)
-    said = r"^probe: x is \(2, 3\) float32 on cpu, but its storage holds less: it was freed or resized$"
-    with pytest.raises(ArgumentError, match=said):
+    message = r"^probe: x is \(2, 3\) float32 on cpu, but its storage holds less: it was freed or resized$"
+    with pytest.raises(ArgumentError, match=message):
         tkjit.load(probe)(x, torch.zeros(2))
 
 
-def test_gradients_are_no_matter_where_none_is_recorded():
+def test_requires_grad_does_not_matter_if_nothing_is_recorded():
     parameter = torch.nn.Parameter(x23())
     with torch.no_grad():
         assert tkjit.load(probe)(parameter, torch.zeros(2)).tolist() == [0, 1, 2]
@@ -190,19 +190,19 @@ def test_gradients_are_no_matter_where_none_is_recorded():
     assert tkjit.load(probe)(frozen, torch.zeros(2)).tolist() == [0, 1, 2]
 
 
-def test_a_plain_subclass_is_taken():
+def test_plain_subclass_is_accepted():
     y = tkjit.load(probe)(x23().as_subclass(Subclass), torch.zeros(2))
     assert torch.equal(torch.Tensor(y), torch.tensor([0.0, 1.0, 2.0]))
 
 
-def test_a_copy_on_write_tensor_is_written_without_its_original():
+def test_writing_a_copy_on_write_tensor_keeps_the_original():
     original = torch.zeros(2)
     lazy = torch._lazy_clone(original)
     tkjit.load(probe)(x23(), lazy)
     assert lazy.tolist() == [1, 1] and original.tolist() == [0, 0]
 
 
-def test_numbers_that_are_not_pythons_own():
+def test_numbers_of_other_libraries():
     loaded = tkjit.load(probe)
     acc = torch.zeros(2)
     loaded(x23(), acc, alpha=np.float32(0.5), count=np.int64(1))
@@ -222,7 +222,7 @@ def test_numbers_that_are_not_pythons_own():
     )
 
 
-def test_an_object_that_fails_as_an_index():
+def test_object_whose_index_method_raises():
     class Odd:
         def __index__(self) -> int:
             raise ValueError("no")
@@ -259,7 +259,7 @@ LAUNCHES = {
 def test_bad_launch_shape(name):
     keywords, kind, message = LAUNCHES[name]
     out = torch.full((2,), 7.0), torch.full((keywords.get("n", 1) - 1 + 2,), 7.0) if name != "grid overflows" else None
-    if name == "grid overflows":  # the output's own dim is too large before that; half of the square fits
+    if name == "grid overflows":  # with 2**62 an output's dim would overflow first, but a negative n leaves it small
         keywords = {"n": -(2**62)}
         out = torch.full((2,), 7.0), torch.full((2,), 7.0)
     loaded = tkjit.load(launch)
@@ -291,7 +291,7 @@ def test_bad_launch_shape(name):
             {"out": (torch.ones(2), torch.ones(3))},
             ShapeError,
             "launch: z is (3,) float32 on cpu; expected (max(n, 1) - 1 + N=2,) float32; "
-            "dim 0 is 3, and max(n, 1) - 1 + N=2; leave z out to have it made",
+            "dim 0 is 3, but max(n, 1) - 1 + N=2; leave z out to have it made",
         ),
         (
             {"y": torch.ones(1, 2)},
@@ -304,7 +304,7 @@ def test_bad_launch_shape(name):
 def test_bad_outputs(keywords, kind, message):
     loaded = tkjit.load(launch)
     loaded(torch.ones(2))
-    # torch's dispatcher makes all outputs together, and a given one gets a copy
+    # if a call passes only some outputs, the operator completes them, and its message differs
     refused(loaded, {"x": torch.ones(2), **keywords}, kind, message, operator="y" not in keywords)
     with Seen(), pytest.raises(kind):
         loaded(torch.ones(2), **keywords)
@@ -316,7 +316,7 @@ def test_bad_outputs(keywords, kind, message):
 @pytest.mark.parametrize(
     "bad", [[1.0], None, torch.empty(2, 2), torch.empty(2, dtype=torch.int8)], ids=["list", "None", "matrix", "int8"]
 )
-def test_a_first_call_may_be_bad(bad):
+def test_first_call_with_bad_arguments(bad):
     @tkjit.kernel(
         "template <class T> __global__ void f(Globals g) { g.x[threadIdx.x] += T(mode); }",
         entry="f<T>",
@@ -336,13 +336,13 @@ def test_a_first_call_may_be_bad(bad):
 
 
 class Surrogate:
-    """Its text has a character that UTF-8 has no bytes for."""
+    """Its repr has a character that UTF-8 cannot encode."""
 
     def __repr__(self) -> str:
         return "\ud800"
 
 
-def test_texts_that_are_not_utf8():
+def test_message_with_non_ascii_reprs():
     loaded = tkjit.load(probe)
     with pytest.raises(ArgumentError, match=r"probe: x is \\ud800 \(Surrogate\); expected a torch.Tensor"):
         loaded(Surrogate(), torch.zeros(2))
@@ -360,7 +360,7 @@ def test_texts_that_are_not_utf8():
         ({"count": torch.ones(1, dtype=torch.int64)}, r"count is \(1,\) int64 on cpu; expected an int"),
     ],
 )
-def test_what_is_no_single_real_number(keywords, message):
+def test_only_single_real_numbers_are_accepted(keywords, message):
     with pytest.raises(ArgumentError, match=f"^probe: {message}$"):
         tkjit.load(probe)(x23(), torch.zeros(2), **keywords)
 

@@ -1,4 +1,4 @@
-"""Further guarantees of a call: threads, processes, references, warnings, errors."""
+"""Further guarantees of calls: threads, references, outputs, warnings and errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_eight_threads_call_one_kernel():
     assert failures == []
 
 
-def test_another_thread_counts_while_a_kernel_runs_for_a_second():
+def test_direct_call_and_operator_release_the_gil():
     @tkjit.kernel(
         "#include <unistd.h>\n__global__ void wait(Globals g) { usleep(1000000); g.x[0] = 1; }",
         entry="wait",
@@ -73,7 +73,7 @@ def test_another_thread_counts_while_a_kernel_runs_for_a_second():
     )
     def wait(x: InOut[Tensor, F32, 1]) -> Tensor: ...
 
-    wait.operator  # noqa: B018  what is compiled is compiled before
+    wait.operator  # noqa: B018  compiles everything first
     counted, done = [0], threading.Event()
 
     def count() -> None:
@@ -99,7 +99,7 @@ def test_another_thread_counts_while_a_kernel_runs_for_a_second():
 @pytest.mark.skipif(
     not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="runs on a free-threaded Python (3.13t or newer)"
 )
-def test_without_a_gil():
+def test_free_threaded_python():
     test_eight_threads_call_one_kernel()
     assert not sys._is_gil_enabled(), "a module switched the GIL on"
 
@@ -137,7 +137,7 @@ def test_other_threads_run_during_a_kernel():
     assert sum(start < at < end for at in ticks) >= 5
 
 
-def test_eight_threads_make_the_first_call_together():
+def test_eight_threads_make_the_first_call_at_once():
     kernel = define(
         "template <class T> __global__ void add(Globals g) { g.x[threadIdx.x] += T(g.step); }",
         '(x: InOut[Tensor, "T", "N"], step: int) -> Tensor',
@@ -175,7 +175,7 @@ def test_eight_threads_make_the_first_call_together():
 
 @pytest.mark.slow  # a million calls
 def test_a_million_calls_leak_nothing():
-    """Of three tensors and a float, of which some are refused, by the memory of the process."""
+    """Makes valid and invalid calls, and compares the memory of the process and the reference counts."""
     loaded = tkjit.load(nothing)
     x, y, short = torch.zeros(8), torch.zeros(8), torch.zeros(3)
     bad = [((x,), {}), ((x, short), {}), ((x, y, "a"), {}), ((x, y), {"b": 1}), ((x.double(), y), {}), ((x, [y]), {})]
@@ -197,7 +197,7 @@ def test_a_million_calls_leak_nothing():
     before, objects = resident_bytes(), [sys.getrefcount(one) for one in (x, y, short, None, loaded)]
     calls(1_000_000)
     gc.collect()
-    # a leak of one object of 16 bytes a call would be 16 MB
+    # leaking an object of 16 bytes per call would add 16 MB
     assert resident_bytes() - before < 8 << 20
     after = [sys.getrefcount(one) for one in (x, y, short, None, loaded)]
     assert all(abs(a - b) < 1000 for a, b in zip(after, objects, strict=True)), (objects, after)
@@ -233,7 +233,7 @@ def test_outputs_lists_and_operators_leak_nothing():
 # ---- outputs
 
 
-def test_outputs_are_torchs_own():
+def test_outputs_behave_like_torchs_own():
     y = tkjit.load(one_more)(torch.zeros(4))
     y.resize_(100)
     assert y.shape == (100,) and y.untyped_storage().resizable()
@@ -253,7 +253,7 @@ def add_in_place(x: InOut[Tensor, F32, "N"], *, by: float) -> Tensor: ...
 def add_in_place(x: InOut[Tensor, F32, "N"], by: float) -> Tensor: ...
 
 
-def test_a_deprecated_signature_warns_the_line_that_calls_it():
+def test_deprecated_signature_warns_at_the_calling_line():
     x = torch.zeros(1)
     fresh = tkjit.Kernel(*add_in_place.specs)
     with warnings.catch_warnings():
@@ -261,20 +261,20 @@ def test_a_deprecated_signature_warns_the_line_that_calls_it():
         fresh(x, by=1.0)
         with pytest.raises(DeprecationWarning):
             tkjit.load(fresh)(x, 1.0)
-        assert x.item() == 1, "where a warning is an error nothing has been launched"
-    fresh = tkjit.Kernel(*add_in_place.specs)  # whose first call goes through Python code of tkjit's
+        assert x.item() == 1, "nothing is launched if the warning is an error"
+    fresh = tkjit.Kernel(*add_in_place.specs)  # its first call goes through Python code of tkjit
     with pytest.warns(
         DeprecationWarning, match="add_in_place: this signature is deprecated; pass by= by name"
     ) as caught:
         fresh(x, 1.0)
         tkjit.load(fresh)(x, 1.0)
-        with torch.profiler.profile():  # and this one through the operator
+        with torch.profiler.profile():  # this call goes through the operator
             fresh(x, 1.0)
     assert [warning.filename for warning in caught] == [__file__] * 3
     assert x.item() == 4
 
 
-def test_a_deprecation_that_was_hidden_is_not_spent():
+def test_hidden_deprecation_warning_is_shown_later():
     x = torch.zeros(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -282,12 +282,12 @@ def test_a_deprecation_that_was_hidden_is_not_spent():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for _ in range(3):
-            add_in_place(x, 1.0)  # by default once for each line
+            add_in_place(x, 1.0)  # shown once for each line by default
         add_in_place(x, 1.0)
     assert len(caught) == 2
 
 
-def test_a_deprecation_reaches_whoever_runs_a_script(python):
+def test_script_shows_a_deprecation_warning(python):
     code = """
 import torch, tkjit
 from tkjit import InOut, Tensor
@@ -303,7 +303,7 @@ add_in_place(torch.zeros(1), 1.0)
 # ---- errors
 
 
-def test_an_error_says_the_shape_of_the_launch():
+def test_launch_error_has_the_launch_shape():
     @tkjit.kernel(
         "#include <cassert>\n__global__ void f(Globals g) { assert(g.x[0] > 0); }",
         entry="f",
@@ -321,7 +321,7 @@ def test_an_error_says_the_shape_of_the_launch():
         positive.operator(torch.zeros(1))
 
 
-def test_a_kernels_exception_is_an_error_with_its_name():
+def test_exception_in_a_kernel_becomes_a_launch_error():
     @tkjit.kernel(
         '#include <stdexcept>\ninline void f(Globals g) { if (g.kind) throw std::out_of_range("row 7"); throw 7; }',
         entry="f",
@@ -340,7 +340,7 @@ def test_a_kernels_exception_is_an_error_with_its_name():
 
 
 def test_parser_and_dispatcher_are_clean_under_thread_sanitizer(tmp_path):
-    """A C++ host calls a rendered glue from eight threads (``threads/host.cpp``)."""
+    """A C++ program calls rendered glue from eight threads (``threads/host.cpp``)."""
     library = Path(sysconfig.get_config_var("LIBDIR")) / str(sysconfig.get_config_var("LDLIBRARY"))
     if library.suffix != ".so":
         pytest.skip("this Python has no shared library to link a host with; use one built with --enable-shared")

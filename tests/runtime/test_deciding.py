@@ -1,4 +1,4 @@
-"""Calls whose device, or whose dtype, an argument decides."""
+"""Calls in which an argument decides the device or a dtype."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def arange(
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, "int64", np.int64, np.dtype("int64")])
-def test_an_output_without_an_input(dtype):
+def test_output_without_a_tensor_input(dtype):
     assert torch.equal(arange(100), torch.arange(100.0))
     assert torch.equal(arange(3, 2, dtype=dtype, device=torch.device("cpu")), torch.tensor([2, 3, 4]))
     y = torch.empty(4)
@@ -40,7 +40,7 @@ def test_an_output_without_an_input(dtype):
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "said"),
+    ("given", "kind", "message"),
     [
         ({"n": -1}, ShapeError, "an extent of the scratch zeros would be -1|an extent of the output y would be -1"),
         ({"dtype": "float64"}, ArgumentError, r"dtype is 'float64' \(str\); expected float32 or int64"),
@@ -55,15 +55,15 @@ def test_an_output_without_an_input(dtype):
         ({"y": 3}, ArgumentError, "y is 3"),
     ],
 )
-def test_what_is_refused(given, kind, said):
-    with pytest.raises(kind, match=said):
+def test_invalid_arguments_are_rejected(given, kind, message):
+    with pytest.raises(kind, match=message):
         arange(**{"n": 3, **given})
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for a machine without a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:3", 0])
-def test_a_device_that_is_not_there(device):
-    with pytest.raises(ArgumentError, match="arange: device is a CUDA device that is not there; torch sees 0"):
+def test_device_that_does_not_exist(device):
+    with pytest.raises(ArgumentError, match="arange: device is a CUDA device that does not exist; torch sees 0"):
         arange(3, device=device)
 
 
@@ -103,7 +103,7 @@ def test_an_argument_chooses_the_dtype_of_an_output(of, to):
     assert torch.equal(cast(x, to), x.to(to))
     traced = torch.compile(lambda x: cast(x, to) + 1, fullgraph=True, backend="aot_eager")
     assert torch.equal(traced(x), x.to(to) + 1)
-    torch.library.opcheck(getattr(torch.ops.tkjit, tkjit.load(cast).register_operator()).default, (x, to))
+    torch.library.opcheck(tkjit.load(cast).operator.default, (x, to))
     with pytest.raises(ArgumentError, match=r"cast: to is .*float32.*; expected float16 or int32"):
         cast(x, torch.float32)
     with torch._subclasses.FakeTensorMode() as mode, pytest.raises(ArgumentError, match="expected float16 or int32"):
@@ -118,20 +118,20 @@ def member(n: int, device: torch.device = "cpu", *, y: Out[Tensor, "float32", "n
 
 
 @pytest.mark.parametrize(
-    ("function", "options", "said"),
+    ("function", "options", "message"),
     [
-        (no_device, {}, "no required tensor argument, and no torch.device, so a call cannot say on which device"),
-        (no_output, {}, "device says where the call runs: it cannot be None, and there has to be an output"),
-        (none, {}, "device says where the call runs: it cannot be None"),
+        (no_device, {}, "no required tensor argument and no torch.device, so a call cannot choose the device"),
+        (no_output, {}, "device chooses the device of a call: it cannot be None, and there must be an output"),
+        (none, {}, "device chooses the device of a call: it cannot be None"),
         (
             another,
             {"variants": {"T": ("float32", "int32")}},
-            "T chooses a variant: it cannot be None, and its default is",
+            "T chooses a variant: it cannot be None, and its default must be",
         ),
-        (member, {"fields": "n device y"}, "device decides, and is no member"),
+        (member, {"fields": "n device y"}, "device chooses the device or a variant, so it is not a member"),
     ],
 )
-def test_contradictions(function, options, said):
+def test_contradictory_specs_are_rejected(function, options, message):
     with pytest.raises(SpecError) as raised:
         tkjit.kernel("", entry="f", grid=1, block=1, **options)(function)
-    assert said in str(raised.value)
+    assert message in str(raised.value)

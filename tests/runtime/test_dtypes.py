@@ -37,18 +37,18 @@ def copy(x: In[Tensor, "T", "N"], *, y: Out[Tensor, "T", "N"] = None) -> Tensor:
 def of_any_dtype(x: In[Tensor, "T", "N"], y: InOut[Tensor, "T", "N"]) -> Tensor: ...
 
 
-def test_each_reader_of_tensors_knows_each_dtype(reading):
+def test_each_reader_knows_each_dtype(reading):
     refusals = {}
     for dtype in DTYPES:
         x, y = (torch.empty(count, dtype=getattr(torch, dtype.name)) for count in (3, 4))
         with pytest.raises(tkjit.TkjitError) as caught:
-            of_any_dtype(x, y)  # the dtype is read first, and no launcher is built
+            of_any_dtype(x, y)  # the extents differ, so no launcher is built
         refusals[dtype.name] = str(caught.value)
     assert {name: text for name, text in refusals.items() if "of x's type" not in text} == {}
 
 
 @pytest.mark.parametrize("name", COPIED)
-def test_elements_of_every_kind_keep_their_value(name):
+def test_elements_of_each_dtype_keep_their_values(name):
     dtype = getattr(torch, name)
     if name == "bool":
         x = torch.tensor([True, False, True])

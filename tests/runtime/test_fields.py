@@ -1,4 +1,4 @@
-"""Optional fields, alignment, dims, constraints, outputs, and expressions over them, in a call."""
+"""Calls with optional fields, alignment, dims, constraints, several outputs, and expressions over them."""
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ def test_optional_fields():
 def aligned(x: InOut[Tensor, "float32", "N", Align(16)], y: In[Tensor, "float32", "M"]) -> Tensor: ...
 
 
-def test_alignment_refuses_a_view_with_an_offset():
+def test_misaligned_view_is_rejected():
     memory = torch.ones(16)
     assert memory.data_ptr() % 16 == 0
     assert aligned(memory[4:8], memory[1:3])[0].item() == 2
@@ -96,7 +96,7 @@ def test_derived_dims_expression_dims_and_several_outputs():
     assert y is result.y and sums is result.sums
 
 
-def test_several_outputs_are_given_together_by_name_or_in_part():
+def test_outputs_may_be_passed_together_by_name_or_in_part():
     x, half = torch.zeros(1, 4), floats(1, 2)
     expected = halve(x, half)
     y, sums = torch.empty(1, 2), torch.empty(1, dtype=torch.int32)
@@ -114,7 +114,7 @@ def test_several_outputs_are_given_together_by_name_or_in_part():
     [
         (
             lambda: (torch.zeros(1, 4), floats(1, 2, 3)),
-            "halve: half is (3,) float32 on cpu; expected (N // 2=2,) float32; dim 0 is 3, and N // 2=2",
+            "halve: half is (3,) float32 on cpu; expected (N // 2=2,) float32; dim 0 is 3, but N // 2=2",
         ),
         (lambda: (torch.zeros(1, 3), floats(1)), "halve: the constraint N % 2 == 0 does not hold (N=3)"),
         (lambda: (torch.zeros(1, 66), torch.zeros(33)), "halve: the constraint 0 < N <= 64 does not hold (N=66)"),
@@ -153,12 +153,12 @@ def test_leading_dims_literal_dims_and_padding(shape, extents):
     assert torch.equal(leading(x, table), x + 5 + extents)
 
 
-def test_literal_dims_that_contradict():
+def test_tensor_with_other_literal_dims_is_rejected():
     with pytest.raises(ShapeError, match=r"leading: table is \(3, 2\) int32 on cpu; expected \(2, 3\) int32"):
         leading(torch.zeros(2, dtype=torch.int32), torch.zeros(3, 2, dtype=torch.int32))
 
 
-def test_in_place_fields_are_returned_where_the_annotation_says_so():
+def test_in_place_fields_are_returned_if_the_annotation_lists_them():
     source = "__global__ void f(Globals g) { g.x[0] += 1; g.y[0] = g.x[0] * 2; }"
     options = {"entry": "f", "grid": 1, "block": 1}
     fields = '(x: InOut[Tensor, "int32", 1], *, y: Out[Tensor, "int32", 1] = None)'
@@ -169,7 +169,7 @@ def test_in_place_fields_are_returned_where_the_annotation_says_so():
     assert both._fields == ("x", "y") and both.x is x and both.y.item() == 6
 
 
-# ---- every operator of the expression language, in every place
+# ---- expressions in launch shapes
 
 
 def test_comparisons_in_grid_block_and_shared_memory():
@@ -185,10 +185,10 @@ def test_comparisons_in_grid_block_and_shared_memory():
         assert kernel(torch.ones(n), floats(0)).item() == threads, n
 
 
-# ---- outputs apart from inputs
+# ---- outputs that share memory with inputs
 
 
-def test_an_output_that_shares_memory_is_refused():
+def test_output_that_shares_memory_is_rejected():
     kernel = define(
         COPY,
         '(x: In[Tensor, "float32", "N"], *, y: Out[Tensor, "float32", "N"]) -> Tensor',
@@ -199,7 +199,7 @@ def test_an_output_that_shares_memory_is_refused():
     memory = torch.arange(8.0)
     for x, y in ((memory, memory), (memory[:4], memory[2:6]), (memory[2:6], memory[:4])):
         with pytest.raises(
-            ArgumentError, match=r"feature_\d+: the output y shares memory with x; give it memory of its own"
+            ArgumentError, match=r"feature_\d+: the output y shares memory with x; give it its own memory"
         ):
             kernel(x, out=y)
     assert kernel(memory[:4], out=memory[4:]).tolist() == [0, 1, 2, 3]

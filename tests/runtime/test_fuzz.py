@@ -1,4 +1,4 @@
-"""The fuzz of calls for each reader of tensors; by hand it is ``python -m tests.runtime.fuzz.calls``."""
+"""Fuzzes calls with each reader of tensors. To run it by hand: ``python -m tests.runtime.fuzz.calls``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 pytestmark = [pytest.mark.compiles, pytest.mark.slow]
 READERS = ("TensorImpl", "exchange API", "__dlpack__")
 ROOT = Path(__file__).parents[2]
-# kernels have fibers, which the sanitizer would have to be told of; what is looked at is the runtime and the glue
+# only the runtime and the glue are instrumented, because the sanitizer does not know the fibers that kernels run in
 INSTRUMENTING = """#!/bin/sh
 case " $* " in *launcher*|*simulator*) exec g++ "$@";; esac
 exec g++ -fsanitize=address -fno-omit-frame-pointer -g1 "$@"
@@ -20,7 +20,7 @@ exec g++ -fsanitize=address -fno-omit-frame-pointer -g1 "$@"
 
 
 def fuzz(reader: str, count: int, **environ: str) -> None:
-    """Random calls in a process of their own, for which it looks for leaks itself."""
+    """Make random calls in a new process, which also checks itself for leaks."""
     seed = os.environ.get("TKJIT_TEST_SEED", "1")
     command = [
         sys.executable,
@@ -46,17 +46,17 @@ def test_random_calls(reader):
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which the runtime and the glue are compiled for AddressSanitizer."""
+    """Return an environment in which the runtime and the glue are compiled with AddressSanitizer."""
     directory = tmp_path_factory.mktemp("sanitized")
     compiler = directory / "g++"
     compiler.write_text(INSTRUMENTING)
     compiler.chmod(0o755)
-    # the C++ library too, or the sanitizer does not find its __cxa_throw
+    # the C++ library as well, or the sanitizer does not find its __cxa_throw
     names = ("libasan.so", "libstdc++.so.6")
     found = [subprocess.check_output(["g++", f"-print-file-name={name}"], text=True).strip() for name in names]
     if not all(map(os.path.isabs, found)):
         pytest.skip(
-            "g++ has no AddressSanitizer; its package is as libgcc-12-dev of g++ 12: apt-get install libgcc-12-dev"
+            "g++ has no AddressSanitizer; install the package of its version, as in apt-get install libgcc-12-dev"
         )
     return {
         "CXX": str(compiler),

@@ -1,4 +1,4 @@
-"""What a call promises on a GPU: torch.compile, graphs, streams, allocator and profiler, other frameworks, errors."""
+"""Calls on a GPU: torch.compile, graphs, streams, the allocator, the profiler, other frameworks and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 import tkjit
 
-# of torch 2.11, which importing inductor gives in Python 3.12
+# torch 2.11 warns so in Python 3.12 when inductor is imported
 DEPRECATED = "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings(DEPRECATED)]
 
@@ -53,7 +53,7 @@ def test_capture_and_replay(gpu, through_operator):
     torch.testing.assert_close(y, c[0])
 
 
-@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # torch captures one of its own
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # torch itself captures an empty graph
 def test_cuda_graphs_of_compiled_code(gpu):
     softmax = tkjit.load("softmax")
     function = torch.compile(lambda x: softmax(x) + 1, fullgraph=True, mode="reduce-overhead")
@@ -62,8 +62,8 @@ def test_cuda_graphs_of_compiled_code(gpu):
         torch.testing.assert_close(function(x).clone(), x.softmax(-1) + 1)
 
 
-def test_memory_that_another_stream_uses_is_not_given_away(gpu):
-    """Freed on the current stream while the other one still waits, as record_stream prevents."""
+def test_memory_in_use_by_another_stream_is_not_reused(gpu):
+    """A tensor is freed while another stream still uses it. ``record_stream`` keeps its memory from being reused."""
     axpy = tkjit.load("axpy")
     x, y = torch.ones(1 << 20, device=gpu), torch.zeros(1 << 20, device=gpu)
     axpy(x, y)
@@ -75,7 +75,7 @@ def test_memory_that_another_stream_uses_is_not_given_away(gpu):
     address = x.data_ptr()
     axpy(x, y, stream=side)
     del x
-    other = torch.full((1 << 20,), 7.0, device=gpu)  # would be at the same address
+    other = torch.full((1 << 20,), 7.0, device=gpu)  # would get the same address
     assert other.data_ptr() != address
     torch.cuda.synchronize()
     assert bool((y == 1).all())
@@ -125,7 +125,7 @@ for bad in (False, True, False):
 """
 
 
-def test_the_culprit_is_found_and_the_device_is_lost(gpu, monkeypatch):
+def test_illegal_access_is_attributed_and_the_device_is_lost(gpu, monkeypatch):
     monkeypatch.setenv("TKJIT_SYNC", "1")
     done = subprocess.run([sys.executable, "-c", CULPRIT], capture_output=True, text=True)
     first, culprit, after = done.stdout.splitlines()

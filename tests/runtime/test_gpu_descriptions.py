@@ -1,4 +1,4 @@
-"""Structs by value, arrays, variants by a name, constants and symbols, on a GPU: results as in the simulator."""
+"""Structs by value, arrays, variants by a name, constants and symbols on a GPU, with the results of the simulator."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_it_agrees_with_the_simulator(gpu, name):
+def test_results_agree_with_the_simulator(gpu, name):
     kernel, given = CALLS[name]
     x = torch.randn(64)
     loaded = tkjit.load(kernel)
@@ -37,7 +37,7 @@ def test_constants_and_symbols(gpu):
     assert loaded.symbol("counter", device=gpu).item() == 1
 
 
-def test_a_write_to_a_symbol_is_read_by_the_next_launch(gpu):
+def test_next_launch_reads_a_value_written_to_a_symbol(gpu):
     loaded, x = tkjit.load(scaled), torch.ones(3, device=gpu)
     loaded.symbol("factor", device=gpu).fill_(5.0)
     assert loaded(x).tolist() == [5, 5, 5]

@@ -39,7 +39,7 @@ def test_scratch_and_fills_in_a_graph(gpu):
         assert (found.last == 49).all() and (found.least == -float("inf")).all()
 
 
-def test_random_numbers_are_those_of_the_cpu(gpu):
+def test_random_numbers_equal_those_on_the_cpu(gpu):
     philox = kernel_of("test_random.py", "philox")
     one, other = (philox(torch.ones(1, device=device), 7, 8, 9, 10) for device in (gpu, "cpu"))
     assert torch.equal(one.y.cpu(), other.y) and torch.equal(one.u.cpu(), other.u)
@@ -47,7 +47,7 @@ def test_random_numbers_are_those_of_the_cpu(gpu):
 
 
 @pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
-def test_a_generators_offset_moves(gpu):
+def test_generator_offset_advances(gpu):
     dropout = kernel_of("test_random.py", "dropout")
     x, generator = torch.ones(3000, device=gpu), torch.Generator(gpu).manual_seed(5)
     first, second = dropout(x, rng=generator), dropout(x, rng=generator)
@@ -60,7 +60,7 @@ def test_a_generators_offset_moves(gpu):
         dropout(x)
 
 
-def test_a_prepared_launch_is_in_the_current_stream(gpu):
+def test_prepared_launch_uses_the_current_stream(gpu):
     x, y = torch.ones(1 << 20, device=gpu), torch.zeros(1 << 20, device=gpu)
     step = tkjit.load("axpy").prepare(x, y, alpha=1.0)
     stream = torch.cuda.Stream()

@@ -1,4 +1,4 @@
-"""Tensors of more than 2^31 elements on a GPU."""
+"""Tensors with more than 2^31 elements on a GPU."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from support import wide
 pytestmark = pytest.mark.gpu
 
 
-def test_a_pointer_and_a_size_t():
+def test_kernel_with_a_pointer_and_a_size_t():
     x = torch.zeros(wide.ELEMENTS, dtype=torch.uint8, device="cuda")
     wide.mark(x)
     assert x[-1] == 7
     assert x.count_nonzero() == 1
 
 
-def test_an_output():
+def test_wide_output():
     x = torch.randint(1, 100, (2**30 + 8,), dtype=torch.int8, device="cuda")
     y = wide.ends(x)
     assert y.shape == (2**31 + 16,)

@@ -14,7 +14,7 @@ from tkjit import ArgumentError, In, InOut, Out, Scalar, Tensor
 
 # each test runs for each reader
 pytestmark = [pytest.mark.compiles, pytest.mark.usefixtures("reading")]
-BIG = 1 << 22  # elements: memory that the allocator gives back to the system at once
+BIG = 1 << 22  # elements; the allocator returns memory of this size to the system at once
 
 
 CHANGES = {
@@ -28,7 +28,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_earlier_tensor_changes_while_an_array_is_read(change):
+def test_earlier_tensor_changes_while_an_array_is_read(change):
     x, y = torch.ones(BIG), np.zeros(BIG, np.float32)
     with pytest.raises(ArgumentError, match="axpy: x was given another shape or other memory while the call was being"):
         tkjit.load("axpy")(x, Producer(y, lambda: CHANGES[change](x)))
@@ -41,7 +41,7 @@ def test_a_tensor_changes_before_it_is_read():
     assert y.tolist() == [6.0] * 4
 
 
-def test_a_list_reads_its_tensors_while_another_changes():
+def test_earlier_tensor_changes_while_a_list_is_read():
     class List(list):
         def __iter__(self):
             x.untyped_storage().resize_(0)
@@ -68,7 +68,7 @@ GATE = """
 #include <atomic>
 #include <chrono>
 #include <thread>
-// Says that it runs, and goes on when it is told to.
+// Reports that it runs, and waits for permission to continue.
 inline void add_slowly(float* x, const float* y, int64_t gate, int n) {
     auto& state = *reinterpret_cast<std::atomic<int>*>(gate);
     state = 1;
@@ -85,7 +85,7 @@ def add_slowly(
 
 
 def during(call: Callable[[int], object], action: Callable[[], object]) -> None:
-    """Do something in this thread while a kernel runs in another."""
+    """Run an action in this thread while a kernel runs in another."""
     state = np.zeros(1, np.int32)
     raised = []
 
@@ -120,13 +120,13 @@ def test_a_tensor_gets_another_storage_while_the_kernel_runs():
     during(lambda gate: add_slowly(x, y, gate), swap)
     assert alias[0] == 1 and alias[-1] == 1
     del y
-    assert gone() is None  # it is let go
+    assert gone() is None  # the storage has been released
 
 
 @pytest.mark.parametrize("change", [lambda x: x.resize_(4 * BIG), lambda x: x.untyped_storage().resize_(0)])
 def test_a_storage_cannot_be_resized_while_a_kernel_uses_it(change):
     x, y = torch.zeros(BIG), torch.ones(BIG)
-    alias = x.detach()  # a tensor that torch fails to resize has its new sizes all the same
+    alias = x.detach()  # torch leaves the new sizes on a tensor that it fails to resize
 
     def resize() -> None:
         for tensor in (x, y):
@@ -150,10 +150,10 @@ def test_a_storage_stays_fixed_until_its_last_launch_has_ended():
     assert y.resize_(100).numel() == 100
 
 
-# ---- what hooks raise
+# ---- exceptions from hooks
 
 
-def test_what_an_arrays_hook_raises_is_the_cause():
+def test_exception_from_an_arrays_hook_becomes_the_cause():
     error = ValueError("mine")
     for call in (
         lambda: tkjit.load("axpy")(torch.zeros(4), Producer(np.zeros(4, np.float32), raising(error))),
@@ -168,7 +168,7 @@ def test_what_an_arrays_hook_raises_is_the_cause():
         assert caught.value.__cause__ is error
 
 
-def test_an_object_that_raises_whatever_it_is_asked_is_named():
+def test_object_that_raises_for_every_attribute_is_named():
     class Odd:
         def __getattr__(self, name):
             raise ValueError(name)
@@ -188,7 +188,7 @@ def test_an_object_that_raises_whatever_it_is_asked_is_named():
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, Stop, MemoryError])
-def test_what_says_nothing_of_an_argument_passes(kind):
+def test_unrelated_exceptions_propagate(kind):
     class Odd:
         def __getattr__(self, name):
             raise kind
@@ -211,21 +211,21 @@ def either(x: InOut[Tensor, "float32", "N"]) -> None: ...
 def either(x: InOut[Tensor, "float64", "N"]) -> None: ...
 
 
-# ---- memory that is shared in part
+# ---- partly shared memory
 
 
-def test_what_is_written_in_place_shares_no_part_of_an_input():
+def test_tensor_written_in_place_must_not_share_part_of_an_input():
     axpy, memory = tkjit.load("axpy"), torch.ones(8)
     for x, y in ((memory[:5], memory[2:7]), (memory[:4].numpy(), memory[3:7]), (memory[:2], memory[1:3])):
         with pytest.raises(
-            ArgumentError, match="axpy: unsupported operation: y, which is written to, shares some of its"
+            ArgumentError, match="axpy: unsupported operation: y, which is written to, shares some but not all of its"
         ):
             axpy(x, y)
     assert axpy(memory[:4], memory[4:]).tolist() == [2.0] * 4
     assert axpy(memory, memory).tolist() == [2.0] * 4 + [4.0] * 4  # all of it
     assert axpy(memory[3:3], memory[3:3]).numel() == 0
     with pytest.raises(
-        ArgumentError, match=r"xs\[0\], which is .* its memory with xs\[1\], and not all; pass xs\[1\].clone"
+        ArgumentError, match=r"xs\[0\], which is .* some but not all of its memory with xs\[1\]; pass xs\[1\].clone"
     ):
         increment([memory[:4], memory[2:6]])
     increment([memory[:4], memory[4:]])
@@ -246,7 +246,7 @@ def test_a_functional_tensor_goes_to_the_operator():
     assert torch._from_functional_tensor(y).tolist() == [0.25] * 4
 
 
-def test_negative_strides_are_refused_before_torch_sees_them():
+def test_negative_strides_are_rejected_before_torch_sees_them():
     softmax = tkjit.load("softmax")
     out = np.zeros((3, 4), np.float32)[::-1]
     for array in (out, np.zeros((3, 4), np.float32)[:, ::-1]):

@@ -1,4 +1,4 @@
-"""Arrays without ``__dlpack__``: capsules, the array interface, the buffer protocol; and what converts to values."""
+"""Arrays without ``__dlpack__`` (capsules, the array interface, the buffer protocol), and conversions to values."""
 
 import array
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.compiles
 
 
 class OldArray:
-    """As arrays were before DLPack: it says where its memory is, and no more."""
+    """An array from before DLPack, which has only the array interface."""
 
     def __init__(self, held, **changes):
         self.held = held
@@ -49,7 +49,7 @@ WAYS = [plain_array, buffer_of, capsule_of, old_capsule_of, old_array_of]
 
 @pytest.fixture(params=["direct", "through the operator"])
 def call(request):
-    """Calls a kernel directly, and as torch's profiler sees it, by its operator."""
+    """Call a kernel directly, or under torch's profiler and so through its operator."""
     if request.param == "direct":
         return lambda kernel, *args, **kwargs: kernel(*args, **kwargs)
 
@@ -75,7 +75,7 @@ def test_an_array_is_written(call, way):
     assert list(y.held if isinstance(y, OldArray) else y) == [2, 2, 2]
 
 
-def test_a_capsule_is_taken_over_by_nobody():
+def test_capsule_is_not_consumed():
     axpy, y, x = tkjit.load("axpy"), torch.zeros(3), capsule_of(torch.ones(3))
     axpy(x, y)
     axpy(x, y)
@@ -85,7 +85,7 @@ def test_a_capsule_is_taken_over_by_nobody():
         axpy(x, y)
 
 
-def test_outputs_are_tensors():
+def test_outputs_for_old_arrays_are_tensors():
     a = OldArray(np.eye(2, dtype=np.float32))
     product = tkjit.load("gemm")(a, a)
     assert isinstance(product, torch.Tensor) and product.tolist() == [[1, 0], [0, 1]]
@@ -101,12 +101,12 @@ def test_strides_of_old_arrays():
     assert copied(memoryview(x)[1::2]).tolist() == [1, 3, 5]
     with pytest.raises(ArgumentError, match="with a stride below zero"):
         copied(OldArray(x[::-1]))
-    with pytest.raises(ArgumentError, match=r"expected a torch\.Tensor"):  # between two elements
+    with pytest.raises(ArgumentError, match=r"expected a torch\.Tensor"):  # a stride between two elements
         copied(OldArray(x, strides=(6,), shape=(2,)))
 
 
 @pytest.mark.parametrize(
-    ("y", "kind", "said"),
+    ("y", "kind", "message"),
     [
         (b"abcd", ArgumentError, r"y is a read-only array"),
         (memoryview(b"abcd").cast("f"), ArgumentError, "y is a read-only array"),
@@ -120,8 +120,8 @@ def test_strides_of_old_arrays():
         ("abcd", ArgumentError, "y is .abcd. .str.; expected a torch.Tensor"),
     ],
 )
-def test_what_no_array_is(y, kind, said):
-    with pytest.raises(kind, match=said):
+def test_invalid_arrays_are_rejected(y, kind, message):
+    with pytest.raises(kind, match=message):
         tkjit.load("axpy")(torch.ones(3), y)
 
 
@@ -130,7 +130,7 @@ class OnGpu:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for a machine without a GPU")
-def test_memory_of_a_gpu_where_there_is_none():
+def test_gpu_memory_on_a_machine_without_a_gpu():
     with pytest.raises(ArgumentError, match=r"x is .*OnGpu.*; expected a torch.Tensor"):
         tkjit.load("axpy")(OnGpu(), torch.ones(3))
 
@@ -164,20 +164,20 @@ def values(
         (np.bool_, 0, [5], [0, 1, 0, 1]),
     ],
 )
-def test_values_of_other_kinds(call, dtype, device, sizes, expected):
+def test_dtypes_devices_and_sizes_of_other_types(call, dtype, device, sizes, expected):
     assert call(values, torch.ones(1), dtype, device, sizes).tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("dtype", np.str_), ("dtype", 3), ("device", True), ("device", -1), ("sizes", 1.5)]
 )
-def test_values_that_are_none(call, name, value):
+def test_invalid_values_are_rejected(call, name, value):
     given = {"dtype": torch.float32, "device": "cpu", "sizes": [1], name: value}
     with pytest.raises(ArgumentError, match=f"values: {name} is "):
         call(values, torch.ones(1), **given)
 
 
-def test_scalars_are_no_lists():
+def test_int_is_a_list_of_one_but_a_float_is_not():
     @tkjit.kernel("__global__ void g(Globals g) {}", entry="g", grid=1, block=1)
     def g(x: In[Tensor, "float32", "N"], n: Scalar[list[int], "int"]): ...
 
@@ -187,7 +187,7 @@ def test_scalars_are_no_lists():
 
 
 class Passing:
-    """An array that is made each time that somebody looks."""
+    """An array that is created anew at each access."""
 
     @property
     def __array_interface__(self):
@@ -195,7 +195,7 @@ class Passing:
         return {**made.__array_interface__, "held": made}
 
 
-def test_what_an_interface_describes_lives_as_long_as_the_call(call):
+def test_memory_of_an_interface_lives_as_long_as_the_call(call):
     y = torch.zeros(1 << 16)
     call(tkjit.load("axpy"), Passing(), y)
     assert (y == 3).all()
@@ -204,24 +204,24 @@ def test_what_an_interface_describes_lives_as_long_as_the_call(call):
 @pytest.mark.parametrize(
     "changes", [{"strides": (4,), "shape": (2, 2)}, {"shape": (-1,)}, {"mask": 3}, {"data": b"abcd"}]
 )
-def test_an_interface_that_contradicts_itself(changes):
+def test_contradictory_interface_is_rejected(changes):
     with pytest.raises(ArgumentError, match=r"x is .*OldArray.*; expected a torch\.Tensor"):
         copied(OldArray(np.zeros(4, np.float32), **changes))
 
 
-def test_an_interfaces_pointer_is_any_integer(call):
+def test_interface_pointer_may_be_any_integer_type(call):
     x, y = np.array([1, 2, 3], np.float32), torch.zeros(3)
     pointer, read_only = x.__array_interface__["data"]
     call(tkjit.load("axpy"), OldArray(x, data=(np.uint64(pointer), read_only)), y, alpha=2.0)
     assert y.tolist() == [2, 4, 6]
 
 
-def test_too_many_dims_by_the_operator(call):
+def test_too_many_dims_are_rejected(call):
     with pytest.raises(tkjit.TkjitError):
         call(copied, memoryview(np.zeros((1,) * 9, np.float32)))
 
 
-def test_a_complex_number_lies_where_instructions_take_it():
+def test_misaligned_complex_numbers_are_rejected():
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.x[0]; }", entry="f", grid=1, block=1)
     def f(x: In[Tensor, "complex128", "N"], *, y: Out[Tensor, "complex128", 1]): ...
 

@@ -1,4 +1,4 @@
-"""Variants by a name of the source: an enumerator, or a type, which a call says as a text."""
+"""Variants by a name in the source, an enumerator or a type, which a call passes as a str."""
 
 import itertools
 
@@ -21,19 +21,19 @@ def test_each_variant(mode, policy):
     torch.testing.assert_close(y, combine.reference(x, mode=mode, policy=policy))
 
 
-def test_defaults_and_a_dtype_besides():
+def test_defaults_together_with_a_dtype_variant():
     x = torch.randn(70, dtype=torch.float64)
     assert torch.equal(tkjit.load(combine)(x), x + 256)
 
 
-def test_compiled_code_chooses_too():
+def test_torch_compile_chooses_a_variant():
     loaded = tkjit.load(combine)
     compiled = torch.compile(lambda x: loaded(x, mode=MODES[1]), fullgraph=True, backend="aot_eager")
     x = torch.randn(70)
     torch.testing.assert_close(compiled(x), x * 256)
 
 
-def test_what_is_no_variant():
+def test_unknown_variants_are_rejected():
     loaded, x = tkjit.load(combine), torch.randn(70)
     with pytest.raises(ArgumentError) as raised:
         loaded(x, mode="add")
@@ -63,12 +63,12 @@ def test_an_option_that_the_source_lacks():
     ("entry", "options", "default", "text"),
     [
         ("f", ("M::a",), "M::a", "m chooses a variant, but the entry 'f' does not use it; write f<m>"),
-        ("f<m>", ("M::a",), "M::c", "m chooses a variant: it cannot be None, and its default is one of M::a"),
-        ("f<m>", ("M::a;",), "M::a", "'M::a;' is no enumerator or type of C"),
-        ("f<m>", ("M::a", 3), "M::a", "names of the source for a parameter that is a str"),
+        ("f<m>", ("M::a",), "M::c", "m chooses a variant: it cannot be None, and its default must be one of M::a"),
+        ("f<m>", ("M::a;",), "M::a", r"'M::a;' is not a C\+\+ enumerator or type"),
+        ("f<m>", ("M::a", 3), "M::a", "names of the source for a str parameter"),
     ],
 )
-def test_a_bad_description(entry, options, default, text):
+def test_bad_variants_are_rejected(entry, options, default, text):
     with pytest.raises(SpecError, match=text):
 
         @tkjit.kernel("", entry=entry, grid=1, block=1, args=True, variants={"m": options})
@@ -76,7 +76,7 @@ def test_a_bad_description(entry, options, default, text):
 
 
 def test_a_number_cannot_choose_a_name():
-    with pytest.raises(SpecError, match="m is a field and a variant by text; annotate it as a str"):
+    with pytest.raises(SpecError, match="m is a field and a variant with string options; annotate it as a str"):
 
         @tkjit.kernel("", entry="f<m>", grid=1, block=1, args=True, variants={"m": ("M::a",)})
         def f(x: InOut[Tensor, "float32", "N"], m: int) -> Tensor: ...

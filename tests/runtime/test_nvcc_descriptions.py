@@ -15,6 +15,6 @@ pytestmark = pytest.mark.nvcc
 @pytest.mark.parametrize(
     "kernel", [combine, blend, filter_row, place, convolve, scaled, mark, ends], ids=lambda kernel: kernel.name
 )
-def test_it_compiles_for_hopper(kernel, loader):
+def test_kernel_compiles_for_hopper(kernel, loader):
     (spec,) = kernel.specs
     loader.address(spec, variants_of(spec)[-1], Target("90a"))

@@ -1,4 +1,4 @@
-"""What the kernels of this folder take compiles for GPUs: strided layouts, scratch, fills, random numbers."""
+"""Kernels of this folder compile for GPUs: strided layouts, scratch, fills, random numbers."""
 
 import runpy
 from pathlib import Path
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.nvcc
         ("test_random.py", "dropout"),
     ],
 )
-def test_compiles_for_hopper(loader, file, name):
+def test_kernel_compiles_for_hopper(loader, file, name):
     kernel: tkjit.Kernel = runpy.run_path(str(Path(__file__).with_name(file)))[name]
     (spec,) = kernel.specs
     entry = loader.launcher(spec, variants_of(spec)[-1], gpu_target("90a"))

@@ -1,4 +1,4 @@
-"""Lists of tensors of which some are None."""
+"""Lists of tensors in which some items are None."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_tensors_may_be_none_anywhere():
     assert counters[0]._version == 2
 
 
-def test_the_first_tensor_says_what_the_others_must_be():
+def test_first_tensor_decides_the_shape_and_dtype_of_the_others():
     a = torch.randn(5)
     with pytest.raises(ShapeError, match=r"xs\[2\] is \(6,\) float32 on cpu; expected \(N=5,\) of xs\[1\]'s type"):
         total([None, a, torch.randn(6)])
@@ -61,13 +61,13 @@ def test_the_first_tensor_says_what_the_others_must_be():
             total(empty)
 
 
-def test_an_output_shares_memory_with_none_of_them():
+def test_output_must_not_share_memory_with_any_of_them():
     a = torch.randn(5)
     with pytest.raises(ArgumentError, match=r"the output y shares memory with xs\[1\]"):
         total([None, a], out=a)
 
 
-def test_as_an_operator():
+def test_operator_takes_optional_lists():
     a, b = torch.randn(5), torch.randn(5)
     assert schema_of(total.specs[0]) == "total(Tensor?[] xs) -> Tensor"
     assert schema_of(count.specs[0]) == "count(Tensor(a!)?[] xs) -> ()"
@@ -84,5 +84,5 @@ def test_as_an_operator():
 
 
 @pytest.mark.slow
-def test_the_checker_brings_one_that_is_none():
+def test_checker_passes_none_in_lists():
     assert not check(total).findings

@@ -1,4 +1,4 @@
-"""Choice of the variant and the overload of a call."""
+"""How a call chooses its variant and its overload."""
 
 import pytest
 import torch
@@ -48,14 +48,14 @@ def plus(
 def plus(x: In[Tensor, "float32", "N"], y: float, *, z: Out[Tensor, "float32", "N"] = None) -> Tensor: ...
 
 
-def test_overloads():
+def test_argument_types_choose_the_overload():
     assert plus(floats(1, 2), floats(3, 4)).tolist() == [4, 6]
     assert plus(floats(1, 2), 10.0).tolist() == [11, 12]
     assert plus(floats(1, 2), y=10).tolist() == [11, 12]
     assert plus(floats(1, 2), floats(0, 1)).tolist() == [1, 3]
 
 
-def test_overloads_list_why_each_was_refused():
+def test_error_lists_why_each_overload_was_rejected():
     with pytest.raises(tkjit.ArgumentError) as raised:
         plus(floats(1, 2), "three")
     assert str(raised.value) == (
@@ -67,7 +67,7 @@ def test_overloads_list_why_each_was_refused():
     )
 
 
-def test_an_overload_that_takes_a_call_and_fails_is_not_hidden_by_the_others():
+def test_failure_of_the_chosen_overload_is_not_hidden_by_the_others():
     trap = "__global__ void f(Globals g) { __trap(); }"
     first = define(trap, '(x: InOut[Tensor, "float32", "N"])', entry="f", grid=1, block=1)
     name = first.name

@@ -1,4 +1,4 @@
-"""``Kernel.prepare``: what a prepared launch takes, returns and refuses."""
+"""``Kernel.prepare``: the arguments, results and errors of prepared launches."""
 
 import gc
 import threading
@@ -38,7 +38,7 @@ def step(
 ) -> Tensor: ...
 
 
-def test_a_prepared_launch_launches():
+def test_prepared_launch_can_be_repeated():
     x, y = floats(1, 2), floats(0, 0)
     prepared = step.prepare(x, y, alpha=3.0)
     assert y.tolist() == [0, 0], "nothing is launched yet"
@@ -50,7 +50,7 @@ def test_a_prepared_launch_launches():
     assert (y._version, seen._version) == (2, 2)
 
 
-def test_numbers_are_given_anew_for_one_launch():
+def test_new_numbers_hold_for_one_launch():
     x, y = floats(1), floats(0)
     prepared = step.prepare(x, y, offset=1)
     totals = []
@@ -62,9 +62,9 @@ def test_numbers_are_given_anew_for_one_launch():
 
 
 @pytest.mark.parametrize(
-    ("numbers", "said"),
+    ("numbers", "message"),
     [
-        ({"most": 3}, "step: a prepared launch takes no most; it takes alpha, offset, twice: what decides shapes"),
+        ({"most": 3}, "step: a prepared launch takes no most; it takes alpha, offset, twice: arguments that decide"),
         ({"x": torch.ones(2)}, "step: a prepared launch takes no x"),
         ({"gamma": 3}, "step: a prepared launch takes no gamma"),
         ({"alpha": "a"}, r"step: alpha is 'a' \(str\); expected a float"),
@@ -72,18 +72,18 @@ def test_numbers_are_given_anew_for_one_launch():
         ({"twice": 1}, r"step: twice is 1 \(int\); expected a bool"),
     ],
 )
-def test_what_cannot_be_given_anew(numbers, said):
+def test_invalid_new_numbers_are_rejected(numbers, message):
     y = floats(0)
     prepared = step.prepare(floats(1), y)
-    with pytest.raises(ArgumentError, match=said):
+    with pytest.raises(ArgumentError, match=message):
         prepared(**numbers)
     assert y.item() == 0
-    with pytest.raises(ArgumentError, match="it takes new numbers by their names"):
+    with pytest.raises(ArgumentError, match="a prepared launch takes no positional arguments"):
         prepared(floats(1))
 
 
 @pytest.mark.parametrize("change", ["resized", "freed", "moved"])
-def test_tensors_stay_what_they_are(change):
+def test_changed_tensors_are_rejected(change):
     x, y = floats(1, 2), floats(0, 0)
     prepared = step.prepare(x, y)
     if change == "resized":
@@ -99,7 +99,7 @@ def test_tensors_stay_what_they_are(change):
     assert y.tolist() == [0, 0]
 
 
-def test_what_a_call_refuses_prepare_refuses():
+def test_prepare_rejects_what_a_call_rejects():
     with pytest.raises(ShapeError, match="the constraint N <= most does not hold"):
         step.prepare(torch.ones(4), torch.ones(4), most=3)
     with pytest.raises(ArgumentError, match="requires a gradient"):
@@ -108,7 +108,7 @@ def test_what_a_call_refuses_prepare_refuses():
         step.prepare(3, torch.ones(2))
 
 
-def test_it_holds_its_tensors_and_lets_go_of_them():
+def test_prepared_launch_holds_its_tensors_until_it_is_deleted():
     y = floats(0, 0)
     prepared = step.prepare(floats(1, 2), y)
     gc.collect()
@@ -123,7 +123,7 @@ def test_it_holds_its_tensors_and_lets_go_of_them():
     assert gone() is None
 
 
-def test_an_array_of_numpy():
+def test_numpy_arrays():
     x, y = np.ones(3, np.float32), np.zeros(3, np.float32)
     prepared = step.prepare(x, y)
     seen = prepared()
@@ -132,7 +132,7 @@ def test_an_array_of_numpy():
     assert y.tolist() == [3, 3, 3] and isinstance(seen, np.ndarray) and seen.tolist() == [7, 7, 7]
 
 
-def test_nothing_to_write():
+def test_empty_outputs_need_no_launch():
     prepared = step.prepare(torch.empty(0), torch.empty(0))
     assert prepared().shape == (0,) and prepared.launches == ()
 
@@ -198,7 +198,7 @@ def test_several_devices():
         prepared()
 
 
-def test_memory_that_nobody_watches():
+def test_arrays_that_cannot_be_watched_are_rejected():
     y = floats(0, 0)
     for x in (floats(1, 2).__dlpack__(), memoryview(bytearray(8)).cast("f")):
         with pytest.raises(ArgumentError, match=r"prepare: x is .*; expected a tensor, or an array on the cpu"):
@@ -219,9 +219,9 @@ def test_a_cycle_is_collected():
     assert gone() is None
 
 
-def test_what_is_no_kernel():
+def test_make_globals_rejects_other_objects():
     for wrong in (3, object()):
-        with pytest.raises(tkjit.SpecError, match="is no kernel; expected a name"):
+        with pytest.raises(tkjit.SpecError, match="is not a kernel; expected a name"):
             tkjit.make_globals(wrong)
 
 
@@ -229,7 +229,7 @@ def test_what_is_no_kernel():
 def defaulted(x: In[Tensor, "float32", "N"], n: int | None = 5, *, y: Out[Tensor, "float32", 1]): ...
 
 
-def test_none_where_there_is_a_default():
+def test_none_for_a_parameter_with_a_default():
     x = floats(1)
     assert defaulted(x, None).item() == 5
     with pytest.raises(ArgumentError, match="n is None"):

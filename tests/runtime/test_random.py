@@ -1,4 +1,4 @@
-"""Random numbers of a kernel: Philox by a seed and an offset that torch's generators give."""
+"""Random numbers in kernels: Philox with the seed and the offset of torch's generators."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def test_reproducible_under_manual_seed():
     assert 700 < (dropout(x, 0.25) > 0).sum() < 800
 
 
-def test_a_generator_that_is_given():
+def test_generator_argument():
     x = torch.ones(1000)
     state = torch.get_rng_state()
     ones = [dropout(x, rng=torch.Generator().manual_seed(3)) for _ in range(2)]
@@ -50,19 +50,19 @@ def test_a_generator_that_is_given():
     assert torch.equal(dropout(x, rng=generator), ones[0]) and not torch.equal(dropout(x, rng=generator), ones[0])
 
 
-def test_a_refused_call_draws_nothing():
+def test_rejected_call_draws_nothing():
     state = torch.get_rng_state()
     for bad in (torch.ones(2, 2), torch.ones(3, dtype=torch.float64)):
         with pytest.raises(tkjit.TkjitError):
             dropout(bad)
     with pytest.raises(ArgumentError, match=r"dropout: rng is 3 \(int\); expected a torch.Generator"):
         dropout(torch.ones(3), rng=3)
-    with pytest.raises(ArgumentError, match="rng: each launch draws random numbers of its own, and cannot be prepared"):
+    with pytest.raises(ArgumentError, match="rng: each launch draws new random numbers, so it cannot be prepared"):
         dropout.prepare(torch.ones(3))
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_the_operator_draws_too():
+def test_operator_draws_random_numbers():
     x = torch.ones(1000)
 
     @torch.compile(fullgraph=True, backend="aot_eager")
@@ -71,10 +71,10 @@ def test_the_operator_draws_too():
 
     torch.manual_seed(1)
     first, second = both(x)
-    assert not torch.equal(first, second), "two calls have become one"
+    assert not torch.equal(first, second), "the two calls were merged"
     torch.manual_seed(1)
     assert torch.equal(dropout(x), first) and torch.equal(dropout(x), second)
-    operator = getattr(torch.ops.tkjit, tkjit.load(dropout).register_operator())
+    operator = tkjit.load(dropout).operator
     made = [operator(x, 0.5, rng=torch.Generator().manual_seed(3)) for _ in range(2)]
     assert torch.equal(*made) and torch.equal(made[0], dropout(x, rng=torch.Generator().manual_seed(3)))
     assert torch.Tag.nondeterministic_seeded in operator.default.tags
@@ -110,7 +110,7 @@ def signed(bits):
     return bits - (1 << 64) if bits >> 63 else bits
 
 
-# the answers that are published with the algorithm: Random123's kat_vectors, philox4x32 of 10 rounds
+# published with the algorithm: Random123's kat_vectors, philox4x32 with 10 rounds
 @pytest.mark.parametrize(
     ("counter", "key", "expected"),
     [
@@ -157,20 +157,20 @@ def written(x: In[Tensor, "float32", "N"], rng: tkjit.InOut[Generator, "N"]): ..
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         (with_default, "rng: a generator is an input without a default"),
         (unknown, "rng's draws: undefined dim M"),
         (written, "rng: a generator is an input without a default"),
     ],
 )
-def test_contradictions(function, said):
+def test_contradictory_specs_are_rejected(function, message):
     with pytest.raises(SpecError) as raised:
         tkjit.kernel("", entry="f", grid=1, block=1)(function)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_torchs_own_annotation():
+def test_torch_generator_as_annotation():
     @tkjit.kernel("", entry="f", grid=1, block=1)
     def f(x: In[Tensor, "float32", "N"], rng: torch.Generator): ...
 
@@ -178,7 +178,7 @@ def test_torchs_own_annotation():
     assert field.draws.text == "4" and field.keyword_only and not field.is_required
 
 
-def test_the_default_device_of_factories_is_of_no_matter():
+def test_default_device_of_torch_does_not_matter():
     torch.manual_seed(2)
     expected = dropout(torch.ones(100))
     x = torch.ones(100)

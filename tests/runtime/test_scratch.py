@@ -1,4 +1,4 @@
-"""Scratch of a call, and outputs and scratch that are filled before the launch."""
+"""Scratch memory, and outputs and scratch that are filled before the launch."""
 
 import gc
 import math
@@ -41,29 +41,29 @@ def columns(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_outputs_begin_as_the_spec_says(dtype):
+def test_outputs_are_filled_as_the_spec_declares(dtype):
     x = torch.randn(5, 7).to(dtype)
-    for _ in range(3):  # of memory that was used before
+    for _ in range(3):  # in memory that was used before
         found = columns(x)
         assert torch.allclose(found.sums, (x.float() ** 2).sum(0), atol=1e-2)
         assert found.last.tolist() == [4] * 7
         assert found.least.dtype == dtype and (found.least == -math.inf).all()
 
 
-def test_outputs_that_are_given_are_filled_too():
+def test_outputs_passed_by_the_caller_are_filled():
     x, sums, wide = torch.randn(5, 7), torch.ones(7), torch.zeros(7, 4)
     columns(x, sums=sums, least=wide[:, ::2])
     assert torch.allclose(sums, (x**2).sum(0))
     assert (wide[:, ::2] == -math.inf).all() and (wide[:, 1::2] == 0).all()
 
 
-def test_scratch_is_no_argument():
+def test_scratch_is_not_an_argument():
     x = torch.randn(5, 7)
     assert list(columns.signature.parameters)[:2] == ["x", "scale"]
     with pytest.raises(ArgumentError, match="columns: unknown argument squares"):
         columns(x, squares=torch.empty(5, 7))
     assert torch.allclose(columns(x, 2.0).sums, 2 * (x**2).sum(0))
-    with torch.profiler.profile():  # by the operator
+    with torch.profiler.profile():  # through the operator
         assert torch.allclose(columns(x, 2.0).sums, 2 * (x**2).sum(0))
 
 
@@ -80,10 +80,10 @@ def test_scratch_lives_as_long_as_the_launch_needs_it():
     (shown,) = tkjit.make_globals(columns, x)
     assert shown["squares"].extents == (1, 1, 5, 7) and shown["used"].dtype == "int32"
     squares = np.ctypeslib.as_array((np.ctypeslib.ctypes.c_float * 35).from_address(shown["squares"].data_ptr))
-    squares[:] = 1  # it is there as long as what was shown
+    squares[:] = 1  # the memory lives as long as `shown`
 
 
-def test_scratch_of_an_operator():
+def test_operator_allocates_scratch():
     x = torch.randn(5, 7)
 
     @torch.compile(fullgraph=True, backend="aot_eager")
@@ -95,12 +95,12 @@ def test_scratch_of_an_operator():
         assert columns(mode.from_tensor(x)).least.shape == (7, 2)
 
 
-def test_an_empty_grid_fills_all_the_same():
+def test_empty_grid_still_fills_outputs():
     found = columns(torch.empty(0, 7))
     assert found.sums.tolist() == [0] * 7 and found.last.tolist() == [-1] * 7
 
 
-def test_the_checker_knows_what_was_filled():
+def test_checker_treats_filled_memory_as_initialised():
     assert check(columns, dims={"M": 3, "N": 32}).findings == []
 
 
@@ -117,7 +117,7 @@ def sized(
 ) -> Tensor: ...
 
 
-def test_a_scratch_of_negative_or_huge_size():
+def test_scratch_with_a_negative_or_huge_size_is_rejected():
     x = torch.ones(1)
     assert sized(x, 4).item() == 0
     with pytest.raises(ShapeError, match="sized: an extent of the scratch room would be -3"):
@@ -132,10 +132,10 @@ def spec_error(function, **options):
     return str(raised.value)
 
 
-def test_zeros_are_not_overtaken():
+def test_pdl_cannot_be_combined_with_zero():
     def zeroed(x: In[Tensor, "float32", "N"], *, y: Out[Tensor, "float32", "N", Zero]): ...
 
-    assert "pdl=True lets the kernel begin before Zero and Fill have ended" in spec_error(zeroed, pdl=True)
+    assert "pdl=True lets the kernel start before Zero and Fill have finished" in spec_error(zeroed, pdl=True)
 
 
 def filled_input(x: In[Tensor, "float32", "N", Zero]): ...
@@ -148,19 +148,19 @@ def of_pairs(x: In[Tensor, "float32", "N"], *, y: Out[Tensor, "float4_e2m1fn_x2"
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         (filled_input, "x: Zero and Fill are for outputs and scratch"),
         (unknown_dim, "t's dims: undefined dim M"),
-        (with_default, "t: scratch is there in each call, and has no default"),
-        (no_integer, "y: Fill(0.5) is no int32"),
-        (too_large, "y: Fill(200) is no int8"),
-        (infinite, "y: Fill(inf) is no int64"),
-        (of_pairs, "y: float4_e2m1fn_x2 can be filled with Zero alone"),
+        (with_default, "t: scratch is allocated for each call, so it cannot be None or have a default"),
+        (no_integer, "y: Fill(0.5) is not a value of int32"),
+        (too_large, "y: Fill(200) is not a value of int8"),
+        (infinite, "y: Fill(inf) is not a value of int64"),
+        (of_pairs, "y: float4_e2m1fn_x2 can only be filled with Zero"),
     ],
 )
-def test_contradictions(function, said):
-    assert said in spec_error(function)
+def test_contradictory_specs_are_rejected(function, message):
+    assert message in spec_error(function)
 
 
 ROOM = """
@@ -181,7 +181,7 @@ def with_room(
 ) -> Tensor: ...
 
 
-def test_scratch_of_each_device():
+def test_each_device_gets_its_own_scratch():
     x = [torch.arange(4.0), torch.ones(4)]
     assert [y.tolist() for y in with_room(x)] == [[3, 2, 1, 0]] * 2
 
@@ -195,7 +195,7 @@ def of_complex(
 ): ...
 
 
-def test_what_no_number_is_can_be_zero():
+def test_complex_and_float8_outputs_can_be_filled():
     wide = torch.full((2, 4), 3j, dtype=torch.complex64)
     found = of_complex(torch.ones(2, dtype=torch.complex64), y=wide[:, ::2])
     assert wide.tolist() == [[1, 3j, 0, 3j], [0, 3j, 0, 3j]]

@@ -1,4 +1,4 @@
-"""Strided layouts in a call: transposed, sliced and interleaved views, strides in expressions, and what is refused."""
+"""Calls with strided layouts: transposed, sliced and interleaved views, strides in expressions, and errors."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def double_heads(x: In[Strided, "T", "B", "H", "N", "D"], *, y: Out[Strided, "T"
 
 
 def heads(*, of: int = 0) -> torch.Tensor:
-    """One of q, k and v, as they lie in a packed tensor: (batch, head, position, channel)."""
+    """Return q, k or v of a packed tensor, as a view of shape (batch, head, position, channel)."""
     packed = torch.arange(2 * 7 * 3 * 4 * 8, dtype=torch.float32).reshape(2, 7, 3, 4, 8)
     return packed.permute(2, 0, 3, 1, 4)[of]
 
@@ -46,14 +46,14 @@ def heads(*, of: int = 0) -> torch.Tensor:
         pytest.param(torch.randn(2, 3, 5, 8), id="contiguous"),
     ],
 )
-def test_any_strides_are_taken(x):
+def test_any_strides_are_accepted(x):
     y = double_heads(x)
     assert y.is_contiguous() and torch.equal(y, 2 * x)
-    for shown in tkjit.make_globals(double_heads, x):  # of an empty one there is no launch
+    for shown in tkjit.make_globals(double_heads, x):  # an empty tensor has no launch
         assert shown["x"].extents == x.shape and shown["x"].strides == x.stride()
 
 
-def test_an_output_that_is_given_may_have_any_strides():
+def test_output_argument_may_have_any_strides():
     x = torch.randn(2, 4, 7, 8, dtype=torch.float64)
     room = torch.full((2, 7, 4, 11), -1.0, dtype=torch.float64)
     y = room[..., 1:9].transpose(1, 2)
@@ -62,7 +62,7 @@ def test_an_output_that_is_given_may_have_any_strides():
     assert (room[..., 0] == -1).all() and (room[..., 9:] == -1).all()
 
 
-def test_interleaved_tensors_are_apart():
+def test_interleaved_tensors_do_not_share_memory():
     q, k = heads(), heads(of=1)
     before = q.clone()
     k.set_(q.untyped_storage(), k.storage_offset(), k.shape, k.stride())
@@ -74,19 +74,19 @@ def test_interleaved_tensors_are_apart():
         double_heads(q, out=q.as_strided(q.shape, q.stride(), q.storage_offset() + 1))
 
 
-def test_what_is_written_has_a_place_for_each_element():
+def test_written_tensor_must_not_overlap_itself():
     with pytest.raises(ArgumentError) as raised:
         double_heads(torch.ones(2, 4, 7, 8), out=torch.zeros(2, 1, 7, 8).expand(2, 4, 7, 8))
     assert str(raised.value) == (
-        "double_heads: the kernel writes to y, whose strides put several elements at one place (an expanded view?); "
+        "double_heads: the kernel writes to y, whose strides put several elements at one address (an expanded view?); "
         "pass y.clone()"
     )
     overlapping = torch.zeros(1000).as_strided((2, 4, 7, 8), (5, 60, 8, 1))
-    with pytest.raises(ArgumentError, match="several elements at one place"):
+    with pytest.raises(ArgumentError, match="several elements at one address"):
         double_heads(torch.ones(2, 4, 7, 8), out=overlapping)
 
 
-def test_what_no_strided_layout_is():
+def test_invalid_strided_tensors_are_rejected():
     with pytest.raises(ShapeError, match=r"x is \(3, 4\) float32 on cpu; expected \(B, H, N, D\) float32 or float64"):
         double_heads(torch.ones(3, 4))
     with pytest.raises(ShapeError, match="of 9 dimensions; expected at most 8"):
@@ -97,7 +97,7 @@ def test_what_no_strided_layout_is():
         double_heads(freed)
 
 
-def test_arrays_of_numpy_with_strides():
+def test_numpy_arrays_with_strides():
     x = np.arange(2 * 3 * 5 * 8, dtype=np.float32).reshape(2, 5, 3, 8).transpose(0, 2, 1, 3)
     y = double_heads(x)
     assert isinstance(y, np.ndarray) and np.array_equal(y, 2 * x)
@@ -141,7 +141,7 @@ __global__ void row_sums(const float* x, float* y, int rows, int cols, int64_t s
 def row_sums(x: In[Strided, "float32", "M", "N"], *, y: Out[Tensor, "float32", "M"]) -> Tensor: ...
 
 
-def test_strides_are_integers_to_a_kernel_that_takes_a_pointer():
+def test_strides_as_integer_arguments():
     x = torch.randn(10, 20)[:, 3:9]
     assert torch.allclose(row_sums(x), x.sum(1), atol=1e-5)
     with pytest.raises(ShapeError) as raised:
@@ -170,16 +170,16 @@ INCREMENT = "__global__ void increment(Globals g) { g.x(threadIdx.x, blockIdx.x)
 def increment(x: InOut[Strided, "float32", "M", "N"], by: In[Strided, "float32", "M", "N"]) -> Tensor: ...
 
 
-def test_what_is_written_in_place_is_an_argument_as_a_whole_or_not_at_all():
+def test_tensor_written_in_place_must_not_share_part_of_an_argument():
     square = torch.arange(9.0).reshape(3, 3)
     increment(square, square)
     assert square.tolist() == [[0, 2, 4], [6, 8, 10], [12, 14, 16]]
     for part in (square.T, square.as_strided((3, 3), (3, 0))):
-        with pytest.raises(ArgumentError, match="shares some of its memory with by, and not all"):
+        with pytest.raises(ArgumentError, match="shares some but not all of its memory with by"):
             increment(square, part)
     wide = torch.zeros(3, 6)
     increment(wide[:, ::2], torch.ones(3, 3))
-    increment(wide[:, ::2], wide[:, 1::2])  # interleaved, and apart
+    increment(wide[:, ::2], wide[:, 1::2])  # interleaved, but without shared elements
     assert wide.sum() == 9
 
 
@@ -215,10 +215,10 @@ def test_an_optional_strided_layout():
 def from_contiguous(x: InOut[Strided, "float32", "M", "N"], y: In[Tensor, "float32", "M", "N"]): ...
 
 
-def test_a_transposed_tensor_is_not_the_tensor_itself():
+def test_transposed_view_counts_as_partly_shared_memory():
     square = torch.ones(3, 3)
     from_contiguous(square, square)
-    with pytest.raises(ArgumentError, match="shares some of its memory with y, and not all"):
+    with pytest.raises(ArgumentError, match="shares some but not all of its memory with y"):
         from_contiguous(square.T, square)
 
 
@@ -235,11 +235,11 @@ def test_padded_extents_are_those_of_the_last_dims():
         assert of_six(mode.from_tensor(x)).shape == (6, 7)
 
 
-def test_large_interleaved_tensors_are_told_apart_at_once():
+def test_large_interleaved_tensors_are_compared_quickly():
     packed = torch.zeros(10_000_000)
     a, b = packed.reshape(2_500_000, 2, 2).unbind(1)
     increment_all(a, b)
-    with pytest.raises(ArgumentError, match="shares some of its memory"):
+    with pytest.raises(ArgumentError, match="shares some but not all of its memory"):
         increment_all(a, packed[1:-3].reshape(2_499_999, 4)[:, :2])
 
 

@@ -1,4 +1,4 @@
-"""Structs by value, and arrays of the source's own struct: the objects that a call may pass, and bad ones."""
+"""Structs by value, and arrays in the source's own struct: valid and invalid arguments and specs."""
 
 import ctypes
 from dataclasses import make_dataclass
@@ -45,7 +45,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_what_a_struct_is_made_of(name):
+def test_objects_that_convert_to_a_struct(name):
     x = torch.arange(8.0)
     weights = torch.tensor([1.0, 2, 3, 4, 1, 2, 3, 4])
     y = tkjit.load(blend)(x, SAME[name], (1, 0.5, -1), pair=(9, 4))
@@ -84,13 +84,13 @@ def test_arrays_and_a_struct_in_the_sources_own_struct():
     ],
     ids=str,
 )
-def test_what_no_struct_can_be_made_of(value: Any):
+def test_objects_that_do_not_convert_to_a_struct(value: Any):
     text = r"blend: p is .*; expected mine::Params: \(scale, weights\[4\], n, negative, tag\), or a dict, record or"
     with pytest.raises(ArgumentError, match=text):
         tkjit.load(blend)(torch.zeros(4), value)
 
 
-def test_a_list_of_another_length_than_the_array():
+def test_list_must_have_the_length_of_the_array():
     loaded = tkjit.load(filter_row)
     with pytest.raises(ShapeError, match="filter_row: taps has 2 items; its array in the struct has 3"):
         loaded(torch.zeros(4), [1, 2])
@@ -121,7 +121,7 @@ def kernel_of(struct: str, members: dict[str, Any]) -> tkjit.Kernel:
         ("{ float a; }", {"b": "float"}, "'struct S' has no member named 'b'|no member named|is not a member of"),
     ],
 )
-def test_a_struct_that_differs_from_the_specs(struct, members, text):
+def test_struct_that_differs_from_the_spec(struct, members, text):
     values = tuple([1] * kind[1] if isinstance(kind, tuple) else 1 for kind in members.values())
     with pytest.raises(CompileError, match=text):
         kernel_of(struct, members)(torch.zeros(1), values)
@@ -131,13 +131,13 @@ def test_a_struct_that_differs_from_the_specs(struct, members, text):
     ("annotation", "text"),
     [
         (Scalar[Struct], "s: expected the type of the struct, as in"),
-        (Scalar[Struct, "Params"], "Params is no vector type of CUDA; say its members in their order"),
+        (Scalar[Struct, "Params"], "Params is not a CUDA vector type; list its members in order"),
         (Scalar[Struct, "S", {"a": "half"}], "the member 'a' is 'half'; expected one of bool, float, double, int"),
         (Scalar[Struct, "S", {"a": ("float", 0)}], "the member a is"),
         (Scalar[Struct, "S", {}], "expected the members of S as a dict"),
-        (Scalar[Struct, "S", {"a": ("float", 300)}], "S has over 256 elements; pass a tensor"),
+        (Scalar[Struct, "S", {"a": ("float", 300)}], "S has more than 256 elements; pass a tensor"),
         (In[Struct, "float3"], "a struct is passed by value"),
-        (Scalar[Struct, "float3", {"q": "int"}], "float3 is a vector type of CUDA, whose members are known"),
+        (Scalar[Struct, "float3", {"q": "int"}], "float3 is a CUDA vector type, whose members are known"),
         (Scalar[Struct, "S", {"class": "int"}], "the member 'class' is 'int'"),
         (Scalar[Struct, "S", {"a": ["float", 2]}], "the member 'a' is"),
     ],
@@ -168,7 +168,7 @@ def test_a_bad_default(default):
         ) -> Tensor: ...
 
 
-def test_a_struct_that_is_described_in_two_ways():
+def test_contradictory_descriptions_of_a_struct():
     with pytest.raises(SpecError, match="describe the struct S in two ways"):
 
         @tkjit.kernel("__global__ void take(float* x, S p, S q) {}", entry="take", grid=1, block=1, args=True)

@@ -1,4 +1,4 @@
-"""Constants that a call brings, and variables of a source as tensors."""
+"""Constants that a call passes, and variables of a source as tensors."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ F32 = "float32"
 TAPS, OFFSETS = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([[1, 2], [3, 4]], dtype=torch.int32)
 
 
-def test_constants_are_those_of_the_call():
+def test_each_call_sets_its_constants():
     loaded, x = tkjit.load(convolve), torch.randn(70)
     for factor in (1, 2):
         torch.testing.assert_close(loaded(x, factor * TAPS, OFFSETS), convolve.reference(x, factor * TAPS, OFFSETS))
@@ -20,7 +20,7 @@ def test_constants_are_those_of_the_call():
     assert torch.equal(loaded.symbol("mine::offsets"), OFFSETS)
 
 
-def test_variables_live_from_launch_to_launch():
+def test_variables_persist_between_launches():
     loaded, x = tkjit.load(convolve), torch.randn(4)
     counter = loaded.symbol("counter")
     assert counter.dtype is torch.uint64 and counter.shape == ()
@@ -32,7 +32,7 @@ def test_variables_live_from_launch_to_launch():
     assert loaded.symbol("mine::state").view(torch.float32)[1] == 1.0  # a struct is bytes
 
 
-def test_a_write_is_what_the_next_launch_reads():
+def test_next_launch_reads_a_value_written_to_a_symbol():
     loaded, x = tkjit.load(scaled), torch.ones(3)
     loaded.symbol("factor").fill_(1.0)
     assert loaded(x).tolist() == [1, 1, 1]
@@ -48,7 +48,7 @@ def test_a_prepared_launch_sets_its_constants():
     torch.testing.assert_close(step(), convolve.reference(x, taps, OFFSETS))
 
 
-def test_what_a_constant_cannot_be():
+def test_invalid_constants_are_rejected():
     loaded, x = tkjit.load(convolve), torch.randn(4)
     with pytest.raises(ShapeError, match=r"taps is \(2,\) float32 on cpu; expected \(3,\) float32"):
         loaded(x, TAPS[:2], OFFSETS)
@@ -70,7 +70,7 @@ def test_a_device_without_symbols(device):
 
 
 @pytest.mark.parametrize("symbols", [("a",), 3, "1x", "a[0]", "class"])
-def test_what_names_no_symbol(symbols):
+def test_invalid_symbol_names_are_rejected(symbols):
     with pytest.raises(SpecError, match='expected names of variables: "counter, mine::table"'):
         kernel_of("", Constant[Tensor, F32, 3], symbols=symbols)
 
@@ -120,5 +120,5 @@ def test_a_symbol_of_another_size():
 
 @pytest.mark.parametrize("annotation", [Constant[Tensor, F32, 3] | None, Constant[list[Tensor], F32, 3]])
 def test_a_bad_annotation(annotation):
-    with pytest.raises(SpecError, match="a constant is one tensor that every call gives, without a default"):
+    with pytest.raises(SpecError, match="a constant is one required tensor, without a default"):
         kernel_of("", annotation)

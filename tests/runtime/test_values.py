@@ -16,7 +16,7 @@ pytestmark = pytest.mark.compiles
 
 F32 = "float32"
 
-# ---- in a kernel's struct
+# ---- values in a kernel's struct
 
 
 @tkjit.kernel(
@@ -66,7 +66,7 @@ def test_lists_of_numbers_in_a_struct():
         (None, "indices is None (NoneType); expected list[int]"),
     ],
 )
-def test_lists_that_are_refused(indices, message):
+def test_invalid_lists_are_rejected(indices, message):
     with pytest.raises(tkjit.ArgumentError) as raised:
         tkjit.load(gather)(torch.arange(10.0), indices, y=torch.zeros(4))
     assert str(raised.value) == f"gather: {message}"
@@ -129,13 +129,13 @@ def test_lists_of_tensors(dtype):
         ([torch.zeros(5), torch.zeros(10)[::2]], tkjit.ArgumentError, "xs[1] is (5,) float32 on cpu with strides (2,)"),
     ],
 )
-def test_lists_of_tensors_that_are_refused(xs, kind, message):
+def test_invalid_lists_of_tensors_are_rejected(xs, kind, message):
     with pytest.raises(kind) as raised:
         tkjit.load(add_all)(xs, counters(1), y=torch.zeros(5))
     assert str(raised.value).startswith(f"add_all: {message}") or message in str(raised.value)
 
 
-def test_a_computed_dim_is_checked_of_every_tensor():
+def test_computed_dim_is_checked_for_every_tensor():
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.xs[1][0]; }", entry="f", grid=1, block=1)
     def doubled(x: In[Tensor, F32, "N"], xs: In[list[Tensor], F32, "2 * N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
 
@@ -169,7 +169,7 @@ def test_lists_through_the_operator():
     torch.library.opcheck(loaded.operator.default, ([torch.ones(5)], counters(1), 1.0, torch.zeros(5)))
 
 
-# ---- of a host function
+# ---- arguments of a host function
 
 HOST = """
 #include <cstring>
@@ -246,19 +246,19 @@ def test_containers_of_a_host_function():
         ({"nested": [1.0]}, "nested is [1.0] (list); expected list[list[float]]"),
     ],
 )
-def test_containers_that_are_refused(changes, message):
+def test_invalid_containers_are_rejected(changes, message):
     with pytest.raises(tkjit.ArgumentError) as raised:
         described(**changes)
     assert str(raised.value) == f"describe: {message}"
 
 
-def test_what_pytorch_has_no_type_for_has_no_operator():
+def test_kernel_with_types_unknown_to_pytorch_has_no_operator():
     for ask in (lambda: describe.operator, lambda: describe.schema):
-        with pytest.raises(tkjit.SpecError, match=r"PyTorch has no dict\[str, float\], which weights is"):
+        with pytest.raises(tkjit.SpecError, match=r"PyTorch has no type for weights: dict\[str, float\]"):
             ask()
 
 
-def test_a_function_whose_parameter_is_another_container():
+def test_function_with_another_container_type():
     @tkjit.kernel("inline void f(tkjit::gl<float> x, std::set<int64_t> s) {}", entry="f", host=True, args=True)
     def other(x: In[Tensor, F32, "N"], s: list[int]) -> None: ...
 
@@ -278,7 +278,7 @@ def test_a_rendered_struct_of_a_host_function():
     assert named(torch.zeros(1), ["a", "bcd"], note="xy").item() == 7
 
 
-def test_values_in_a_spec_that_cannot_be():
+def test_invalid_types_in_a_spec_are_rejected():
     with pytest.raises(tkjit.SpecError, match="name: a kernel takes numbers and lists of numbers; str is for a host"):
 
         @tkjit.kernel("__global__ void f(Globals g) {}", entry="f", grid=1, block=1)
@@ -296,7 +296,7 @@ def test_values_in_a_spec_that_cannot_be():
 
 
 def test_a_list_that_another_thread_changes_is_read_once():
-    """The tensors of a call live until it is over, whatever becomes of the list."""
+    """The tensors of a call live until its end, even if the list is cleared."""
 
     @tkjit.kernel(
         "#include <unistd.h>\ninline void f(Globals g) { usleep(200000); for (auto x : g.xs) g.y[0] += x[0]; }",

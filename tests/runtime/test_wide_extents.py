@@ -1,4 +1,4 @@
-"""Tensors of more than 2^31 elements: a kernel takes them if its own integers count that far."""
+"""Tensors with more than 2^31 elements, which a kernel accepts if its integers are wide enough."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ pytestmark = pytest.mark.compiles
 
 
 def large(elements: int = wide.ELEMENTS) -> torch.Tensor:
-    """A tensor of which only the pages that are written take memory."""
+    """Return a tensor of which only the written pages take memory."""
     return torch.empty(elements, dtype=torch.uint8)
 
 
-def test_a_pointer_and_a_size_t():
+def test_kernel_with_a_pointer_and_a_size_t():
     x = large()
     wide.mark(x)
     assert x[-1] == 7
 
 
-def test_an_output():
+def test_wide_output():
     x = large(2**30 + 8).view(torch.int8)
     x[-1] = 5
     y = wide.ends(x)
@@ -35,13 +35,13 @@ def test_an_output():
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (wide.narrow, "narrow: N would be 2147483664, which 32 bits do not hold"),
-        (wide.in_layout, "an extent must fit in 31 bits, but for a kernel that takes pointers (args=True)"),
-        (wide.in_own_layout, "x has an extent of 2147483664, and its layout holds extents of 31 bits"),
+        (wide.narrow, "narrow: N would be 2147483664, which does not fit in 32 bits"),
+        (wide.in_layout, "an extent must fit in 31 bits, unless the kernel takes pointers (args=True)"),
+        (wide.in_own_layout, "x has an extent of 2147483664, but its layout holds extents of 31 bits"),
     ],
-    ids=["an int parameter", "a layout", "a layout in a struct of one's own"],
+    ids=["an int parameter", "a layout", "a layout in the source's own struct"],
 )
-def test_refusals(kernel, message):
+def test_narrow_kernels_reject_wide_tensors(kernel, message):
     with pytest.raises(ShapeError) as caught:
         kernel(large())
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-// Outputs: torch's own `empty`, and arrays of other frameworks.
+// Allocates outputs with torch.empty, and converts results to arrays of other frameworks.
 #pragma once
 
 #include "refusals.h"
@@ -9,7 +9,7 @@
 
 namespace tkjit::runtime {
 
-// A reference that is never given back: the module lives as long as the process.
+// Keeps a reference for the rest of the process, because the module lives that long.
 inline PyObject* keep(Owned object) { return object.release(); }
 
 struct Allocation {
@@ -23,7 +23,7 @@ struct Allocation {
 inline Allocation allocation;
 inline std::atomic<bool> allocation_found{false};
 
-// What torch_empty() calls. Not looked up when the module is imported: many kernels allocate nothing.
+// Looks up the objects that torch_empty() uses. The module's import skips this, because many kernels allocate nothing.
 inline bool find_allocation() {
     try {
         const Owned module = import_module("torch"), device_class = attribute(module, "device");
@@ -45,14 +45,14 @@ inline bool find_allocation() {
     }
 }
 
-// A new reference.
+// Returns a new reference to the torch.device of `like`.
 inline PyObject* device_object(const TensorView& like) {
     if (like.device_type == DeviceType::cpu) return Py_NewRef(allocation.cpu);
     if (like.device >= kMaxDevices) return PyObject_CallFunction(allocation.device_class, "si", "cuda", int(like.device));
     return Py_NewRef(allocation.cuda[like.device]);
 }
 
-// torch's own allocation: a tensor from the exchange API's allocator ignores record_stream and cannot be resized.
+// Calls torch.empty, because a tensor from the exchange API's allocator ignores record_stream and cannot be resized.
 inline PyObject* torch_empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
     PyObject* const shape = PyTuple_New(ndim);
     if (!shape) return nullptr;
@@ -72,10 +72,10 @@ inline PyObject* torch_empty(const int64_t* sizes, int ndim, int32_t dtype, cons
     return tensor;
 }
 
-// By the array API's own way, or the framework's function.
+// Converts a tensor with the from_dlpack of the array API's namespace or, if there is none, of the array's framework.
 inline PyObject* as_array(PyObject* tensor, PyObject* like) {
     try {
-        if (!has(like, "__dlpack__")) return Py_NewRef(tensor);  // a buffer is of no framework
+        if (!has(like, "__dlpack__")) return Py_NewRef(tensor);  // a buffer belongs to no framework
         if (has(like, "__array_namespace__"))
             return call_method(call_method(like, "__array_namespace__"), "from_dlpack", "(O)", tensor).release();
         const std::string module = text_of(attribute(reinterpret_cast<PyObject*>(Py_TYPE(like)), "__module__"));
@@ -83,7 +83,7 @@ inline PyObject* as_array(PyObject* tensor, PyObject* like) {
         return call_method(framework, "from_dlpack", "(O)", tensor).release();
     } catch (const Raised&) {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;  // Ctrl-C
-        explain([&] {  // NumPy has no bfloat16
+        explain([&] {  // NumPy, for example, has no bfloat16
             raise(argument_error, "a result is " + describe_tensor(tensor) + ", which " + Py_TYPE(like)->tp_name +
                                       " cannot hold; pass tensors to get a tensor");
         });

@@ -1,4 +1,4 @@
-// What the runtime knows of torch, and reading any array's memory by DLPack.
+// The parts of torch that the runtime uses, and views of any array's memory through DLPack.
 #pragma once
 
 #include "python_objects.h"
@@ -14,17 +14,17 @@ namespace tkjit::runtime {
 struct Torch {
     PyTypeObject* tensor_type = nullptr;
     PyTypeObject* parameter_type = nullptr;
-    PyObject* address = nullptr;  // the attribute by which torch tells where a tensor's TensorImpl is
-    PyObject* disabled_function = nullptr;  // the __torch_function__ of a subclass that wants none
+    PyObject* address = nullptr;  // the descriptor of `_cdata`, the address of a tensor's TensorImpl
+    PyObject* disabled_function = nullptr;  // the __torch_function__ of a subclass that disables it
     const DLPackExchangeAPI* exchange = nullptr;
     PyObject* forward_mode = nullptr;   // the dictionary of torch.autograd.forward_ad
-    PyObject* forward_level = nullptr;  // the name of its level there
-    bool by_method = false;  // take __dlpack__ for torch's tensors too, as the tests do
-    int impl_word = -1;  // which word after the object's header holds the TensorImpl; -1: the layout is not as assumed
+    PyObject* forward_level = nullptr;  // the key of its current level
+    bool by_method = false;  // read torch's tensors through __dlpack__ as well; only tests set this
+    int impl_word = -1;  // the word after the object's header that holds the TensorImpl's address; -1 if none does
 };
 inline Torch torch;
 
-// torch's object for a stream that it has not made.
+// Wraps a stream that torch did not create.
 inline Owned external_stream(PyObject* handle, int device) {
     const Owned cuda = attribute(import_module("torch"), "cuda");
     return call_with_keywords(attribute(cuda, "ExternalStream"), build("(O)", handle), build("{si}", "device", device));
@@ -70,7 +70,7 @@ inline void note(const DLTensor& tensor, TensorView* view) {
     view->bytes = noted_bytes(noted_elements(tensor.shape, tensor.ndim, view), bytes_of_one, view);
 }
 
-// The capsule of `__dlpack__`, which shows the memory as long as it lives.
+// Calls `__dlpack__`. The memory stays valid as long as the capsule lives.
 inline Owned dlpack_capsule(PyObject* array) {
     const Owned device = checked(PySequence_Tuple(call_method(array, "__dlpack_device__").get()));
     int type = 0, index = 0;
@@ -79,7 +79,7 @@ inline Owned dlpack_capsule(PyObject* array) {
     if (type == kDLCUDA) {
         void* stream = nullptr;
         torch.exchange->current_work_stream(kDLCUDA, index, &stream);
-        // the producer makes this stream wait for its own; 1 stands for the default stream
+        // the producer makes this stream wait for its own stream; 1 stands for the default stream
         const Owned number = build("K", stream ? static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(stream)) : 1ull);
         if (PyDict_SetItemString(keywords.get(), "stream", number.get()) != 0) throw Raised{};
     }
@@ -88,11 +88,11 @@ inline Owned dlpack_capsule(PyObject* array) {
     if (capsule) return capsule;
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw Raised{};
     PyErr_Clear();
-    if (PyDict_DelItemString(keywords.get(), "max_version") != 0) throw Raised{};  // from before there were versions
+    if (PyDict_DelItemString(keywords.get(), "max_version") != 0) throw Raised{};  // the producer predates versions
     return call_with_keywords(method, no_arguments, keywords);
 }
 
-// What a capsule shows; null if it is none of DLPack's, or of a version to come.
+// The tensor in a capsule, or null if it is not a DLPack capsule or has another major version.
 inline const DLTensor* shown_by(PyObject* capsule, bool* read_only) {
     const bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
     if (!versioned && !PyCapsule_IsValid(capsule, "dltensor")) return nullptr;
@@ -103,7 +103,7 @@ inline const DLTensor* shown_by(PyObject* capsule, bool* read_only) {
     return versioned ? &latest->dl_tensor : &static_cast<DLManagedTensor*>(managed)->dl_tensor;
 }
 
-// Any array's memory, by `__dlpack__`.
+// Views an array's memory through `__dlpack__`.
 inline bool view_through_method(PyObject* object, TensorView* view, Values* values) {
     Owned capsule = dlpack_capsule(object);
     const DLTensor* const tensor = shown_by(capsule.get(), &view->read_only);

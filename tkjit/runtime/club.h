@@ -1,10 +1,10 @@
-// A club: a thread for each device, which does its part of a step while the others do theirs.
+// A club: a group of threads, one for each device, which do their devices' parts of a step at the same time.
 //
-// The caller's own thread does the first device's part, since it would only wait, and then those that no thread has
-// begun yet: a launch on a GPU takes less time than a thread to wake up. Parts that wait do not delay the start of
-// other parts. A club of one device needs no thread and no lock. A worker sleeps on a futex between steps, and those
-// who wake up wake others: it takes the caller one system call to set all of them going, and none is woken for a part
-// that was done meanwhile. After a fork the child has none of its parent's threads, and starts its own.
+// The caller's thread would otherwise only wait, so it does the first device's part and then all parts that no thread
+// has begun yet: a launch on a GPU takes less time than waking a thread. A part that waits does not delay the start of
+// the others. A club of one device needs no thread and no lock. Between steps the workers sleep on a futex. A worker
+// that wakes up wakes up to two others, so the caller starts them all with one system call, and no worker is woken for
+// a part that has been done. After a fork, the child has none of its parent's threads and starts its own.
 #pragma once
 
 #include <linux/futex.h>
@@ -24,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-// A call over several devices takes microseconds: to optimise more would only take the compiler longer.
+// The reason for this pragma is in runtime.cpp.
 #pragma GCC push_options
 #pragma GCC optimize("Og")
 
@@ -36,48 +36,49 @@ inline int64_t now_ns() {
 
 constexpr size_t kMostDevices = 32;
 
-// How a step is getting on, which the simulator's launch asks in the middle of a kernel.
+// The progress of a step. The simulator asks for it in the middle of a kernel.
 class Progress {
 public:
-    std::atomic<bool> failed{false};  // a part has, so that waiting for it is in vain
+    std::atomic<bool> failed{false};  // a part has failed, so the others need not wait for it
     std::atomic<uint32_t> left{0};    // parts that have not ended
 
     void begin(size_t devices) {
         failed.store(false, std::memory_order_relaxed);
-        for (size_t i = 0; i < devices; ++i) said_ns_[i].store(0, std::memory_order_relaxed);
+        for (size_t i = 0; i < devices; ++i) reported_ns_[i].store(0, std::memory_order_relaxed);
         ended_ns_.store(0, std::memory_order_relaxed);
         devices_ = devices;
         left.store(uint32_t(devices), std::memory_order_relaxed);
     }
-    // A part says that it has long done nothing but wait for others.
-    void waits_in_vain(int dev_idx) { said_ns_[size_t(dev_idx)].store(now_ns()); }
-    void goes_on(int dev_idx) { said_ns_[size_t(dev_idx)].store(0); }
+    // Called by a part whose threads have done nothing but wait for seconds.
+    void waits_in_vain(int dev_idx) { reported_ns_[size_t(dev_idx)].store(now_ns()); }
+    void goes_on(int dev_idx) { reported_ns_[size_t(dev_idx)].store(0); }
     void ends(int dev_idx) {
         ended_ns_.store(now_ns());
-        said_ns_[size_t(dev_idx)].store(kEnded);
+        reported_ns_[size_t(dev_idx)].store(kEnded);
     }
-    // Nobody is left who could end the waiting: all have ended or said so just now, and not while one was ending.
+    // Whether no part is left that could end the waiting: each has ended or reported just now that it only waits, and
+    // the last to end did so long enough ago for the others to notice.
     bool is_deadlock() const {
         const int64_t now = now_ns();
         if (now - ended_ns_.load() < kToNoticeNs) return false;
         for (size_t i = 0; i < devices_; ++i) {
-            const int64_t said = said_ns_[i].load();
-            if (said != kEnded && now - said > kFreshNs) return false;
+            const int64_t reported = reported_ns_[i].load();
+            if (reported != kEnded && now - reported > kFreshNs) return false;
         }
         return true;
     }
 
 private:
     static constexpr int64_t kEnded = INT64_MAX;
-    static constexpr int64_t kFreshNs = 500'000'000;       // a launch asks every 50 ms, unless it computes
-    static constexpr int64_t kToNoticeNs = 1'000'000'000;  // until who waits has seen what the part did that has ended
+    static constexpr int64_t kFreshNs = 500'000'000;       // a waiting launch reports every 50 ms
+    static constexpr int64_t kToNoticeNs = 1'000'000'000;  // time for the others to see what that part has written
 
     size_t devices_ = 0;
-    std::atomic<int64_t> said_ns_[kMostDevices] = {};  // when a part said last that it waits in vain
-    std::atomic<int64_t> ended_ns_{0};                 // when a part ended last
+    std::atomic<int64_t> reported_ns_[kMostDevices] = {};  // when a part last reported that it only waits, or 0
+    std::atomic<int64_t> ended_ns_{0};                     // when the last part ended
 };
 
-// The part of a step that a thread does.
+// The part of a step that the current thread is doing.
 struct RunningPart {
     RunningPart(Progress& step, int dev_idx) : step(step), dev_idx(dev_idx), around(current) { current = this; }
     ~RunningPart() { current = around; }
@@ -88,7 +89,7 @@ struct RunningPart {
 
     Progress& step;
     const int dev_idx;
-    RunningPart* const around;  // a step of another club may be around this one
+    RunningPart* const around;  // the enclosing part, if another club's step began this one
 };
 
 inline std::atomic<unsigned> forks{0};
@@ -97,7 +98,7 @@ inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value) {
     while (word.load(std::memory_order_acquire) == value)
         syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
-// Once, and not for long: whoever waits has something else to look at now and then.
+// Waits once and for at most 50 ms, because the caller also checks for interrupts.
 inline void futex_wait_a_while(std::atomic<uint32_t>& word, uint32_t value) {
     const timespec patience{0, 50'000'000};
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, &patience, nullptr, 0);
@@ -108,7 +109,7 @@ inline void futex_wake(std::atomic<uint32_t>& word, int count) {
 
 class Club {
 public:
-    // A part of a step: the error's text, or null. It must not throw.
+    // Does one device's part of a step. Returns an error's text or null, and must not throw.
     using Part = std::function<const char*(int dev_idx)>;
 
     explicit Club(int devices) : devices_(devices) {
@@ -121,10 +122,10 @@ public:
 
     int devices() const { return devices_; }
 
-    // Does each device's part of a step, and waits for all. Each device's error, empty where there is none. To be called
-    // without the GIL; `interrupted` is asked now and then, by the caller, whether the parts that wait should be aborted.
+    // Does each device's part of a step, waits for all of them, and returns each device's error or an empty text. Call
+    // it without the GIL. While it waits, it calls `interrupted`, which decides whether to abort the waiting parts.
     //
-    // With `own_threads` each part is done by its device's thread, and by no other; the first by the caller's.
+    // With `own_threads`, only a device's own thread does its part; the first device's thread is the caller's.
     std::vector<std::string> execute(const Part& part, bool (*interrupted)(), bool own_threads = false) {
         std::vector<std::string> errors(static_cast<size_t>(devices_));
         if (devices_ == 1) {
@@ -135,7 +136,7 @@ public:
         if (in_step_of == this) throw std::runtime_error("a club's step cannot begin another step of the same club");
         std::shared_ptr<State> held;
         std::unique_lock<std::mutex> lock;
-        do {  // one that is being closed is not begun with
+        do {  // repeats if another thread has just closed the state
             held = own_state();
             lock = std::unique_lock(held->stepping);
         } while (held->ends.load());
@@ -156,7 +157,7 @@ public:
         return errors;
     }
 
-    // Ends the threads, once a step that is under way is done; the next step starts them again.
+    // Waits for a step that is under way, then ends the threads. The next step starts them again.
     void close() {
         if (in_step_of == this) throw std::runtime_error("a club's step cannot close the club");
         std::shared_ptr<State> state;
@@ -173,7 +174,7 @@ public:
         end(*state);
     }
 
-    // After this no club begins a step: the interpreter ends, into which its parts might call.
+    // Forbids all further steps, because their parts might call into an interpreter that is shutting down.
     static void end_all() { all_ended.store(true); }
 
 private:
@@ -187,12 +188,13 @@ private:
         const Part* part = nullptr;
         std::vector<std::string>* errors = nullptr;  // of the step that is under way
         const unsigned of_fork = forks.load();
-        std::vector<std::atomic<uint32_t>> called;  // by device: the step for which its worker was woken last
-        std::vector<std::atomic<uint32_t>> begun;   // by device: the step whose part somebody has begun last
+        std::vector<std::atomic<uint32_t>> called;  // by device: the last step for which its worker was woken
+        std::vector<std::atomic<uint32_t>> begun;   // by device: the last step whose part a thread has begun
         std::vector<std::thread> workers;
     };
 
-    // Wakes a worker whose part nobody has begun yet, or those that it would wake: worker i wakes 2 i and 2 i + 1.
+    // Wakes a worker if no thread has begun its part; otherwise wakes the workers that it would have woken in turn.
+    // Worker i wakes workers 2 i and 2 i + 1.
     static void wake(State& state, size_t worker, uint32_t step) {
         if (worker >= state.called.size()) return;
         if (is_later(step, state.begun[worker].load(std::memory_order_relaxed))) {
@@ -214,7 +216,7 @@ private:
 
     static bool is_later(uint32_t step, uint32_t than) { return int32_t(step - than) > 0; }
 
-    // Sets a word to a step, unless it is there already or beyond: who comes late with an old step changes nothing.
+    // Advances a word to a step and returns whether it did. A late thread with an older step changes nothing.
     static bool raise(std::atomic<uint32_t>& word, uint32_t step) {
         uint32_t before = word.load(std::memory_order_relaxed);
         while (is_later(step, before))
@@ -222,10 +224,10 @@ private:
         return false;
     }
 
-    // Whether a device's part of a step is the calling thread's to do.
+    // Claims a device's part of a step for the calling thread. False if another thread has begun it.
     static bool claim(State& state, int dev_idx, uint32_t step) { return raise(state.begun[size_t(dev_idx)], step); }
 
-    // Not a member: a fork may come while another thread holds it.
+    // Guards state_. Not a member, because a child must replace it: another thread may have held it during the fork.
     static std::mutex& starting() {
         static std::mutex mutex;
         static unsigned of_fork = forks.load();
@@ -236,7 +238,7 @@ private:
         return mutex;
     }
 
-    // The parent's threads are not here to be joined, nor its mutex to be destroyed.
+    // Leaks the parent's state in a child, where its threads cannot be joined and its mutex cannot be destroyed.
     static void forget(std::shared_ptr<State> state) {
         for (auto& worker : state->workers) worker.detach();
         new std::shared_ptr<State>(std::move(state));
@@ -245,7 +247,7 @@ private:
     std::shared_ptr<State> own_state() {
         if (all_ended.load()) {
             await_end();
-            throw std::runtime_error("the interpreter is ending, and its clubs have ended");
+            throw std::runtime_error("the interpreter is shutting down and has ended its clubs");
         }
         const std::lock_guard lock(starting());
         if (state_ && state_->of_fork == forks.load()) return state_;
@@ -261,11 +263,11 @@ private:
         return state_;
     }
 
-    // Only the main thread is still of use to an interpreter that ends. Any other is a daemon, which the process ends;
-    // a traceback that it prints meanwhile may be the end of all: CPython aborts where it cannot lock stderr.
+    // Delays a daemon thread that calls during the interpreter's shutdown, so that the process ends before the thread
+    // can print a traceback: CPython aborts if it cannot lock stderr.
     static void await_end() {
-        constexpr auto patience = std::chrono::seconds(10);  // somebody waits for this thread after all
-        static std::atomic<bool> has_waited{false};  // and no longer than that for all its calls
+        constexpr auto patience = std::chrono::seconds(10);  // in case another thread does wait for this one
+        static std::atomic<bool> has_waited{false};  // later calls do not wait
         if (syscall(SYS_gettid) == getpid() || has_waited.load()) return;
         std::this_thread::sleep_for(patience);
         has_waited.store(true);

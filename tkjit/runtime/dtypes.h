@@ -1,4 +1,4 @@
-// Element types: torch's as ours (tkjit/arg.h).
+// Converts torch's element types to tkjit's (tkjit/arg.h).
 #pragma once
 
 #include <tkjit/call/dtypes.h>

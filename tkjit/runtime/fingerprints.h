@@ -1,4 +1,4 @@
-// Fingerprints: whether every file is as it was. tkjit/cache/fingerprints.py does the same, in three times the time.
+// Checks a fingerprint. tkjit/cache/fingerprints.py does the same but takes three times as long.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,8 +11,8 @@
 
 namespace tkjit::runtime {
 
-// Lines of "size mtime_ns ctime_ns inode path"; zeros stand for no file. A second thread was tried: in a young process
-// it takes as long to be created as it then saves of five hundred files.
+// Whether the files are unchanged. Each line is "size mtime_ns ctime_ns inode path", with zeros if there was no file. A
+// second thread does not help: creating it in a new process takes as long as it saves for five hundred files.
 inline bool unchanged(std::string_view lines) {
     const auto nanoseconds = [](const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; };
     std::string path;

@@ -1,8 +1,7 @@
-// Functions for generated glue: bind, read and check arguments, allocate outputs, launch.
+// Functions for rendered glue: bind, read and check arguments, allocate outputs, launch.
 //
-// On the path of a call that succeeds nothing is allocated but outputs, and no function is called twice for an
-// argument. During the search for an overload a call is `quiet`: it builds error messages only after all overloads have
-// failed.
+// A call that succeeds allocates nothing but its outputs, and calls no function twice for an argument. During the
+// search for an overload a call is `quiet`: it builds error messages only after all overloads have failed.
 #pragma once
 
 #include "glue_arguments.h"
@@ -23,11 +22,11 @@ inline bool written(const Call& call, const TensorList& list) {
     return true;
 }
 inline void refuse_to_prepare(const Call& call, const char* result) {
-    PyErr_Format(call.table.argument_error, "%s: it returns %s, another one each time, so that no launch is prepared; call it",
+    PyErr_Format(call.table.argument_error, "%s: it returns %s, a new value on each call, so its launch cannot be prepared; call it",
                  call.kernel, result);
 }
 
-// The variant's launcher for the device of `on`: remembered, found in the cache, or built.
+// The variant's launcher for the device of `on`. The first time, Python finds it in the cache or builds it.
 inline TkjitLaunch launcher(Call& call, int overload, int variant, const TensorView& on) {
     if (call.batch) {
         call.batch->overload = overload;
@@ -42,17 +41,17 @@ inline TkjitLaunch launcher(Call& call, int overload, int variant, const TensorV
     return call.table.resolve(call.self, overload, variant, on);
 }
 
-// The stream to launch on: the given one, or the current one of the device of `on`.
+// Finds the stream to launch on: the given one, or the current stream of the device of `on`.
 inline bool find_stream(Call& call, PyObject* given, const TensorView& on, void*& stream) {
     call.follows = !given;
     if (on.device_type == DeviceType::cpu && !given) return true;
-    call.ran_code |= given != nullptr;  // its attributes
+    call.ran_code |= given != nullptr;  // reading its attributes
     if (call.table.stream(call.kernel, given, on, &stream, &call.other_stream)) return true;
     if (call.quiet && !is_not_ours()) PyErr_Clear();
     return false;
 }
 
-// Memory that a stream other than the current one uses must not be given to another tensor before it is done.
+// Tells torch's allocator which memory a stream other than the current one uses, so that it waits before reusing it.
 inline bool record_stream(const Call& call, PyObject* stream, const TensorView& on, std::initializer_list<PyObject*> tensors) {
     if (!call.other_stream) return true;
     for (PyObject* tensor : tensors)
@@ -65,8 +64,9 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
     return true;
 }
 
-// A thread that enters Python for the first time while a kernel runs is the exception: one of a C++ library's. The state's
-// first two members are its neighbours in the interpreter's list in all versions of Python that are supported.
+// Whether no other Python thread can run during the launch. This overlooks a C++ library's thread that first enters
+// Python while a kernel runs. In all supported versions of Python, a thread state begins with its neighbours in the
+// interpreter's list.
 inline bool is_only_thread() {
     const PyThreadState* const state = PyThreadState_Get();
     return !state->prev && !state->next;
@@ -75,7 +75,7 @@ inline bool is_only_thread() {
 inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
     if (call.batch) return call.table.launch_later(call, launcher, args, count, on, stream);
     const char* const when = call.prepares ? "since the launch was prepared"
-                                           : "while the call was being prepared, by code of another argument's or by another thread";
+                                           : "while the call was being prepared, by another argument's code or by another thread";
     if (call.ran_code && !call.table.confirm(call.kernel, call.tensors, when)) return false;
     const char* lost = call.peers ? call.table.waits_for(call.peers, on.device_type == DeviceType::cpu ? -1 : on.device) : nullptr;
     const char* error = lost;
@@ -103,7 +103,7 @@ bool launch(Call& call, TkjitLaunch launcher, const TkjitArg (&args)[Count], con
     return launch(call, launcher, args, Count, on, stream);
 }
 
-// Several outputs as the overload's named tuple.
+// Packs several outputs into the overload's named tuple.
 inline PyObject* named_tuple(const Call& call, int overload, std::initializer_list<Object*> values) {
     PyObject* items[kMaxOutputs];
     size_t count = 0;
@@ -117,34 +117,34 @@ inline PyObject* named_tuple(const Call& call, int overload, std::initializer_li
 // ---- overloads -----------------------------------------------------------------------------------------------------
 
 inline bool deprecated(Call& call, const char* text) {
-    call.ran_code = true;  // a filter's, or who shows warnings
+    call.ran_code = true;  // warning filters and hooks
     return call.table.deprecated(call.kernel, text);
 }
 
 struct Overload {
     PyObject* (*call)(Call& call);
-    const char* text;  // the signature, as a message shows it
-    uint32_t detours;  // what makes a call one of the operator's
+    const char* text;  // the signature, for messages
+    uint32_t detours;  // the problems that send a call to the operator
 };
 
-// Asks one overload. It refuses the call, or takes it; or finds that the call is the operator's (`call.detour`).
+// Tries one overload. It takes the call, rejects it, or finds that the operator has to handle it (`call.detour`).
 inline PyObject* try_overload(Call& call, const Overload& overload) {
-    constexpr uint32_t later = kWatched | kRequiresGrad;  // the operator deals with it, whichever overload it is
+    constexpr uint32_t later = kWatched | kRequiresGrad;  // the operator handles these for every overload
     call.detours = call.prepares ? 0 : call.choosing ? overload.detours & ~later : overload.detours;
     call.ignored = call.choosing ? kWatched | (overload.detours & later) : kWatched;
     call.tensors = nullptr;
     return overload.call(call);
 }
 
-// Tries each overload in order; when none takes the call, raises with every signature and why it was refused.
+// Tries each overload in order. If none takes the call, raises an error with each signature and its reason.
 inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
     const auto through_operator = [&](bool choose) -> PyObject* {
-        if (call.choosing) return PyLong_FromLong(-1);  // there is no data to choose by
+        if (call.choosing) return PyLong_FromLong(-1);  // without data there is nothing to choose by
         return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames, choose);
     };
     if (overloads[0].detours && !call.choosing && !call.prepares) {
         const uint32_t modes = call.table.modes() & overloads[0].detours;
-        if (modes) return through_operator(!(modes & kAutocast));  // it has yet to cast what overloads are chosen by
+        if (modes) return through_operator(!(modes & kAutocast));  // it casts the arguments that decide the overload
     }
     if (count == 1) {
         PyObject* const result = try_overload(call, overloads[0]);
@@ -163,16 +163,16 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
 
 // ---- the module ----------------------------------------------------------------------------------------------------
 
-// All that a module has of its own: one overload after the other.
+// The contents of a kernel's module. The arrays have an item for each overload.
 struct Contents {
     const char* name;
     const Overload* overloads;
     const Signature* const* signatures;
-    const char* const* kinds;  // a letter for each argument: p for a parallel layout
-    const Numbers* numbers;    // what a prepared launch may be given anew
+    const char* const* kinds;  // a letter for each argument; p is a parallel layout
+    const Numbers* numbers;    // the numbers that a prepared launch can replace
     int count;
     int variant_count;
-    PyObject* (*dispatch_over_devices)(Call& call) = nullptr;  // of a kernel over several
+    PyObject* (*dispatch_over_devices)(Call& call) = nullptr;  // for a kernel over several devices
 };
 
 inline PyObject* run(Call& call, const Contents& contents) {
@@ -210,5 +210,5 @@ struct Module {
 
 }  // namespace tkjit::glue
 
-// The end of a rendered file.
+// Ends a rendered file.
 #define TKJIT_GLUE_MODULE(name, contents) TKJIT_MODULE(name, *tkjit::glue::Module<contents>::definition())

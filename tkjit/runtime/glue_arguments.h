@@ -1,4 +1,4 @@
-// Rendered glue: a call, its parameters, and its scalars.
+// For rendered glue: a call, its parameters and its scalars.
 #pragma once
 
 #include "table.h"
@@ -11,16 +11,16 @@
 
 namespace tkjit::glue {
 
-// What a call over several devices brings for a parameter: one value for all, a list with one for each, or a list of which
-// each device gets all.
+// The argument for a parameter in a call over several devices: one value for all, a list with a value for each, or a
+// list that each device gets as a whole.
 enum class Spread { same, each, parallel };
 
 struct Parameter {
     const char* name;
     bool required;
-    bool nullable;   // None means: not given
+    bool nullable;   // None means that the argument is omitted
     Spread spread = Spread::same;
-    bool written = false;  // of a call over several devices: each writes its own
+    bool written = false;  // in a call over several devices: each device writes its own
     PyObject* interned = nullptr;
 };
 
@@ -31,26 +31,27 @@ struct Signature {
     int positional;  // the others are keyword-only
 };
 
-constexpr int kMaxOutputs = 32;  // spec/checks.py refuses more
+constexpr int kMaxOutputs = 32;  // spec/checks.py rejects more
 
-// An output that becomes an array of the caller's framework once it is written.
+// An output that is converted to an array of the caller's framework once it has been written.
 struct Conversion {
     PyObject* tensor;
     PyObject* like;
     const Conversion* before;
 };
 
-// The launches of a call that does not make them at once: one over several devices, or one that is only looked at.
+// The launches of a call that are not made immediately: over several devices, in a prepared call, or if the call is
+// only inspected.
 struct Batch {
     Step* steps;
     int count = 0;
-    bool collects = false;             // nothing is launched, and so nothing has to be compiled
-    int overload = 0;                  // which one took the call
-    const TensorList* lists = nullptr; // by parameter: the tensors of a parallel one
+    bool collects = false;             // nothing is launched, so nothing has to be compiled
+    int overload = 0;                  // the overload that took the call
+    const TensorList* lists = nullptr; // by parameter: the tensors of a parallel parameter
     const Conversion* conversions = nullptr;
-    const TensorView* tensors = nullptr;  // what the launches use; the last one
-    PyObject* held = nullptr;             // a list of what has to live until they are made, or null
-    PyObject* written = nullptr;          // a list of what each launch writes, where there may be several: of a prepared call
+    const TensorView* tensors = nullptr;  // the last tensor that the launches use
+    PyObject* held = nullptr;             // a list of objects to keep until the launches, or null
+    PyObject* written = nullptr;          // in a prepared call: a list of the tensors that each launch writes
     PyObject* club = nullptr;
 
     explicit Batch(Step* steps, bool collects = false) : steps(steps), collects(collects) {}
@@ -62,7 +63,7 @@ struct Batch {
     }
 };
 
-// A number that a prepared launch may be given anew.
+// A number that a prepared launch can replace.
 struct Number {
     const char* name;
     int position;  // among the launcher's arguments
@@ -74,7 +75,7 @@ struct Number {
 struct Numbers {
     Number* items;
     int count;
-    const char* text;  // their names
+    const char* text;  // their names, for messages
 };
 
 struct Call {
@@ -84,24 +85,24 @@ struct Call {
     PyObject* const* args;
     Py_ssize_t nargs;
     PyObject* kwnames;
-    bool quiet = false;    // refuse without a message
-    bool decided = false;  // this overload takes the call: whatever fails now is an error, not a refusal
-    Values values{};       // what has to live until the call is over
-    uint32_t detours = 0;  // what a tensor may have that makes this a call of the kernel's operator
-    bool detour = false;   // one has
-    uint32_t ignored = kWatched;  // what a tensor may have that is of no matter
-    bool choosing = false;  // ask which overload takes the call, and do no more
-    bool prepares = false;  // launches come later, and maybe often
-    bool follows = false;   // the stream is the current one
-    bool other_stream = false;  // the call has a stream of its own, not the current one
-    Batch* batch = nullptr;     // where launches are kept for later
-    int dev_idx = 0;            // in a call over several devices: which one
-    void* peers = nullptr;      // processes that the kernel may wait for
-    PyObject* const* bound = nullptr;  // arguments that are at their parameters' positions already
-    const TensorView* tensors = nullptr;  // what was read; the last one
-    bool ran_code = false;  // since the first was read Python code may have run, or another thread
+    bool quiet = false;    // reject without a message
+    bool decided = false;  // this overload takes the call, so a failure is an error and no other is tried
+    Values values{};       // memory and objects that live until the end of the call
+    uint32_t detours = 0;  // the problems of a tensor that send this call to the operator
+    bool detour = false;   // a tensor has one of them
+    uint32_t ignored = kWatched;  // the problems of a tensor that do not matter
+    bool choosing = false;  // only find the overload that takes the call
+    bool prepares = false;  // the launches are made later, perhaps many times
+    bool follows = false;   // no stream was given, so launches use the current one
+    bool other_stream = false;  // the call's stream is not the current one
+    Batch* batch = nullptr;     // keeps launches for later, or null
+    int dev_idx = 0;            // the device's index in a call over several devices
+    void* peers = nullptr;      // the processes that the kernel may wait for, or null
+    PyObject* const* bound = nullptr;  // arguments that are already at their parameters' positions
+    const TensorView* tensors = nullptr;  // the last tensor that was read
+    bool ran_code = false;  // Python code or another thread may have run since the first tensor was read
 
-    // What tkjit/call/checks.h asks of a call.
+    // The interface that tkjit/call/checks.h expects.
     bool overlap(const TensorView& view, const TensorView& other) const { return table.overlap(view, other); }
     bool overlaps_itself(const TensorView& view) const { return table.overlaps_itself(view); }
     [[gnu::format(printf, 3, 4), gnu::cold, gnu::noinline]] void refuse(Refusal kind, const char* format, ...) const {
@@ -137,13 +138,13 @@ inline int position_of(const Signature& signature, PyObject* name) {
 
 // Why arguments do not fit the parameters.
 enum class Misfit : int {
-    too_many,  // by position
-    unknown,   // a keyword that no parameter has
-    twice,     // one parameter
-    missing,   // one that has to be given
+    too_many,  // positional arguments
+    unknown,   // a keyword without a parameter
+    twice,     // two arguments for one parameter
+    missing,   // a required argument
 };
 
-// Puts each argument at its parameter's position, null where none was given. The references are borrowed.
+// Stores a borrowed reference to each argument at its parameter's position, and null for an omitted argument.
 inline bool bind(const Call& call, const Signature& signature, PyObject** given) {
     if (call.bound) {
         std::memcpy(given, call.bound, size_t(signature.count) * sizeof *given);
@@ -170,7 +171,7 @@ inline bool bind(const Call& call, const Signature& signature, PyObject** given)
     return true;
 }
 
-// Gives what came as `out=` to the output parameters: a tensor to the only one, a tuple to several.
+// Assigns `out=` to the output parameters: a tensor to a single output, a tuple to several.
 inline bool spread_out(const Call& call, const Signature& signature, PyObject** given, PyObject* out,
                        std::initializer_list<int> outputs) {
     if (!out) return true;
@@ -192,7 +193,7 @@ inline bool spread_out(const Call& call, const Signature& signature, PyObject** 
 
 // ---- scalars -------------------------------------------------------------------------------------------------------
 
-// Whether an exception is set that says nothing of the argument: Ctrl-C, no memory.
+// Whether an exception is set that has nothing to do with the argument: Ctrl-C or lack of memory.
 inline bool is_not_ours() {
     return PyErr_Occurred() && (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError));
 }
@@ -201,7 +202,8 @@ inline bool refuse_object(const Call& call, const char* name, PyObject* object, 
     if (is_not_ours()) return false;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    // what Python code of the object's raised is the cause; what the interpreter says of its type says less than this
+    // An exception from the object's own Python code becomes the cause. One without a traceback is the interpreter's,
+    // and less specific than this message.
     if (traceback && !call.quiet) PyErr_Restore(type, value, traceback);
     else Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(traceback);
     if (!call.quiet) call.table.refuse_object(call.kernel, name, object, expected);
@@ -242,7 +244,7 @@ inline bool read(const Call& call, const char* name, PyObject* object, bool& val
         value = object == Py_True;
         return true;
     }
-    if (call.table.is_bool(object)) {  // NumPy's, or a tensor of one
+    if (call.table.is_bool(object)) {  // a NumPy bool, or a tensor of one
         const int truth = PyObject_IsTrue(object);
         value = truth == 1;
         if (truth >= 0) return true;
@@ -252,7 +254,8 @@ inline bool read(const Call& call, const char* name, PyObject* object, bool& val
 
 // ---- other values ----------------------------------------------------------------------------------------------------
 
-// A value by its type's code; `expected` is how a message names the type. A list may have no more than `most` items.
+// Reads a value by its type's code. `expected` names the type in messages. A list may have at most `most` items, or any
+// number if `most` is 0.
 inline bool read(Call& call, const char* name, PyObject* object, const char* code, const char* expected, int64_t most,
                  TkjitArg& arg) {
     if (!call.table.read_value(object, code, &call.values, &arg)) return refuse_object(call, name, object, expected);

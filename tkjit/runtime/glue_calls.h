@@ -1,5 +1,5 @@
-// What a kernel's glue has in common with all others, but for the path of a call: calls that are only looked at, prepared
-// launches, and texts. The runtime compiles it once, so that it is not compiled with each kernel.
+// Code that all glue shares but that ordinary calls do not run: inspected calls, prepared launches and error texts. The
+// runtime compiles it once, so that it is not compiled with each kernel.
 #pragma once
 
 #include "glue.h"
@@ -20,12 +20,12 @@ inline const Contents& contents_of(PyObject* dispatcher) { return *reinterpret_c
 inline bool intern(PyObject*& interned, const char* name) {
     if (__atomic_load_n(&interned, __ATOMIC_ACQUIRE)) return true;
     PyObject *none = nullptr, *made = PyUnicode_InternFromString(name);
-    // the same object, if another thread was first
+    // if another thread was first, `made` is the same object
     if (made && !__atomic_compare_exchange_n(&interned, &none, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) Py_DECREF(made);
     return made;
 }
 
-// The names of parameters and of numbers, which keywords are compared with. Several threads may do it at once.
+// Interns the names of parameters and numbers, which keywords are compared with. Several threads may call it at once.
 inline bool intern_names(const Contents& contents) {
     for (int i = 0; i < contents.count; ++i) {
         const glue::Signature& signature = *contents.signatures[i];
@@ -40,11 +40,11 @@ inline bool intern_names(const Contents& contents) {
 
 // ---- refusals ------------------------------------------------------------------------------------------------------
 
-// The parameters from one on, as an error lists them: `x, y, alpha`, or `y=, out=`.
-inline std::string names_from(const glue::Signature& signature, int first, const char* behind) {
+// The names of the parameters from `first` on, for an error: `x, y, alpha`, or `y=, out=`.
+inline std::string names_from(const glue::Signature& signature, int first, const char* suffix) {
     std::string names;
     for (int i = first; i < signature.count; ++i)
-        names += (names.empty() ? "" : ", ") + std::string(signature.parameters[i].name) + behind;
+        names += (names.empty() ? "" : ", ") + std::string(signature.parameters[i].name) + suffix;
     return names;
 }
 
@@ -65,14 +65,14 @@ inline void refuse_arguments(const char* kernel, const glue::Signature& signatur
 }
 
 inline void refuse_overloads(Call& call, const glue::Overload* overloads, int count) {
-    PyObject* cause = nullptr;  // what the hooks of an argument raised
+    PyObject* cause = nullptr;  // raised by an argument's own hooks
     PyObject* message = PyUnicode_FromFormat("%s: no overload takes these arguments:", call.kernel);
     for (int i = 0; i < count && message; ++i) {
         glue::try_overload(call, overloads[i]);
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
         PyErr_NormalizeException(&type, &value, &traceback);
-        if (value && !PyErr_GivenExceptionMatches(value, PyExc_Exception)) {  // Ctrl-C, while the reasons were written
+        if (value && !PyErr_GivenExceptionMatches(value, PyExc_Exception)) {  // Ctrl-C while the reasons were collected
             Py_DECREF(message);
             Py_XDECREF(cause);
             PyErr_Restore(type, value, traceback);
@@ -95,12 +95,12 @@ inline void refuse_overloads(Call& call, const glue::Overload* overloads, int co
 }
 
 inline void refuse_launch(const char* kernel, const char* error) {
-    if (PyErr_Occurred() || PyErr_CheckSignals()) return;  // of a signal that came while the simulator ran
+    if (PyErr_Occurred() || PyErr_CheckSignals()) return;  // from a signal that arrived while the simulator ran
     const char* const shapes = about_shapes(error);
     PyErr_Format(shapes ? shape_error : launch_error, "%s: %s", kernel, shapes ? shapes : error);
 }
 
-// ---- looking at a call ---------------------------------------------------------------------------------------------
+// ---- inspecting a call ---------------------------------------------------------------------------------------------
 
 inline PyObject* shown(const int64_t* numbers, int count) {
     PyObject* const tuple = PyTuple_New(count);
@@ -108,8 +108,8 @@ inline PyObject* shown(const int64_t* numbers, int count) {
     return tuple;
 }
 
-// An argument as Python looks at it: (data or number, as a float, extents, strides, dtype, whether it was given, the pointers
-// of a parallel layout, its multicast pointer, its device's index). Only a strided layout's strides mean anything.
+// An argument for Python: (data or integer, float, extents, strides, dtype, whether it was passed, and a parallel
+// layout's pointers, multicast pointer and device index). The strides are only meaningful for a strided layout.
 inline PyObject* shown(const TkjitArg& arg, bool parallel) {
     const int rank = arg.present ? arg.rank : 0;
     PyObject* const extents = shown(arg.extents, rank);
@@ -125,8 +125,8 @@ inline PyObject* shown(const TkjitArg& arg, bool parallel) {
                          reinterpret_cast<unsigned long long>(layout.multicast), layout.dev_idx);
 }
 
-// What the launches of a call would pass: (overload, result, [[argument, ...], ...], scratch). Takes the result, which holds
-// the outputs, over. `kind` has a letter for each argument.
+// The arguments of a call's launches: (overload, result, [[argument, ...], ...], scratch). Steals the reference to the
+// result, which holds the outputs. `kind` has a letter for each argument.
 template <class Launches>
 PyObject* shown(const Launches& launches, PyObject* result, const char* kind) {
     if (!result) return nullptr;
@@ -144,7 +144,7 @@ PyObject* shown(const Launches& launches, PyObject* result, const char* kind) {
     return Py_BuildValue("iNNO", launches.overload, result, steps, launches.held ? launches.held : Py_None);
 }
 
-// A call without launching, as it is shown.
+// Makes a call without launching, and returns what it would pass.
 inline PyObject* collect_call(PyObject* dispatcher, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const Contents& contents = contents_of(dispatcher);
     Call call = glue::call_of(dispatcher, contents.name, args, nargsf, kwnames);
@@ -155,7 +155,7 @@ inline PyObject* collect_call(PyObject* dispatcher, PyObject* const* args, size_
     return shown(batch, result, contents.kinds[batch.overload]);
 }
 
-// Which overload takes a call, as an int; -1 if a tensor has no data to tell by. Refuses as a call would.
+// The index of the overload that takes a call, or -1 if a tensor has no data to choose by. Raises a call's errors.
 inline PyObject* choose_overload(PyObject* dispatcher, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const Contents& contents = contents_of(dispatcher);
     Call call = glue::call_of(dispatcher, contents.name, args, nargsf, kwnames);
@@ -163,14 +163,14 @@ inline PyObject* choose_overload(PyObject* dispatcher, PyObject* const* args, si
     return glue::dispatch(call, contents.overloads, contents.count);
 }
 
-// ---- launches that are made later ----------------------------------------------------------------------------------
+// ---- later launches ------------------------------------------------------------------------------------------------
 
 inline bool launch_later(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
     auto* const kept = call.values.make<TkjitArg>(count);
     if (!kept) return false;
     std::memcpy(kept, args, count * sizeof *args);
     call.batch->steps[call.batch->count++] = {launcher, kept, on.device, stream};
-    for (; call.tensors; call.tensors = call.tensors->before) {  // which lie on the stack of this device's part
+    for (; call.tensors; call.tensors = call.tensors->before) {  // copied, because they are on the stack
         auto* const tensor = call.values.make<TensorView>(1);
         if (!tensor) return false;
         *tensor = *call.tensors;
@@ -180,7 +180,7 @@ inline bool launch_later(Call& call, TkjitLaunch launcher, const TkjitArg* args,
     return true;
 }
 
-// A call without its launches, which are kept.
+// Makes a call but keeps its launches for later.
 inline bool prepare_call(PyObject* dispatcher, PyObject* const* args, size_t nargsf, PyObject* kwnames, Prepared* prepared) {
     const Contents& contents = contents_of(dispatcher);
     Call call = glue::call_of(dispatcher, contents.name, args, nargsf, kwnames);
@@ -215,7 +215,7 @@ inline bool set_number(const Call& call, const glue::Number& number, PyObject* g
     }
 }
 
-// The numbers that a prepared launch is given anew.
+// Sets the numbers that are passed to a prepared launch by name.
 inline bool set_numbers(const Call& call, const glue::Numbers& numbers, PyObject* const* given, PyObject* names, TkjitArg* args) {
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); ++k) {
         PyObject* const name = PyTuple_GET_ITEM(names, k);
@@ -224,7 +224,8 @@ inline bool set_numbers(const Call& call, const glue::Numbers& numbers, PyObject
             if (numbers.items[i].interned == name || PyUnicode_Compare(numbers.items[i].interned, name) == 0) found = &numbers.items[i];
         if (!found) {
             PyErr_Format(argument_error,
-                         "%s: a prepared launch takes no %U%s%s: what decides shapes, a variant or memory is fixed; prepare another",
+                         "%s: a prepared launch takes no %U%s%s: arguments that decide shapes, variants or memory are fixed; "
+                         "prepare another launch",
                          call.kernel, name, numbers.count ? "; it takes " : "", numbers.text);
             return false;
         }
@@ -243,9 +244,9 @@ inline bool record_stream(const Call& call, const Prepared& prepared, const Step
     return ok;
 }
 
-// The launches of a prepared call, with other numbers if some are given by name.
+// Makes the launches of a prepared call, with the numbers that are passed by name.
 inline PyObject* launch_again(PyObject* dispatcher, const Prepared& prepared, PyObject* const* numbers, PyObject* kwnames) {
-    if (!prepared.count) return Py_NewRef(prepared.result);  // there was nothing to write
+    if (!prepared.count) return Py_NewRef(prepared.result);  // the outputs were empty
     const Contents& contents = contents_of(dispatcher);
     Call call = glue::call_of(dispatcher, contents.name, nullptr, 0, nullptr);
     call.prepares = call.ran_code = true;
@@ -274,7 +275,7 @@ inline PyObject* launch_again(PyObject* dispatcher, const Prepared& prepared, Py
     } else {
         if (prepared.follows && on.device_type != DeviceType::cpu) {
             if (!glue::find_stream(call, nullptr, on, steps[0].stream)) return nullptr;
-            // what was allocated for another stream must not go back to it too early
+            // memory from another stream must not return to it too early
             if (steps[0].stream != prepared.steps[0].stream && !record_stream(call, prepared, steps[0])) return nullptr;
         }
         if (!glue::launch(call, steps[0].launch, steps[0].args, count, on, steps[0].stream)) return nullptr;

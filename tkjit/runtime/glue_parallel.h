@@ -1,4 +1,5 @@
-// Rendered glue of kernels over several devices: a call with lists is one call for each device, which are launched together.
+// For rendered glue of kernels over several devices. A call with lists becomes one call for each device, and all their
+// launches are made together.
 #pragma once
 
 #include "glue.h"
@@ -7,16 +8,16 @@ namespace tkjit::glue {
 
 // ---- parallel layouts ----------------------------------------------------------------------------------------------
 
-// A parallel layout as one device's launch sees it.
+// A parallel layout, as one device's launch sees it.
 struct ParallelTensor {
     TensorView own;       // this device's part
     PyObject* object = nullptr;
     const char* name = nullptr;
     TkjitParallel layout{};
-    const TensorList* list = nullptr;  // the tensors, where the call brings them all
+    const TensorList* list = nullptr;  // all devices' tensors if the call has a list, else null
 };
 
-// The tensors of a list must be alike; each device's own part is checked further like any tensor.
+// Checks that the tensors of a list are alike. Each device's part is then checked like any other tensor.
 inline bool alike(const Call& call, const TensorList& list) {
     const TensorView& first = list.items[0].view;
     for (int i = 1; i < list.count; ++i) {
@@ -25,7 +26,7 @@ inline bool alike(const Call& call, const TensorList& list) {
             std::memcmp(view.sizes, first.sizes, first.ndim * sizeof *first.sizes) == 0)
             continue;
         char expected[128];
-        PyOS_snprintf(expected, sizeof expected, "a tensor like %s: parallel parts have one shape, type and kind of device",
+        PyOS_snprintf(expected, sizeof expected, "a tensor like %s: parallel parts have the same shape, dtype and kind of device",
                       list.items[0].name);
         call.table.refuse_object(call.kernel, list.items[i].name, object_of(view), expected);
         return false;
@@ -54,13 +55,13 @@ inline bool read(Call& call, const char* name, int position, PyObject* object, P
     parallel.layout = view.layout;
     if (!read(call, name, view.tensor, parallel.own)) return false;
     if (parallel.own.data == view.layout.data[view.layout.dev_idx]) return true;
-    return refuse_object(call, name, view.tensor, "the memory that the ParallelTensor was made with; make another of it");
+    return refuse_object(call, name, view.tensor, "the memory that the ParallelTensor was made with; make a new one");
 }
 
-// Parallel layouts of one call are over the same devices.
+// All parallel layouts of a call must be on the same devices.
 inline bool same_devices(const Call& call, const ParallelTensor& parallel, const ParallelTensor& other) {
     if (parallel.layout.count == other.layout.count && parallel.layout.dev_idx == other.layout.dev_idx) return true;
-    PyErr_Format(call.table.argument_error, "%s: %s is on %d devices, this one number %d of them; %s on %d, and number %d",
+    PyErr_Format(call.table.argument_error, "%s: %s is on %d devices and this is number %d; %s is on %d and this is number %d",
                  call.kernel, parallel.name, parallel.layout.count, parallel.layout.dev_idx, other.name, other.layout.count,
                  other.layout.dev_idx);
     return false;
@@ -83,7 +84,7 @@ inline bool set(TkjitArg& arg, const ParallelTensor& parallel, Call& call) {
 }
 
 inline bool written(const Call& call, const ParallelTensor& parallel) {
-    if (call.dev_idx != 0 && parallel.list) return true;  // the first device's call tells of all
+    if (call.dev_idx != 0 && parallel.list) return true;  // the first device's call marks the whole list
     if (parallel.list) return written(call, *parallel.list);
     return written(call, parallel.object);
 }
@@ -94,7 +95,7 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
 
 // ---- a call with lists ---------------------------------------------------------------------------------------------
 
-// What a device writes must be its own: no two parts of a list may share memory.
+// Each device needs its own memory to write to, so no two parts of a list may share any.
 inline bool parts_apart(const Call& call, const TensorList& list) {
     for (int i = 1; i < list.count; ++i)
         for (int k = 0; k < i; ++k)
@@ -121,9 +122,9 @@ bool whole_or_apart(const Call& call, const char* name, const ParallelTensor& pa
     return whole_or_apart(call, name, parallel.own, other, others);
 }
 
-// Where a call's arguments are that are no fields.
+// The positions of special arguments in a call.
 struct Places {
-    int anchor;  // the parallel parameter that says how many devices there are, and which
+    int anchor;  // the parallel parameter that determines the devices
     int club;
     int stream;
 };
@@ -133,7 +134,7 @@ inline PyObject* refuse_call(const Call& call, const char* text) {
     return nullptr;
 }
 
-// The arguments that come as lists: those of parallel parameters are read, those of the others counted.
+// Checks the lengths of all lists, and reads those of parallel parameters and of tensors that are written.
 inline bool read_lists(Call& call, const Signature& signature, PyObject** given, int count, TensorList* lists) {
     for (int i = 0; i < signature.count; ++i) {
         const Parameter& parameter = signature.parameters[i];
@@ -165,7 +166,7 @@ inline PyObject* converted(const Call& call, PyObject* result) {
     return Py_NewRef(result);
 }
 
-// The results of all devices: of each value a list.
+// Gathers the results of all devices: each value becomes a list.
 inline PyObject* gathered(const Call& call, PyObject** results, int count) {
     if (results[0] == Py_None) return Py_NewRef(Py_None);
     if (!PyTuple_Check(results[0])) {
@@ -191,7 +192,7 @@ inline PyObject* gathered(const Call& call, PyObject** results, int count) {
     return result;
 }
 
-// A kernel's call: with lists over several devices, with a tkjit.ParallelTensor on this process's own.
+// Dispatches a call: over several devices if it has lists, on this process's device if it has a tkjit.ParallelTensor.
 inline PyObject* dispatch_parallel(Call& call, const Overload& overload, const Signature& signature, const Places& places) {
     auto** const given = call.values.make<PyObject*>(size_t(signature.count));
     if (!given || !bind(call, signature, given)) return nullptr;

@@ -1,4 +1,4 @@
-// Rendered glue: a call's tensors, the constraints on them, and its outputs.
+// For rendered glue: a call's tensors, outputs and random numbers.
 #pragma once
 
 #include "glue_arguments.h"
@@ -10,7 +10,7 @@ namespace tkjit::glue {
 
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
-// A tensor among those that the launch uses: it lives as long as the call.
+// Adds a tensor to those that the launch uses. The view must live as long as the call.
 inline bool note(Call& call, const char* name, PyObject* object, TensorView& view) {
     view.name = name;
     view.object = object;
@@ -38,7 +38,7 @@ inline bool read(Call& call, const char* name, PyObject* object, TensorView& vie
 inline bool read(Call& call, const char* name, PyObject* object, int most, bool takes_none, TensorList& list) {
     if (!PyList_Check(object) && !PyTuple_Check(object)) return refuse_object(call, name, object, "a list of tensors");
     PyObject* const tensors = PySequence_Tuple(object);  // another thread may change the list during the call
-    call.ran_code = true;                                // a list's own __iter__
+    call.ran_code = true;                                // a list's class may have its own __iter__
     if (!tensors || !call.values.keep(tensors)) return false;
     const Py_ssize_t count = PyTuple_GET_SIZE(tensors);
     if (count < 1 || count > most) {
@@ -61,7 +61,7 @@ inline bool read(Call& call, const char* name, PyObject* object, int most, bool 
     return list.first || refuse_object(call, name, object, "a list with a tensor that is not None");
 }
 
-// Where a call runs that brings no tensor.
+// Finds the device of a call without tensors.
 inline bool place(const Call& call, const char* name, const TkjitArg& device, TensorView& on) {
     if (call.table.place(call.kernel, name, device, &on)) return true;
     if (call.quiet && !is_not_ours()) PyErr_Clear();
@@ -92,10 +92,10 @@ private:
     PyObject* object_ = nullptr;
 };
 
-// A new output: the object, and the view that the launcher gets.
+// Allocates an output, and fills the object and the view for the launcher.
 inline bool allocate(Call& call, const char* name, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
                      const TensorView& like) {
-    call.ran_code = true;  // torch releases the GIL, and the collector may run
+    call.ran_code = true;  // torch releases the GIL, and the garbage collector may run
     bool guarded = false;
     PyObject* const tensor = call.table.empty(shape.sizes, shape.count, dtype, like, &guarded);
     if (!tensor) return false;
@@ -106,10 +106,10 @@ inline bool allocate(Call& call, const char* name, Object& object, TensorView& v
     return note(call, name, tensor, view);
 }
 
-// The random numbers of a call, of which each thread takes `draws`.
+// Reserves the random numbers of a call, `draws` for each thread.
 inline bool random(const Call& call, const char* name, PyObject* generator, Int draws, const TensorView& on, TkjitArg& arg) {
     if (call.prepares) {
-        call.refuse(Refusal::argument, "%s: each launch draws random numbers of its own, and cannot be prepared", name);
+        call.refuse(Refusal::argument, "%s: each launch draws new random numbers, so it cannot be prepared", name);
         return false;
     }
     if (draws.valid() && draws.value() >= 0) return call.table.random(call.kernel, name, generator, draws.value(), on, &arg);
@@ -117,7 +117,7 @@ inline bool random(const Call& call, const char* name, PyObject* generator, Int 
     return false;
 }
 
-// Scratch: as an output, but let go of when the call is over. Launches that are made later need it until then.
+// Allocates scratch memory: like an output, but released after the call. Later launches keep it until they are made.
 inline bool allocate_scratch(Call& call, const char* name, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
                              const TensorView& like) {
     if (!allocate(call, name, object, view, shape, dtype, like)) return false;
@@ -126,7 +126,7 @@ inline bool allocate_scratch(Call& call, const char* name, Object& object, Tenso
     return PyList_Append(call.batch->held, object.get()) == 0;
 }
 
-// An output as an array of the caller's framework, where that is not torch.
+// Converts an output to an array of the caller's framework, if that is not torch.
 inline bool as_given(Call& call, Object& object, const TensorView& like) {
     if (!like.foreign) return true;
     if (call.batch && call.batch->lists) {  // nothing is launched yet

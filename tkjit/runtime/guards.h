@@ -1,8 +1,8 @@
-// Guard bytes behind outputs on the CPU: a kernel that does not compare its index with the size writes there.
+// Guard bytes after outputs on the CPU. A kernel that does not compare its index with the size writes to them.
 //
-// Without them it would overwrite what malloc keeps behind the memory, and the process would end later, in a place that has
-// nothing to do with the kernel. The tensor is as torch.empty makes it, and so is its storage's size; its allocation alone
-// is larger.
+// Without them, it would overwrite malloc's own data after the output, and the process would crash later, in a place
+// that has nothing to do with the kernel. The tensor and its storage's size are the same as from torch.empty; only the
+// allocation is larger.
 #pragma once
 
 #include "allocation.h"
@@ -20,11 +20,11 @@
 
 namespace tkjit::runtime {
 
-constexpr size_t kGuardBytes = 8192;    // a block of 1024 threads, each with 8 bytes, ends in them
-constexpr size_t kWatchedBytes = 1024;  // of which the first are filled and compared: to do so takes 40 ns
+constexpr size_t kGuardBytes = 8192;    // enough for a block of 1024 threads that write 8 bytes each
+constexpr size_t kWatchedBytes = 1024;  // only the first are filled and compared, which takes 40 ns
 constexpr unsigned char kGuard = 0xA7;
 
-// How many bytes of the guard are as they were.
+// The number of guard bytes before the first that was overwritten.
 inline size_t untouched_guard(const unsigned char* guard) {
     if (guard[0] == kGuard && std::memcmp(guard, guard + 1, kWatchedBytes - 1) == 0) return kWatchedBytes;
     size_t first = 0;
@@ -32,15 +32,15 @@ inline size_t untouched_guard(const unsigned char* guard) {
     return first;
 }
 
-inline std::atomic<c10::DeleterFnPtr> unguarded_deleter{nullptr};  // of torch's allocator for the CPU
+inline std::atomic<c10::DeleterFnPtr> unguarded_deleter{nullptr};  // of torch's CPU allocator
 
-// By which an allocation with a guard is known: a storage that was resized has another.
+// Marks an allocation with a guard. A storage that was resized has another deleter.
 inline void delete_guarded(void* context) { unguarded_deleter.load(std::memory_order_relaxed)(context); }
 
 inline bool has_guard(const c10::StorageImpl& storage) { return storage.data_ptr().get_deleter() == delete_guarded; }
 
-// Makes a flat tensor one of these sizes, with the guard behind it; false if it is not as torch.empty makes it, as where a
-// mode of torch's made it.
+// Gives a flat tensor these sizes, with the guard after them. False if the tensor is not as torch.empty makes it, for
+// example because a torch mode made it.
 inline bool fence(PyObject* tensor, int64_t flat, const int64_t* sizes, int ndim, size_t bytes) {
     if (!is_plain_type(Py_TYPE(tensor))) return false;
     c10::TensorImpl& impl = impl_of(tensor);
@@ -56,7 +56,8 @@ inline bool fence(PyObject* tensor, int64_t flat, const int64_t* sizes, int ndim
     return true;
 }
 
-// A contiguous tensor with a guard; null where it cannot have one, and torch.empty is to say why: an exception may be set.
+// Allocates a contiguous tensor with a guard. Null without an exception means that the tensor cannot have one, and that
+// torch.empty must be called instead.
 inline PyObject* guarded_empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
     const int64_t itemsize = bytes_of(dtype);
     int64_t numel = 1, bytes = 0, flat = 0;
@@ -69,7 +70,7 @@ inline PyObject* guarded_empty(const int64_t* sizes, int ndim, int32_t dtype, co
     try {
         if (fence(tensor, flat, sizes, ndim, size_t(bytes))) return tensor;
     } catch (const Raised&) {
-    } catch (const std::exception&) {  // c10's
+    } catch (const std::exception&) {  // from c10
     }
     Py_DECREF(tensor);
     return nullptr;
@@ -85,8 +86,8 @@ inline PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const Tens
     return torch_empty(sizes, ndim, dtype, like);
 }
 
-// Raises for the first of a call's tensors that the kernel has written behind; without a kernel's name for none. All of them
-// are never given back: what malloc keeps behind the guard may be overwritten too, and free would end the process.
+// Raises an error for the first of a call's tensors whose guard was overwritten, unless `kernel` is null. All such
+// tensors are leaked: malloc's data after the guard may be overwritten as well, and then free would end the process.
 inline bool intact(const char* kernel, const TensorView* last) {
     bool raised = false;
     for (const TensorView* view = last; view; view = view->before) {
@@ -101,7 +102,7 @@ inline bool intact(const char* kernel, const TensorView* last) {
         const size_t itemsize = bytes_of(view->dtype), numel = view->bytes / itemsize;
         const char* const remedy = view->ndim == 0 ? texts::no_dims
                                                    : "compare the index with the size before writing, as in if (i < size), "
-                                                     "and the size that was passed with the tensor's; "
+                                                     "and check that the size is the tensor's; "
                                                      "python -m tkjit check FILE.py names the line";
         PyErr_Format(launch_error, "%s: it wrote to element %zu of %s, which has %zu: %s", kernel, numel + first / itemsize,
                      view->name, numel, remedy);

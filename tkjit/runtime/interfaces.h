@@ -1,4 +1,4 @@
-// Arrays without `__dlpack__`: DLPack's capsules, the array interfaces of NumPy and of Numba, and the buffer protocol.
+// Reads arrays without `__dlpack__`: DLPack capsules, the array interfaces of NumPy and Numba, and the buffer protocol.
 #pragma once
 
 #include "array_view.h"
@@ -13,18 +13,18 @@
 #include <string>
 #include <vector>
 
-// What such an array says it says in Python: to optimise more would only take the compiler longer.
+// The reason for this pragma is in runtime.cpp.
 #pragma GCC push_options
 #pragma GCC optimize("Og")
 
 namespace tkjit::runtime {
 
-// Sizes, and strides in bytes or null, as a DLTensor: these arrays are read as those are.
+// Describes sizes, and strides in bytes or null, as a DLTensor, so that these arrays are read in the same way.
 struct Shown {
     std::vector<int64_t> sizes, strides;
     DLTensor tensor{};
 
-    // False where an extent is below zero, or a stride between two elements.
+    // False if an extent is negative or a stride is not a multiple of the element size.
     bool describe(void* data, DLDataType dtype, DLDevice device, const int64_t* stride_bytes) {
         for (const int64_t size : sizes)
             if (size < 0) return false;
@@ -40,7 +40,8 @@ struct Shown {
     }
 };
 
-// "<f4" of the array interface, or a format of the struct module with its item's size; false for what no kernel takes.
+// The next three functions convert dtypes: from a kind and a size, from "<f4" of the array interface, and from a format
+// of the struct module and its item size. They return false for dtypes that no kernel takes.
 inline bool dtype_of_kind(char kind, int64_t bytes, DLDataType* dtype) {
     const auto code = kind == 'f'   ? kDLFloat
                       : kind == 'i' ? kDLInt
@@ -71,7 +72,7 @@ inline bool dtype_of_format(const char* format, int64_t itemsize, DLDataType* dt
     return dtype_of_kind(kind, itemsize, dtype);
 }
 
-// The device of memory on a GPU; the driver knows it, which torch has loaded where there is one.
+// Asks the driver for the device of GPU memory. torch has loaded the driver if there is one.
 inline bool device_of_pointer(void* pointer, int32_t* device) {
     constexpr int of_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     using GetAttribute = int (*)(void*, int, unsigned long long);
@@ -80,16 +81,16 @@ inline bool device_of_pointer(void* pointer, int32_t* device) {
     return get && get(device, of_ordinal, reinterpret_cast<uintptr_t>(pointer)) == 0;
 }
 
-// The interface's stream is what the array was written in; the current one waits for it.
+// Makes the current stream wait for the interface's stream, in which the array was written.
 inline void wait_for(PyObject* stream, int32_t device) {
     const Owned cuda = attribute(import_module("torch"), "cuda");
     const int64_t handle = integer_of(stream);
-    if (handle == 2) return void(call_method(cuda, "synchronize", "i", device));  // a thread's own default stream, of which torch has none
+    if (handle == 2) return void(call_method(cuda, "synchronize", "i", device));  // the per-thread default stream, which torch lacks
     const Owned other = handle == 1 ? call_method(cuda, "default_stream", "i", device) : external_stream(stream, device);
     call_method(call_method(cuda, "current_stream", "i", device), "wait_stream", "(O)", other.get());
 }
 
-// Of a dictionary; empty where it has no such item, or None.
+// An item of a dictionary; empty if it is missing or None.
 inline Owned item_of(const Owned& dictionary, const char* name) {
     const Owned key = checked(PyUnicode_FromString(name));
     PyObject* const found = PyDict_GetItemWithError(dictionary.get(), key.get());
@@ -104,10 +105,10 @@ inline std::vector<int64_t> integers_of(const Owned& sequence) {
     return found;
 }
 
-// `__array_interface__` and `__cuda_array_interface__` are dictionaries of one form, which is kept: what it describes may
-// live no longer.
+// Reads `__array_interface__` or `__cuda_array_interface__`, which are dictionaries of the same form. The dictionary is
+// kept, because the memory may live only as long as it does.
 inline bool view_interface(const Owned& interface, bool on_gpu, TensorView* view, Values* values) {
-    if (!PyDict_Check(interface.get())) raise_type_error("an array interface that is no dictionary");
+    if (!PyDict_Check(interface.get())) raise_type_error("an array interface that is not a dict");
     const Owned data = item_of(interface, "data");
     if (!data || !PyTuple_Check(data.get()) || PyTuple_GET_SIZE(data.get()) != 2 || item_of(interface, "mask")) return false;
     if (!values->keep(Py_NewRef(interface.get()))) return false;
@@ -148,7 +149,7 @@ inline bool view_buffer(PyObject* object, TensorView* view, Values* values) {
     return true;
 }
 
-// A capsule that nobody has taken over yet: it is looked at, and stays its owner's.
+// Reads a capsule without consuming it.
 inline bool view_capsule(PyObject* capsule, TensorView* view, Values* values) {
     const DLTensor* const tensor = shown_by(capsule, &view->read_only);
     if (!tensor) return false;
@@ -156,7 +157,7 @@ inline bool view_capsule(PyObject* capsule, TensorView* view, Values* values) {
     return values->keep(Py_NewRef(capsule));
 }
 
-// False for what is no array.
+// False if the object is not an array.
 inline bool view_without_dlpack(PyObject* object, TensorView* view, Values* values) {
     view->foreign = true;
     if (PyCapsule_CheckExact(object)) return view_capsule(object, view, values);
@@ -165,7 +166,7 @@ inline bool view_without_dlpack(PyObject* object, TensorView* view, Values* valu
     return PyObject_CheckBuffer(object) && view_buffer(object, view, values);
 }
 
-// Such an array for torch, as a capsule that holds it.
+// Wraps such an array for torch, in a capsule that keeps it alive.
 inline Owned capsule_without_dlpack(PyObject* array) {
     struct Managed {
         DLManagedTensor managed{};
@@ -178,7 +179,7 @@ inline Owned capsule_without_dlpack(PyObject* array) {
     view.strided = true;
     const bool is_array = view_without_dlpack(array, &view, &made->values);
     if (!is_array && PyErr_Occurred()) throw Raised{};
-    if (!is_array || view.dtype < 0 || view.problems & ~kBackwards) raise_type_error("no array");
+    if (!is_array || view.dtype < 0 || view.problems & ~kBackwards) raise_type_error("not an array");
     if (view.problems) return borrowed(Py_None);
     DLDataType type{};
     type.lanes = 1;
@@ -200,7 +201,7 @@ inline Owned capsule_without_dlpack(PyObject* array) {
         delete whole;
         PyGILState_Release(state);
     };
-    const auto destroy = [](PyObject* capsule) {  // of one that nobody took over
+    const auto destroy = [](PyObject* capsule) {  // for a capsule that was never consumed
         if (!PyCapsule_IsValid(capsule, "dltensor")) return;
         auto* const managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
         managed->deleter(managed);
@@ -211,23 +212,23 @@ inline Owned capsule_without_dlpack(PyObject* array) {
     return capsule;
 }
 
-// An array of another framework; numbers and lists are none.
+// Reads an array of another framework. False for other objects, such as numbers and lists.
 inline bool view_array(PyObject* object, TensorView* view, Values* values) {
     if (PyType_IsSubtype(Py_TYPE(object), &PyType_Type)) return false;
     view->ran_code = true;
-    // what stands for a tensor and is none, as torch.fx's proxies do
+    // an object that stands in for a tensor, such as a torch.fx proxy
     view->problems = has(object, "__torch_function__") ? kNoStorage | kWatched : 0;
     if (view->problems) return true;
     if (!has(object, "__dlpack__")) return view_without_dlpack(object, view, values);
     view->foreign = true;
     if (!view_through_method(object, view, values)) return false;
-    // JAX's arrays never change, and do not say so
+    // JAX arrays are immutable but not marked as read-only
     const std::string module = text_of(attribute(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__module__"));
     if (module.rfind("jax", 0) == 0) view->read_only = true;
     return true;
 }
 
-// An array's capsule for torch to make a tensor of; None for negative strides, over which torch ends the process.
+// The capsule from which torch makes a tensor. None if a stride is negative, because torch would end the process.
 inline Owned capsule_for_torch(PyObject* array) {
     if (!has(array, "__dlpack__")) return capsule_without_dlpack(array);
     Owned capsule = dlpack_capsule(array);

@@ -1,5 +1,5 @@
-// Ctrl-C while a kernel runs on the CPU in a loop that waits for nothing: each simulator hears of it after Python's own
-// handler (sim/runtime/interruption.h).
+// Handles Ctrl-C while a kernel on the CPU runs in a loop without barriers. The handler calls Python's own handler, and
+// then each simulator (sim/runtime/interruption.h).
 #pragma once
 
 #include <signal.h>
@@ -22,7 +22,7 @@ inline void (*pythons_handler)(int) = nullptr;
 
 inline void on_interruption(int number, siginfo_t* info, void* context) {
     const int error = errno;
-    // what a simulator sends to its own threads is no news to Python
+    // Python must not see the signals that a simulator sends to its own threads
     const bool is_own = info->si_code == SI_TKILL && info->si_pid == getpid() && gettid() != getpid();
     if (!is_own) pythons_handler(number);
     uintptr_t instruction = 0, stack_pointer = 0;
@@ -39,7 +39,7 @@ inline void on_interruption(int number, siginfo_t* info, void* context) {
     errno = error;
 }
 
-// Takes Python's place as the handler, unless a program has put another there, or none.
+// Replaces Python's handler, unless the program has installed its own or none.
 inline void watch_interruptions(GiveUp give_up) {
     size_t known = 0;  // a launcher may be opened twice
     while (known < give_up_count.load() && known < kMostSimulators && give_ups[known].load() != give_up) ++known;
@@ -51,7 +51,7 @@ inline void watch_interruptions(GiveUp give_up) {
     if (sigaction(SIGINT, nullptr, &now) != 0 || now.sa_flags & SA_SIGINFO) return;
     if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) return;
     pythons_handler = now.sa_handler;
-    // not deferred: the handler may be left for good
+    // not deferred, because a simulator may leave the handler without returning
     now.sa_flags |= SA_SIGINFO | SA_NODEFER;
     now.sa_sigaction = on_interruption;
     sigaction(SIGINT, &now, nullptr);

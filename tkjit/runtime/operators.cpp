@@ -1,7 +1,7 @@
-// Kernels as operators of torch's dispatcher: a module that is compiled once per environment, when a call first needs it.
+// Registers kernels as operators of PyTorch's dispatcher. Compiled once per environment, when a call first needs it.
 //
-// An operator hands the tensors to the glue of its kernel, so that there is one parser, one set of checks and one text for
-// each refusal. Its own work is what torch's dispatcher asks for: values from the stack and onto it, and gradients.
+// An operator passes its arguments to the glue of its kernel, so that there is one parser, one set of checks and one
+// text for each error. The operator itself only moves values from and to the dispatcher's stack, and records gradients.
 #include "dtypes.h"
 #include "glue.h"
 #include "python_objects.h"
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-// Of libtorch_python; its header takes 6 s to compile.
+// From libtorch_python, whose header takes 6 s to compile.
 PyObject* THPVariable_Wrap(const at::TensorBase& tensor);
 
 namespace tkjit::operators {
@@ -33,8 +33,8 @@ private:
     PyGILState_STATE state_;
 };
 
-// What Python has raised leaves as an exception that torch gives back to Python. This alone takes pybind11, which is half of
-// the module's compilation.
+// Throws the Python exception that is set, for torch to hand back to Python. Only this needs pybind11, which takes half
+// of the module's compile time.
 [[noreturn]] void rethrow() { throw pybind11::error_already_set(); }
 Owned checked(PyObject* object) {
     if (!object) rethrow();
@@ -66,7 +66,7 @@ Owned to_python(const c10::IValue& value, const c10::Type& type) {
             PyList_SET_ITEM(list.get(), Py_ssize_t(i), to_python(items[i], *c10::AnyType::get()).release());
         return list;
     }
-    PyErr_Format(PyExc_TypeError, "an operator of tkjit's cannot take a value of type %s", value.tagKind().c_str());
+    PyErr_Format(PyExc_TypeError, "a tkjit operator cannot take a value of type %s", value.tagKind().c_str());
     rethrow();
 }
 
@@ -76,10 +76,10 @@ at::Tensor to_tensor(PyObject* object) {
     return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(impl)));
 }
 
-// An operator's arguments, as Python sees them, off the stack.
+// Takes an operator's arguments off the stack, and converts them to Python objects.
 class Arguments {
 public:
-    // By way of the other constructor, so that what was converted is let go if the next value cannot be.
+    // Delegates to the other constructor, so that the destructor releases the converted objects if a conversion throws.
     Arguments(torch::jit::Stack& stack, const c10::FunctionSchema& schema) : Arguments() {
         const size_t count = schema.arguments().size();
         for (size_t i = 0; i < count; ++i)
@@ -103,12 +103,12 @@ private:
 
 // ---- kernels of the dispatcher -------------------------------------------------------------------------------------
 
-// How an operator calls its kernel. The references live as long as the process, as torch's registrations do.
+// How an operator calls its kernel. The references live as long as the process, like torch's registrations.
 struct Target {
-    PyObject* dispatcher;  // a cell: the kernel may be loaded anew
+    PyObject* dispatcher;  // a cell, because the kernel may be reloaded
     int overload;
-    PyObject* keywords;         // the names of the arguments that are given by keyword, as a tuple
-    std::vector<int> returned;  // which of the values that the call returns the operator does; -1: the only one
+    PyObject* keywords;         // a tuple of the names of the keyword arguments
+    std::vector<int> returned;  // the positions of the results that the operator returns; -1 for a single result
 };
 
 class CallKernel final : public c10::OperatorKernel {
@@ -116,11 +116,11 @@ public:
     explicit CallKernel(Target target) : target_(std::move(target)) {}
 
     void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-        const c10::AutoGradMode no_grad(false);  // it is recorded above this
+        const c10::AutoGradMode no_grad(false);  // RecordGradient deals with gradients
         const Gil gil;
         const Arguments arguments(*stack, op.schema());
         const Owned cell = checked(PyCell_Get(target_.dispatcher));
-        // registered for fake tensors alone, so far
+        // so far, the operator was registered only for fake tensors
         if (!reinterpret_cast<Dispatcher*>(cell.get())->entry)
             const Owned attached = checked(PyObject_CallMethod(cell.get(), "_ensure_glue", nullptr));
         const size_t positional = arguments.count() - size_t(PyTuple_GET_SIZE(target_.keywords));
@@ -130,7 +130,7 @@ public:
     }
 
 private:
-    // With tensors that are plain.
+    // The tensors are plain here, so a direct call is possible.
     PyObject* call_overload(PyObject* dispatcher, PyObject* const* args, size_t positional) const {
         const glue::Contents& contents = *reinterpret_cast<Dispatcher*>(dispatcher)->entry->contents;
         glue::Call call = glue::call_of(dispatcher, contents.name, args, positional, target_.keywords);
@@ -140,7 +140,7 @@ private:
     Target target_;
 };
 
-// Above the kernel: where a gradient is to be recorded Python does it, else nothing is lost on the way down.
+// Runs before CallKernel. Calls Python if a gradient has to be recorded, and otherwise redispatches without overhead.
 class RecordGradient final : public c10::OperatorKernel {
 public:
     explicit RecordGradient(PyObject* record, size_t outputs) : record_(record), outputs_(outputs) {}
@@ -156,7 +156,7 @@ public:
         const Owned result = checked(PyObject_Vectorcall(record_, arguments.data(), count, nullptr));
         const bool several = outputs_ > 1;
         if (several && (!PyTuple_Check(result.get()) || size_t(PyTuple_GET_SIZE(result.get())) != outputs_)) {
-            PyErr_SetString(PyExc_RuntimeError, "tkjit: what records a gradient gave no result");
+            PyErr_SetString(PyExc_RuntimeError, "tkjit: the function that records gradients must return a tuple of all outputs");
             rethrow();
         }
         for (size_t i = 0; i < outputs_; ++i)
@@ -165,7 +165,7 @@ public:
 
 private:
     static bool requires_gradient(torch::jit::Stack& stack, size_t count) {
-        // of its own kind or of forward mode, which the function that records refuses; each has its switch
+        // in reverse mode or in forward mode, which the recording function rejects; torch switches them separately
         const bool reverse = c10::GradMode::is_enabled();
         const bool forward = c10::AutogradState::get_tls_state().get_fw_grad_mode();
         if (!reverse && !forward) return false;
@@ -176,7 +176,7 @@ private:
             const c10::IValue& value = torch::jit::peek(stack, i, count);
             if (value.isTensor() && requires_it(value.toTensor())) return true;
             if (!value.isList()) continue;
-            for (const c10::IValue& item : value.toListRef())  // of optional tensors too
+            for (const c10::IValue& item : value.toListRef())  // also lists of optional tensors
                 if (item.isTensor() && requires_it(item.toTensor())) return true;
         }
         return false;
@@ -188,7 +188,7 @@ private:
 
 // ---- the module ----------------------------------------------------------------------------------------------------
 
-// Registrations that are undone when the process ends find a dispatcher that is gone: they are left.
+// Leaked, because at the end of the process PyTorch's dispatcher is gone before the registrations could be undone.
 torch::Library& library(c10::DispatchKey key) {
     return *new torch::Library(torch::Library::IMPL, "tkjit", key, __FILE__, __LINE__);
 }
@@ -224,7 +224,7 @@ PyObject* implement(PyObject*, PyObject* args) {
             positions.push_back(int(PyLong_AsLong(PyTuple_GET_ITEM(returned, i))));
         const Target target{Py_NewRef(cell), overload, Py_NewRef(keywords), positions};
         using Key = c10::DispatchKey;
-        // the kinds of tensors that no kernel takes are here for the glue to say so
+        // no kernel takes sparse, quantized or nested tensors; with these keys the glue can reject them
         for (const auto key : {Key::CPU, Key::CUDA, Key::SparseCPU, Key::SparseCUDA, Key::SparseCsrCPU, Key::SparseCsrCUDA,
                                Key::QuantizedCPU, Key::QuantizedCUDA, Key::NestedTensorCPU, Key::NestedTensorCUDA})
             library(key).impl(name, boxed(CallKernel(target)));
@@ -243,8 +243,8 @@ PyObject* record_gradients(PyObject*, PyObject* args) {
 }
 
 PyMethodDef methods[] = {
-    {"implement", implement, METH_VARARGS, "Give an operator a kernel's overload for its implementation."},
-    {"record_gradients", record_gradients, METH_VARARGS, "Say what an operator does where a gradient is to be recorded."},
+    {"implement", implement, METH_VARARGS, "Implement an operator with a kernel's overload."},
+    {"record_gradients", record_gradients, METH_VARARGS, "Set the function with which an operator records gradients."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef_Slot slots[] = {

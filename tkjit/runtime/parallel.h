@@ -1,4 +1,4 @@
-// How a call finds clubs and the layouts of parallel tensors, and executes a step. parallel_objects.h has their types.
+// Finds a call's club and the layouts of parallel tensors, and executes a step. parallel_objects.h has their types.
 #pragma once
 
 #include "club.h"
@@ -12,27 +12,27 @@
 #include <string>
 #include <vector>
 
-// As club.h.
+// The reason for this pragma is in runtime.cpp.
 #pragma GCC push_options
 #pragma GCC optimize("Og")
 
 namespace tkjit::runtime {
 
-// ---- processes that are lost ---------------------------------------------------------------------------------------
+// ---- lost processes ------------------------------------------------------------------------------------------------
 
-// The processes of a group, as each of its parallel tensors knows them.
+// The processes of a group. The group's parallel tensors share this object.
 struct Peers {
-    std::atomic<const char*> lost{nullptr};  // why launches that wait for them should be aborted
-    std::atomic<int> device{-1};             // the GPU on which a kernel was launched last that may wait for them
+    std::atomic<const char*> lost{nullptr};  // the reason to abort launches that wait for them, or null
+    std::atomic<int> device{-1};             // the GPU of the last launch that may wait for them, or -1
 
     void give_up(const std::string& reason) {
         const char* none = nullptr;
-        char* const text = strdup(reason.c_str());  // for the rest of the process
+        char* const text = strdup(reason.c_str());  // never freed, because launches may still read it
         if (!lost.compare_exchange_strong(none, text)) free(text);
     }
 };
 
-// Whom the launch of this thread waits for.
+// The processes that this thread's launch may wait for, or null.
 inline thread_local const Peers* waits_for = nullptr;
 
 inline const char* given_up() { return waits_for ? waits_for->lost.load() : nullptr; }
@@ -47,21 +47,21 @@ inline const char* waits_on(void* peers, int32_t device) {
 
 // ---- a parallel tensor's layout ------------------------------------------------------------------------------------
 
-// Each device's pointer to its part, as this process sees them; it holds what they point to.
+// Each device's part of a parallel tensor, as addresses in this process. Keeps the memory mapped.
 struct ParallelLayout {
     std::vector<uintptr_t> pointers;
     uintptr_t multicast;
     int dev_idx;
     Owned tensor;  // this process's part
-    Owned parts;   // what keeps the others mapped
-    Owned peers;   // a Peers, or none
+    Owned parts;   // keeps the other parts mapped
+    Owned peers;   // a Peers, or empty
 };
 
 inline PyObject *parallel_layout_type = nullptr, *peers_type = nullptr;
 
 inline bool parallel(PyObject* object, ParallelView* view) {
     static PyObject* const name = PyUnicode_InternFromString("_layout");
-    PyObject* const held = PyObject_GetAttr(object, name);  // the ParallelTensor holds it
+    PyObject* const held = PyObject_GetAttr(object, name);
     if (!held) {
         if (PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
         return false;
@@ -82,7 +82,7 @@ inline bool parallel(PyObject* object, ParallelView* view) {
 
 // ---- clubs ---------------------------------------------------------------------------------------------------------
 
-// A club with its devices, as Python knows it.
+// A club and its devices, for Python.
 struct PythonClub {
     PythonClub(std::string type, std::vector<int> devices, std::vector<Owned> streams, Owned around)
         : type(std::move(type)),
@@ -93,12 +93,12 @@ struct PythonClub {
 
     const std::string type;  // "cpu" or "cuda"
     const std::vector<int> devices;
-    const std::vector<Owned> streams;  // None for a device's current one
-    const Owned around;                // called before a step and after it, or None
+    const std::vector<Owned> streams;  // None for a device's current stream
+    const Owned around;                // called with True before a step and with False after it, or None
     Club club;
 
     std::string text() const {
-        if (type == "cpu") return std::to_string(devices.size()) + " of the cpu";
+        if (type == "cpu") return std::to_string(devices.size()) + " x cpu";
         std::string all;
         for (const int device : devices) all += (all.empty() ? "cuda:" : ", cuda:") + std::to_string(device);
         return all;
@@ -106,7 +106,7 @@ struct PythonClub {
 };
 
 inline PyObject* python_club_type = nullptr;
-inline PyObject* find_club = nullptr;  // tkjit.parallel's function, which knows the process's own clubs
+inline PyObject* find_club = nullptr;  // tkjit.parallel.club.club_for, which has the process's default clubs
 
 inline PyObject* club(const char* kernel, PyObject* given, DeviceType type, const int32_t* devices, int count) {
     try {
@@ -128,7 +128,7 @@ inline PyObject* club(const char* kernel, PyObject* given, DeviceType type, cons
         bool fits = members.devices.size() == size_t(count) && (members.type == "cpu") == on_cpu;
         for (int i = 0; fits && !on_cpu && i < count; ++i) fits = members.devices[size_t(i)] == devices[i];
         if (!fits) {
-            PyErr_Format(argument_error, "%s: the club is of %s; the tensors are on other devices, or of another number", kernel,
+            PyErr_Format(argument_error, "%s: the club's devices are %s; the tensors are on other devices, or their number differs", kernel,
                          members.text().c_str());
             return nullptr;
         }
@@ -143,7 +143,7 @@ inline PyObject* club_stream(PyObject* club, int dev_idx) {
     return stream == Py_None ? nullptr : stream;
 }
 
-// An error of one device, with its place in the club; of several the first that is not a mere consequence.
+// One device's error, with its index in the club. Of several errors, the first that another one did not cause.
 inline const std::string* first_error(const std::vector<std::string>& errors, size_t& where) {
     const std::string* found = nullptr;
     for (size_t i = 0; i < errors.size(); ++i) {
@@ -156,7 +156,7 @@ inline const std::string* first_error(const std::vector<std::string>& errors, si
     return found;
 }
 
-// What the other devices do while one waits in vain: "device 0 has ended, devices 2 and 3 wait as well".
+// Describes the other devices in a deadlock: "device 0 has ended, devices 2 and 3 wait as well".
 inline std::string others_of_deadlock(const std::vector<std::string>& errors, size_t where) {
     const auto devices = [&](bool ended, const char* one, const char* several) {
         std::vector<size_t> those;
@@ -172,7 +172,7 @@ inline std::string others_of_deadlock(const std::vector<std::string>& errors, si
     return (ended.empty() && waiting.empty() ? "" : "\n  ") + ended + (ended.empty() || waiting.empty() ? "" : ", ") + waiting;
 }
 
-// Whether the calling thread should raise instead of going on: Ctrl-C.
+// Whether the calling thread has an exception to raise, for example after Ctrl-C.
 inline bool is_interrupted() {
     const PyGILState_STATE state = PyGILState_Ensure();
     const bool raises = PyErr_Occurred() || PyErr_CheckSignals() != 0;
@@ -180,14 +180,14 @@ inline bool is_interrupted() {
     return raises;
 }
 
-// A step without the GIL. Not by an object that takes it again: a daemon thread that asks for the GIL when the interpreter ends is
-// ended there, which a destructor would turn into an abort.
+// Executes a step without the GIL. No destructor takes the GIL back, because at the interpreter's end a daemon thread
+// that asks for the GIL is ended there, and in a destructor this would abort the process.
 inline std::vector<std::string> unlocked_step(Club& club, const Club::Part& part, bool own_threads, std::string& failure) {
     std::vector<std::string> errors;
     PyThreadState* const state = PyEval_SaveThread();
     try {
         errors = club.execute(part, is_interrupted, own_threads);
-    } catch (const std::exception& error) {  // the system refuses a thread, a step within a step
+    } catch (const std::exception& error) {  // no more threads, or a step within a step
         failure = error.what();
     }
     PyEval_RestoreThread(state);
@@ -205,7 +205,7 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
             const Step& step = steps[dev_idx];
             return step.launch(step.args, step.device, step.stream);
         };
-        if (!confirm(kernel, last, "since the call began, or the launch was prepared")) return false;
+        if (!confirm(kernel, last, "since the call began or the launch was prepared")) return false;
         hold(last);
         const std::vector<std::string> errors = unlocked_step(members.club, part, false, failure);
         let_go(last);
@@ -225,7 +225,7 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
     if (PyErr_CheckSignals()) return false;
     const char* const shapes = about_shapes(error.c_str());
     PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s%s", kernel, where, shapes ? shapes : error.c_str(),
-                 count > 1 ? "; what the step writes is not to be relied on, and signals have to be zeroed" : "");
+                 count > 1 ? "; discard what the step wrote, and zero the signals" : "");
     return false;
 }
 

@@ -1,4 +1,4 @@
-// The types of what Python holds of several devices: clubs, processes, and the layouts of parallel tensors.
+// The Python types for calls over several devices: clubs, processes, and the layouts of parallel tensors.
 #pragma once
 
 #include "parallel.h"
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-// As club.h.
+// The reason for this pragma is in runtime.cpp.
 #pragma GCC push_options
 #pragma GCC optimize("Og")
 
@@ -16,7 +16,8 @@ namespace tkjit::runtime {
 
 // ---- clubs ---------------------------------------------------------------------------------------------------------
 
-// Calls a Python function in each device's thread, with its number; a list of every exception, or None.
+// Calls a Python function in each device's thread, with the device's index. Returns a list with an exception or None
+// for each device.
 inline PyObject* execute_in_python(PyObject* self, PyObject* task) {
     auto& members = value_of<PythonClub>(self);
     std::vector<PyObject*> raised(members.devices.size());
@@ -34,7 +35,7 @@ inline PyObject* execute_in_python(PyObject* self, PyObject* task) {
         PyErr_SetString(PyExc_RuntimeError, failure.c_str());
         return nullptr;
     }
-    PyObject* const all = PyErr_Occurred() ? nullptr : PyList_New(Py_ssize_t(raised.size()));  // Ctrl-C, while the caller waited
+    PyObject* const all = PyErr_Occurred() ? nullptr : PyList_New(Py_ssize_t(raised.size()));  // Ctrl-C while the caller waited
     for (size_t i = 0; i < raised.size(); ++i) {
         if (all) PyList_SET_ITEM(all, Py_ssize_t(i), raised[i] ? raised[i] : Py_NewRef(Py_None));
         else Py_XDECREF(raised[i]);
@@ -42,7 +43,7 @@ inline PyObject* execute_in_python(PyObject* self, PyObject* task) {
     return all;
 }
 
-// Without the GIL, which the threads may need to end; a club that is closed by a step of its own refuses.
+// Closes a club without the GIL, which its threads may need in order to end. Raises an error in a step of this club.
 inline PyObject* close_without_gil(PyObject* self, bool for_good) {
     std::string failure;
     PyThreadState* const state = PyEval_SaveThread();
@@ -76,14 +77,14 @@ inline PyObject* new_club(PyTypeObject* type, PyObject* args, PyObject*) {
 
 inline PyObject* make_club_type() {
     static PyMethodDef methods[] = {
-        {"execute", execute_in_python, METH_O, "Call a function in each device's thread, with its number; every exception, or None."},
+        {"execute", execute_in_python, METH_O, "Call a function with each device's index in its thread; return the exceptions, or None for success."},
         {"close", close_club, METH_NOARGS, "End the threads."},
-        {"close_for_good", close_club_for_good, METH_NOARGS, "End the threads of all clubs: the program ends."},
+        {"close_for_good", close_club_for_good, METH_NOARGS, "End the threads, and let no club begin another step."},
         {nullptr, nullptr, 0, nullptr},
     };
     static PyType_Slot slots[] = {
         {Py_tp_new, slot(new_club)}, {Py_tp_dealloc, slot(free_holder<PythonClub>)}, {Py_tp_methods, methods},
-        {Py_tp_doc, const_cast<char*>("A thread for each device.")}, {0, nullptr},
+        {Py_tp_doc, const_cast<char*>("A group of threads, one for each device.")}, {0, nullptr},
     };
     static PyType_Spec spec = {"tkjit.runtime.Club", sizeof(Holder<PythonClub>), 0, Py_TPFLAGS_DEFAULT, slots};
     return PyType_FromSpec(&spec);
@@ -106,11 +107,11 @@ inline PyObject* device_of_peers(PyObject* self, void*) { return PyLong_FromLong
 
 inline PyObject* make_peers_type() {
     static PyMethodDef methods[] = {
-        {"give_up", give_up_peers, METH_O, "Ends every launch that waits for them, with this reason."},
+        {"give_up", give_up_peers, METH_O, "Abort every launch that waits for the processes, with this reason."},
         {nullptr, nullptr, 0, nullptr},
     };
     static PyGetSetDef properties[] = {
-        {"device", device_of_peers, nullptr, "The GPU on which a kernel was launched last that may wait for them; -1 for none.", nullptr},
+        {"device", device_of_peers, nullptr, "The GPU of the last launch that may wait for the processes, or -1.", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
     static PyType_Slot slots[] = {
@@ -127,7 +128,7 @@ inline PyObject* new_layout(PyTypeObject* type, PyObject* args, PyObject*) {
     int dev_idx;
     if (!PyArg_ParseTuple(args, "O!KiOOO", &PyList_Type, &addresses, &multicast, &dev_idx, &tensor, &parts, &peers)) return nullptr;
     return answer([&] {
-        if (peers != Py_None && reinterpret_cast<PyObject*>(Py_TYPE(peers)) != peers_type) raise_type_error("expected Peers, or None");
+        if (peers != Py_None && reinterpret_cast<PyObject*>(Py_TYPE(peers)) != peers_type) raise_type_error("expected Peers or None");
         std::vector<uintptr_t> pointers;
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(addresses); ++i) pointers.push_back(unsigned_of(PyList_GET_ITEM(addresses, i)));
         return make_holder<ParallelLayout>(type, std::move(pointers), uintptr_t(multicast), dev_idx, borrowed(tensor), borrowed(parts),
@@ -153,12 +154,12 @@ inline PyObject* make_layout_type() {
     static PyGetSetDef properties[] = {
         {"pointers", pointers_of_layout, nullptr, "Each device's pointer to its part.", nullptr},
         {"multicast", multicast_of_layout, nullptr, "The multicast pointer, or 0.", nullptr},
-        {"dev_idx", dev_idx_of_layout, nullptr, "Which of the parts is this process's.", nullptr},
+        {"dev_idx", dev_idx_of_layout, nullptr, "The index of this process's part.", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
     static PyType_Slot slots[] = {
         {Py_tp_new, slot(new_layout)}, {Py_tp_dealloc, slot(free_holder<ParallelLayout>)}, {Py_tp_getset, properties},
-        {Py_tp_doc, const_cast<char*>("Where each device's part of a parallel tensor lies.")}, {0, nullptr},
+        {Py_tp_doc, const_cast<char*>("The addresses of a parallel tensor's parts.")}, {0, nullptr},
     };
     static PyType_Spec spec = {"tkjit.runtime.ParallelLayout", sizeof(Holder<ParallelLayout>), 0, Py_TPFLAGS_DEFAULT, slots};
     return PyType_FromSpec(&spec);

@@ -1,4 +1,4 @@
-// The object of a prepared call: `kernel.prepare(...)`. Its launches check no more than that the tensors are as they were.
+// The object that `kernel.prepare(...)` returns. Its launches only check that the tensors have not changed.
 #pragma once
 
 #include "glue_calls.h"
@@ -17,7 +17,7 @@ struct PreparedLaunch {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject* kernel;  // a Dispatcher
-    PyObject* args;    // the call's, which live as long
+    PyObject* args;    // the call's arguments, kept alive
     PyObject* kwargs;
     PyObject* result;  // what each launch returns
     Prepared* prepared;
@@ -28,11 +28,11 @@ inline PyObject* prepared_type = nullptr;
 inline PyObject* launch_prepared(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     auto* const self = reinterpret_cast<PreparedLaunch*>(object);
     if (PyVectorcall_NARGS(nargsf) != 0) {
-        PyErr_SetString(argument_error, "a prepared launch has its arguments; it takes new numbers by their names");
+        PyErr_SetString(argument_error, "a prepared launch takes no positional arguments; pass new numbers by name");
         return nullptr;
     }
     if (!self->args) {
-        PyErr_SetString(argument_error, "a prepared launch that is being collected");
+        PyErr_SetString(argument_error, "the prepared launch is being garbage-collected");
         return nullptr;
     }
     PyObject* const names = kwnames && PyTuple_GET_SIZE(kwnames) ? kwnames : nullptr;
@@ -77,7 +77,7 @@ inline void free_prepared(PyObject* object) {
     Py_DECREF(type);
 }
 
-// Each launch as a program in C makes it: (function, arguments, device, stream).
+// Each launch as a C program makes it: (function, arguments, device, stream).
 inline PyObject* launches_of_prepared(PyObject* object, void*) {
     const Prepared& prepared = *reinterpret_cast<PreparedLaunch*>(object)->prepared;
     PyObject* const listed = PyTuple_New(prepared.count);
@@ -95,13 +95,13 @@ inline PyObject* launches_of_prepared(PyObject* object, void*) {
 inline PyObject* make_prepared_type() {
     static PyGetSetDef properties[] = {
         {"launches", launches_of_prepared, nullptr,
-         "Each launch as a program in C makes it (tkjit/arg.h): (TkjitLaunch, TkjitArg*, device, stream).", nullptr},
+         "Each launch as a C program makes it (tkjit/arg.h): (TkjitLaunch, TkjitArg*, device, stream).", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
     static PyMemberDef members[] = {
         {"__vectorcalloffset__", T_PYSSIZET, offsetof(PreparedLaunch, vectorcall), READONLY, nullptr},
         {"kernel", T_OBJECT, offsetof(PreparedLaunch, kernel), READONLY, "The kernel."},
-        {"result", T_OBJECT, offsetof(PreparedLaunch, result), READONLY, "What each launch returns: the outputs are the same."},
+        {"result", T_OBJECT, offsetof(PreparedLaunch, result), READONLY, "What each launch returns. The outputs are the same each time."},
         {nullptr, 0, 0, 0, nullptr},
     };
     static PyType_Slot slots[] = {
@@ -120,7 +120,7 @@ inline PyObject* make_prepared_type() {
     return prepared_type = PyType_FromSpec(&spec);
 }
 
-// The arguments of a call as the vectorcall protocol passes them. They belong to the tuple and the dictionary.
+// A call's arguments in the form of the vectorcall protocol, borrowed from the tuple and the dictionary.
 struct VectorArguments {
     std::vector<PyObject*> all;
     Owned names;
@@ -164,10 +164,10 @@ inline PyObject* prepare(PyObject*, PyObject* given) {
     });
 }
 
-// What its launches pass, as `collect` says it of a call's.
+// The arguments of a prepared call's launches, in the form that `collect` returns.
 inline PyObject* show_prepared(PyObject*, PyObject* object) {
     if (!PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(prepared_type))) {
-        PyErr_SetString(PyExc_TypeError, "no prepared launch");
+        PyErr_SetString(PyExc_TypeError, "expected a prepared launch");
         return nullptr;
     }
     const auto* const self = reinterpret_cast<PreparedLaunch*>(object);

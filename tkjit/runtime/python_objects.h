@@ -1,6 +1,6 @@
-// Python's objects in C++: owned references, and exceptions on their way to the interpreter.
+// Python objects in C++: owned references, and exceptions on their way to the interpreter.
 //
-// pybind11 has all of this, and takes longer to compile than everything else of the runtime together.
+// pybind11 has all of this, but takes longer to compile than the rest of the runtime.
 #pragma once
 
 #include <Python.h>
@@ -15,7 +15,7 @@ namespace tkjit {
 
 // ---- references ----------------------------------------------------------------------------------------------------
 
-// An owned reference, or none.
+// An owned reference, or empty.
 class Owned {
 public:
     Owned() = default;
@@ -26,7 +26,7 @@ public:
         return *this;
     }
     ~Owned() {
-        // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without it
+        // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without the GIL
         if (object_ && PyGILState_Check()) Py_DECREF(object_);
     }
     PyObject* get() const { return object_; }
@@ -41,10 +41,10 @@ inline Owned borrowed(PyObject* object) { return Owned(Py_XNewRef(object)); }
 
 // ---- exceptions ----------------------------------------------------------------------------------------------------
 
-// Thrown where an exception of Python's is set. It stays set: who catches this returns to the interpreter, or clears it.
+// Thrown while a Python exception is set. Whoever catches it must return to the interpreter or clear the exception.
 struct Raised {};
 
-// A new reference; the exception that is set where there is none.
+// Owns a new reference. Throws Raised if it is null.
 inline Owned checked(PyObject* object) {
     if (!object) throw Raised{};
     return Owned(object);
@@ -55,7 +55,7 @@ inline Owned checked(PyObject* object) {
     throw Raised{};
 }
 
-// Runs what the interpreter has called: what it throws becomes an exception of Python's, and the result null.
+// Runs the body of a function that the interpreter calls. If it throws, sets a Python exception and returns null.
 template <class Body>
 PyObject* answer(Body&& body) {
     try {
@@ -69,7 +69,7 @@ PyObject* answer(Body&& body) {
     return nullptr;
 }
 
-// The exception that is set, with its traceback, as an object: a new reference, or null. It is set no longer.
+// Clears the exception that is set, and returns it with its traceback: a new reference, or null.
 inline PyObject* take_exception() {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -80,14 +80,14 @@ inline PyObject* take_exception() {
     return value;
 }
 
-// ---- what objects are asked for ------------------------------------------------------------------------------------
+// ---- operations on objects -----------------------------------------------------------------------------------------
 
 inline Owned import_module(const char* module) { return checked(PyImport_ImportModule(module)); }
 
 inline Owned attribute(PyObject* object, const char* name) { return checked(PyObject_GetAttrString(object, name)); }
 inline Owned attribute(const Owned& object, const char* name) { return attribute(object.get(), name); }
 
-// The format is that of Py_BuildValue; with "(O)" a tuple is one argument.
+// The format is that of Py_BuildValue. "(O)" passes a tuple as one argument.
 template <class... Args>
 Owned call(PyObject* function, const char* format = nullptr, Args... args) {
     return checked(PyObject_CallFunction(function, format, args...));
@@ -108,7 +108,7 @@ Owned build(const char* format, Args... args) {
     return checked(Py_BuildValue(format, args...));
 }
 
-// As hasattr, and not as PyObject_HasAttrString, which keeps Ctrl-C to itself.
+// Like hasattr. PyObject_HasAttrString would swallow Ctrl-C.
 inline bool has(PyObject* object, const char* name) {
     const Owned found(PyObject_GetAttrString(object, name));
     if (found) return true;
@@ -137,7 +137,7 @@ inline int64_t integer_of(PyObject* object) {
 }
 inline int64_t integer_of(const Owned& object) { return integer_of(object.get()); }
 
-// Of an address, or of another number without a sign.
+// For addresses and other unsigned numbers.
 inline uint64_t unsigned_of(PyObject* object) {
     const uint64_t number = PyLong_AsUnsignedLongLong(checked(PyNumber_Index(object)).get());
     if (number == uint64_t(-1) && PyErr_Occurred()) throw Raised{};
@@ -145,17 +145,17 @@ inline uint64_t unsigned_of(PyObject* object) {
 }
 inline uint64_t unsigned_of(const Owned& object) { return unsigned_of(object.get()); }
 
-// Characters that UTF-8 has no bytes for are escaped: half of a surrogate pair cannot be a message.
+// Escapes what UTF-8 cannot encode, such as half of a surrogate pair, because a message must be valid UTF-8.
 inline std::string utf8_of(PyObject* text) {
     const Owned bytes = checked(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
     return {PyBytes_AS_STRING(bytes.get()), size_t(PyBytes_GET_SIZE(bytes.get()))};
 }
 
-// As str().
+// Like str().
 inline std::string text_of(PyObject* object) { return utf8_of(checked(PyObject_Str(object)).get()); }
 inline std::string text_of(const Owned& object) { return text_of(object.get()); }
 
-// ---- objects that hold a value of C++ ------------------------------------------------------------------------------
+// ---- objects that hold a C++ value ---------------------------------------------------------------------------------
 
 template <class T>
 struct Holder {
@@ -189,7 +189,7 @@ void free_holder(PyObject* self) {
     Py_DECREF(type);
 }
 
-// A function of C as the slot of a type takes it.
+// Casts a C function for a type's slot.
 template <class Function>
 void* slot(Function* function) {
     return reinterpret_cast<void*>(function);

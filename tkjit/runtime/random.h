@@ -6,13 +6,13 @@
 
 #include <string>
 
-// Calls of torch's Python: to optimise more would only take the compiler longer.
+// The reason for this pragma is in runtime.cpp.
 #pragma GCC push_options
 #pragma GCC optimize("Og")
 
 namespace tkjit::runtime {
 
-// A generator as a call may bring it, or the default one of the device.
+// The generator that a call passes, or the device's default generator.
 inline Owned generator_of(const char* kernel, const char* name, PyObject* given, const TensorView& on) {
     const Owned module = import_module("torch");
     const bool on_cpu = on.device_type == DeviceType::cpu;
@@ -34,8 +34,8 @@ inline Owned generator_of(const char* kernel, const char* name, PyObject* given,
     throw Raised{};
 }
 
-// Takes `draws` numbers for each thread from a generator. On a GPU by its offset, as torch's own kernels do; on the CPU, whose
-// generator has none, a draw of 64 bits is the seed.
+// Takes `draws` numbers for each thread from a generator. On a GPU it advances the generator's offset, as torch's own
+// kernels do. The CPU's generator has no offset, so a draw of 64 bits becomes the seed.
 inline bool random(const char* kernel, const char* name, PyObject* given, int64_t draws, const TensorView& on, TkjitArg* arg) {
     try {
         const Owned generator = generator_of(kernel, name, given, on);

@@ -1,4 +1,4 @@
-// The texts of refusals: what came, what was expected, what to do.
+// The errors of rejected calls: what was received, what was expected, what to do.
 #pragma once
 
 #include "dtypes.h"
@@ -10,7 +10,7 @@
 
 #include <string>
 
-// Texts are made for a person to read, and need not be made fast: to optimise them would be an eighth of the compilation.
+// The reason for this pragma is in runtime.cpp.
 #pragma GCC push_options
 #pragma GCC optimize("O0")
 
@@ -18,10 +18,10 @@
 
 namespace tkjit::runtime {
 
-// The kinds of tkjit/errors.py; never released, since no destructor may run without an interpreter.
+// The exceptions of tkjit/errors.py. Never released, because no destructor may run without an interpreter.
 inline PyObject *argument_error = nullptr, *shape_error = nullptr, *launch_error = nullptr;
 
-// "(512, 64)": torch.Size is a tuple that prints itself otherwise.
+// "(512, 64)". A torch.Size would print its class as well.
 inline std::string shape_text(const Owned& shape) {
     const Owned sizes = checked(PySequence_Tuple(shape.get()));
     const Py_ssize_t count = PyTuple_GET_SIZE(sizes.get());
@@ -40,7 +40,7 @@ inline std::string describe_tensor(PyObject* object) {
     std::string where;
     try {
         if (has(object, "device")) where = " on " + text_of(attribute(object, "device"));
-    } catch (const Raised&) {  // an array's own, which is not what is to be told
+    } catch (const Raised&) {  // from the array's own code; the message does without the device
         if (!PyErr_ExceptionMatches(PyExc_Exception)) throw;
         PyErr_Clear();
     }
@@ -51,7 +51,7 @@ inline bool is_array(PyObject* object) {
     return !PyType_Check(object) && has(object, "__dlpack__") && has(object, "dtype");
 }
 
-// "3.0 (float)", or the tensor.
+// "3.0 (float)", or the description of a tensor.
 inline std::string described(PyObject* object) {
     if (is_tensor(object) || is_array(object)) return describe_tensor(object);
     constexpr Py_ssize_t longest = 60;
@@ -65,7 +65,7 @@ inline std::string described(PyObject* object) {
     return text + " (" + Py_TYPE(object)->tp_name + ")";
 }
 
-// Whether a container holds a tensor whose storage was freed: torch crashes when it shows one.
+// Whether an object is or contains a tensor whose storage was freed. torch crashes when it prints one.
 inline bool holds_freed(PyObject* object, int depth = 0) {
     if (is_tensor(object)) {
         const c10::TensorImpl& impl = impl_of(object);
@@ -80,13 +80,13 @@ inline bool holds_freed(PyObject* object, int depth = 0) {
         return false;
     }
     if (!PyList_Check(object) && !PyTuple_Check(object) && !PyAnySet_Check(object)) return false;
-    const Owned items = checked(PySequence_Fast(object, ""));  // a set's as a list
+    const Owned items = checked(PySequence_Fast(object, ""));  // turns a set into a list
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
         if (holds_freed(PySequence_Fast_GET_ITEM(items.get(), i), depth + 1)) return true;
     return false;
 }
 
-// Of an object whose attributes or __repr__ raise there is its type to tell.
+// Falls back to the type of an object whose attributes or __repr__ raise an exception.
 inline std::string describe(PyObject* object) {
     try {
         if (is_tensor(object) || !holds_freed(object)) return described(object);
@@ -100,14 +100,14 @@ inline std::string describe(PyObject* object) {
 
 inline void raise(PyObject* kind, const std::string& text) { PyErr_SetString(kind, text.c_str()); }
 
-// The exception that is set while this is made becomes the cause of the one that is set in the end.
+// Makes the exception that is set at its construction the cause of the one that is set at its destruction.
 class Cause {
 public:
     Cause() {
         if (PyErr_Occurred()) cause_ = Owned(take_exception());
     }
     ~Cause() {
-        if (!cause_ || !PyGILState_Check()) return;  // a daemon thread that is ended has no GIL
+        if (!cause_ || !PyGILState_Check()) return;  // a daemon thread that is being ended has no GIL
         PyObject* const raised = take_exception();
         if (!raised) return;
         PyException_SetCause(raised, cause_.release());
@@ -121,7 +121,8 @@ private:
     Owned cause_;
 };
 
-// A message needs attributes of whatever came, and asking for them can raise: then that is what the caller sees.
+// Runs a body that raises an error. The message may need attributes of an argument; if reading them raises an
+// exception, the caller sees that instead.
 template <class Body>
 void explain(Body&& body) {
     const Cause cause;
@@ -133,7 +134,7 @@ void explain(Body&& body) {
     }
 }
 
-// A keyword that no parameter has: the near one first.
+// Rejects an unknown keyword, and suggests the closest parameter.
 inline void refuse_name(const char* kernel, PyObject* name, const char* names) {
     explain([&] {
         const Owned known = call_method(build("s", names), "split", "s", ", ");
@@ -142,7 +143,7 @@ inline void refuse_name(const char* kernel, PyObject* name, const char* names) {
         static const char* const of_launches[] = {"grid", "block", "blocks", "threads", "shared_memory", "shared_mem"};
         for (const char* option : of_launches)
             if (near.empty() && text_of(name) == option)
-                return raise(argument_error, std::string(kernel) + ": " + option + " is not for a call: the spec says it");
+                return raise(argument_error, std::string(kernel) + ": " + option + " is not an argument of a call: the spec sets it");
         const std::string meant = near.empty() ? "" : "did you mean " + near + "? ";
         raise(argument_error, std::string(kernel) + ": unknown argument " + text_of(name) + "; " + meant + "it takes " + names);
     });
@@ -154,7 +155,7 @@ inline void refuse_object(const char* kernel, const char* name, PyObject* object
     });
 }
 
-// What is wrong with the extents, the strides or the place of any array.
+// Rejects an array for its extents, strides or device.
 inline void refuse_array(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
     explain([&] {
         bool shape = false;
@@ -164,7 +165,7 @@ inline void refuse_array(const char* kernel, const char* name, PyObject* object,
     });
 }
 
-// Whether torch.tensor takes it: a number, or lists of numbers.
+// Whether torch.tensor accepts an object: a number, or lists of numbers.
 inline bool is_number_like(PyObject* object) {
     for (int depth = 0; depth < 8 && (PyList_CheckExact(object) || PyTuple_CheckExact(object)); ++depth) {
         if (PySequence_Fast_GET_SIZE(object) == 0) return true;
@@ -192,7 +193,7 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
             return raise(argument_error, who + " with the layout " + text_of(attribute(object, "layout")) +
                                              "; expected a dense, strided tensor" + pass + ".to_dense()");
         if (view.problems & kNoStorage)
-            return raise(argument_error, who + " of a wrapped kind (" + Py_TYPE(object)->tp_name +
+            return raise(argument_error, who + ", a wrapper (" + Py_TYPE(object)->tp_name +
                                              ") without memory of its own; expected a plain tensor");
         if (view.problems & kFreed) return raise(argument_error, who + ", but its storage holds less: it was freed or resized");
         if (view.problems & kConjugate) return raise(argument_error, who + ", a conjugate view" + pass + ".resolve_conj()");
@@ -205,12 +206,12 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
     });
 }
 
-// That a tensor which was read is another than expected.
+// Raises an error for a tensor that was read but is not as expected.
 inline void refuse_other(PyObject* kind, const char* kernel, const TensorView& view, const std::string& expected) {
     raise(kind, texts::wrong(kernel, view.name, describe_tensor(object_of(view)), expected));
 }
 
-// A call that makes what is expected of what came, in the words of the array's own framework; or empty.
+// Suggests a conversion, in terms of the array's own framework. May be empty.
 inline std::string remedy(const TensorView& view, const Expected& expected, bool dtype) {
     if (is_tensor(object_of(view))) return texts::remedy(view, expected, dtype, texts::Framework::torch);
     const bool is_numpys = dtype && has(object_of(view), "astype");

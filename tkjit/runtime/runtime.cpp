@@ -1,6 +1,9 @@
 // The runtime: the module that every glue module uses, compiled once per environment.
 //
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
+//
+// Each `#pragma GCC optimize` in its headers removes a noticeable part of its compile time, about a fifth together. The
+// functions below them are large but not on the path of ordinary calls: most run once or only on errors.
 #include "allocation.h"
 #include "fingerprints.h"
 #include "glue_calls.h"
@@ -36,7 +39,7 @@
 #include <stdexcept>
 #include <string>
 
-// Of libtorch; their own headers take 2 s to compile.
+// From libtorch, whose headers for these take 2 s to compile.
 namespace at {
 bool hasThreadLocalCallbacks();
 namespace impl {
@@ -47,15 +50,15 @@ bool torch_function_mode_enabled();
 namespace tkjit::runtime {
 namespace {
 
-// ---- what the table offers -----------------------------------------------------------------------------------------
+// ---- functions of the table ----------------------------------------------------------------------------------------
 
 bool view(PyObject* object, TensorView* view, Values* values) {
     try {
         if (!is_tensor(object)) return view_array(object, view, values);
         return torch.impl_word >= 0 ? view_through_impl(object, view) : view_through_exchange(object, view, values);
-    } catch (const Raised&) {  // an odd subclass, or an array that cannot be shown: it is not a tensor to us
+    } catch (const Raised&) {  // an odd subclass or an unreadable array is not a tensor to us
         return false;
-    } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
+    } catch (const std::exception&) {  // from c10: no memory to copy a copy-on-write tensor
         view->problems = kNoStorage;
         return true;
     }
@@ -75,7 +78,7 @@ TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorVie
 
 // ---- torch's operators ---------------------------------------------------------------------------------------------
 
-// Whether all function modes are of torch.set_default_device, which has nothing to say of a kernel.
+// Whether all function modes come from torch.set_default_device, which does not affect kernels.
 bool only_devices() {
     struct Stack {
         PyObject* count = keep(attribute(import_module("torch._C"), "_len_torch_function_stack"));
@@ -102,7 +105,7 @@ uint32_t modes() {
     const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
     const bool watched = share_a_bit(keys.included_, watching) || at::hasThreadLocalCallbacks() ||
                          (at::impl::torch_function_mode_enabled() && !only_devices());
-    // both are excluded where autocast is off
+    // if autocast is off, both keys are excluded
     return (watched ? kWatched : 0) | ((keys.excluded_ & autocast) == autocast ? 0 : kAutocast);
 }
 
@@ -118,7 +121,7 @@ PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t n
     PyObject* const chosen = choose ? choose_overload(reinterpret_cast<PyObject*>(self), args, size_t(nargs), kwnames)
                                     : PyLong_FromLong(-1);
     if (!chosen) return nullptr;
-    Values values;  // which hold it
+    Values values;  // keep `chosen` alive
     const Py_ssize_t count = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
     if (!values.keep(chosen)) return nullptr;
     auto** const all = values.make<PyObject*>(size_t(count) + 1);
@@ -158,7 +161,7 @@ bool is_bool(PyObject* object) {
     return view(object, &tensor, &values) && tensor.ndim == 0 && tensor.dtype == TKJIT_BOOL;
 }
 
-// Whether a frame is of the caller's own code, and not of what stands between it and the kernel.
+// Whether a frame is in the caller's code, and not in tkjit's or torch's between it and the kernel.
 bool is_callers(PyObject* frame) {
     const Owned found = call_method(attribute(frame, "f_globals"), "get", "ss", "__name__", "");
     const std::string module = PyUnicode_Check(found.get()) ? utf8_of(found.get()) : std::string();
@@ -166,7 +169,7 @@ bool is_callers(PyObject* frame) {
     return package != "tkjit" && package != "torch";
 }
 
-// The frame that calls the kernel. A first call, and one of the operator, have Python code of ours and of torch's in between.
+// The frame that calls the kernel. First calls and calls of the operator have frames of tkjit and torch in between.
 Owned calling_frame() {
     PyObject* const present = reinterpret_cast<PyObject*>(PyEval_GetFrame());
     for (Owned frame = borrowed(present); frame && frame.get() != Py_None; frame = attribute(frame, "f_back"))
@@ -174,7 +177,7 @@ Owned calling_frame() {
     return borrowed(present);
 }
 
-// Warns for the line that calls the kernel, so that filters judge that line's module, and show it as often as they say.
+// Warns for the line that calls the kernel, so that warning filters apply to its module.
 bool deprecated(const char* kernel, const char* text) {
     try {
         const Owned message = checked(PyUnicode_FromFormat("%s: this signature is deprecated; %s", kernel, text));
@@ -199,7 +202,7 @@ bool is_number(PyObject* object) {
     return view(object, &tensor, &values) && tensor.ndim == 0 && tensor.dtype >= 0 && !(tensor.problems & kRequiresGrad);
 }
 
-// The device that an argument names: a GPU without a number is the current one.
+// Finds the device that an argument names. A GPU without a number is the current one.
 bool place(const char* kernel, const char* name, const TkjitArg& device, TensorView* on) {
     *on = TensorView{};
     if (device.dtype == TKJIT_CPU) return true;
@@ -211,7 +214,7 @@ bool place(const char* kernel, const char* name, const TkjitArg& device, TensorV
         on->device_type = DeviceType::cuda;
         on->device = index;
         if (index >= 0 && index < count) return true;
-        PyErr_Format(argument_error, "%s: %s is a CUDA device that is not there; torch sees %d", kernel, name, count);
+        PyErr_Format(argument_error, "%s: %s is a CUDA device that does not exist; torch sees %d", kernel, name, count);
     } catch (const Raised&) {
     }
     return false;
@@ -221,7 +224,7 @@ Table table;
 
 // ---- the dispatcher's type -----------------------------------------------------------------------------------------
 
-// Until the glue is attached a call goes to Python, which builds what is missing and calls again.
+// Until the glue is attached, a call goes to Python, which builds what is missing and repeats the call.
 PyObject* first_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     return vectorcall_method(self, "_first_call", args, PyVectorcall_NARGS(nargsf), kwnames);
 }
@@ -280,8 +283,8 @@ PyObject* make_dispatcher_type() {
     return PyType_FromSpec(&spec);
 }
 
-// Lets instances of a Python subclass be called through `vectorcall`, though the class has a __call__ of its own (which
-// is what tracers see): CPython passes the flag on to a subclass only where there is no __call__.
+// Lets instances of a Python subclass be called through `vectorcall`, although the class has its own __call__ for
+// tracers. CPython inherits the flag only to subclasses without a __call__.
 PyObject* enable_vectorcall(PyObject*, PyObject* type) {
     if (!PyType_Check(type)) return PyErr_SetString(PyExc_TypeError, "expected a class"), nullptr;
     const auto raw = reinterpret_cast<PyTypeObject*>(type);
@@ -300,7 +303,7 @@ PyObject* attach(PyObject*, PyObject* args) {
         if (entry->version != kTableVersion) throw std::runtime_error("the glue was compiled for another runtime");
         const Contents& contents = *entry->contents;
         if (!intern_names(contents)) throw Raised{};
-        static std::mutex attaching;  // nothing below makes an object, or lets go of the GIL where there is one
+        static std::mutex attaching;  // no deadlock: nothing below creates an object or releases the GIL
         const std::lock_guard lock(attaching);
         if (self->glue) return Py_NewRef(Py_None);  // another thread was first
         self->launchers = new TkjitLaunch[size_t(kDeviceSlots) * contents.variant_count]();
@@ -313,7 +316,7 @@ PyObject* attach(PyObject*, PyObject* args) {
     });
 }
 
-// What a call would pass to its launchers, without launching.
+// Returns what a call would pass to its launchers, without launching.
 PyObject* collect(PyObject*, PyObject* given) {
     PyObject *dispatcher, *args, *kwargs;
     if (!PyArg_ParseTuple(given, "OO!O!", &dispatcher, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
@@ -325,16 +328,16 @@ PyObject* collect(PyObject*, PyObject* given) {
 
 // ---- launchers -----------------------------------------------------------------------------------------------------
 
-// Asked by the simulator now and then, in the thread that called the kernel: whether to go on.
+// Decides whether a launch continues. The simulator calls this regularly, in the thread that called the kernel.
 sim::Verdict judge(sim::Waits waits) {
     RunningPart* const doing = RunningPart::current;
-    // in vain: another device's part of the step has failed, or another process of a parallel tensor has ended
+    // the wait will not end if another device's part of the step has failed or another process has ended
     if (waits != sim::Waits::no && ((doing && doing->step.failed.load()) || given_up())) return sim::Verdict::interrupted;
     if (is_interrupted()) {
         if (doing) doing->step.failed.store(true);
         return sim::Verdict::interrupted;
     }
-    if (!doing || waits_for) return sim::Verdict::go_on;  // what another process does, nobody here knows
+    if (!doing || waits_for) return sim::Verdict::go_on;  // another process may still end the wait
     if (waits != sim::Waits::in_vain) {
         doing->step.goes_on(doing->dev_idx);
         return sim::Verdict::go_on;
@@ -345,7 +348,7 @@ sim::Verdict judge(sim::Waits waits) {
 
 sim::Pool launchers_pool;
 
-// Gives a library that the simulator is linked with what all of them share.
+// Connects a library that contains the simulator to the hooks and the pool that all of them share.
 void connect(void* library, bool synchronous, int32_t trace) {
     if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
     if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
@@ -356,7 +359,7 @@ void connect(void* library, bool synchronous, int32_t trace) {
     if (void* const give_up = dlsym(library, "tkjit_sim_give_up")) watch_interruptions(reinterpret_cast<GiveUp>(give_up));
 }
 
-// The same for a module that Python has imported.
+// Connects a module that Python has imported.
 PyObject* connect_module(PyObject*, PyObject* args) {
     const char* path;
     int trace;
@@ -368,7 +371,8 @@ PyObject* connect_module(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-// Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
+// Opens a launcher and returns the address of its entry. It is never closed, because a kernel may outlive its Python
+// object.
 PyObject* open_launcher(PyObject*, PyObject* args) {
     const char* path;
     int synchronous, trace;
@@ -377,7 +381,7 @@ PyObject* open_launcher(PyObject*, PyObject* args) {
     if (!library) return PyErr_SetString(PyExc_ImportError, dlerror()), nullptr;
     void* const entry = dlsym(library, "tkjit_launch");
     if (!entry) {
-        dlclose(library);  // else the one that is built in its place, which has its name, would be taken for it
+        dlclose(library);  // otherwise dlopen would return it again for its rebuilt successor, which has the same name
         return PyErr_Format(PyExc_ImportError, "%s has no tkjit_launch", path);
     }
     connect(library, synchronous, trace);
@@ -387,11 +391,11 @@ PyObject* open_launcher(PyObject*, PyObject* args) {
 // ---- the module ----------------------------------------------------------------------------------------------------
 
 #ifdef __x86_64__
-// The level of the x86-64 ABI that tkjit/compile/targets.py asks /proc/cpuinfo for; reading that takes 0.1 ms.
+// Whether the CPU supports x86-64-v3. Without this, tkjit/compile/targets.py reads /proc/cpuinfo in 0.1 ms.
 bool has_x86_64_v3() {
     unsigned eax, ebx, features, edx;
     if (!__get_cpuid(1, &eax, &ebx, &features, &edx)) return false;
-    // the built-ins also ask whether the operating system saves the registers
+    // the built-ins also check that the operating system saves the registers
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
            __builtin_cpu_supports("bmi2") && (features & bit_F16C) && (features & bit_MOVBE);
 }
@@ -434,17 +438,17 @@ PyObject* read_tensors_through(PyObject*, PyObject* way) {
 }
 
 PyMethodDef functions[] = {
-    {"enable_vectorcall", enable_vectorcall, METH_O, "Let a class's instances be called through their vectorcall."},
+    {"enable_vectorcall", enable_vectorcall, METH_O, "Let instances of a class be called through vectorcall."},
     {"attach", attach, METH_VARARGS, "Give a dispatcher its glue module."},
-    {"collect", collect, METH_VARARGS, "What a call would pass to its launchers."},
-    {"prepare", prepare, METH_VARARGS, "A call without its launches."},
-    {"show_prepared", show_prepared, METH_O, "What the launches of a prepared call pass."},
-    {"unchanged", is_unchanged, METH_O, "Whether every file of a fingerprint is as it was."},
-    {"connect_module", connect_module, METH_VARARGS, "Give an imported module with the simulator in it what all share."},
-    {"open_launcher", open_launcher, METH_VARARGS, "Open a launcher's shared object; returns its entry's address."},
-    {"capsule_for_torch", give_torch_capsule, METH_O, "An array's DLPack capsule; None for one with negative strides."},
-    {"reads_tensors_through", reads_tensors_through, METH_NOARGS, "How torch's tensors are read."},
-    {"read_tensors_through", read_tensors_through, METH_O, "Take one of the ways of reading torch's tensors; the tests compare them."},
+    {"collect", collect, METH_VARARGS, "Return what a call would pass to its launchers."},
+    {"prepare", prepare, METH_VARARGS, "Make a call without its launches, which can be made later."},
+    {"show_prepared", show_prepared, METH_O, "Return what the launches of a prepared call pass."},
+    {"unchanged", is_unchanged, METH_O, "Return whether every file of a fingerprint is unchanged."},
+    {"connect_module", connect_module, METH_VARARGS, "Connect an imported module that contains the simulator."},
+    {"open_launcher", open_launcher, METH_VARARGS, "Open a launcher's shared object, and return its entry's address."},
+    {"capsule_for_torch", give_torch_capsule, METH_O, "Return an array's DLPack capsule, or None if a stride is negative."},
+    {"reads_tensors_through", reads_tensors_through, METH_NOARGS, "Return how torch's tensors are read."},
+    {"read_tensors_through", read_tensors_through, METH_O, "Set how torch's tensors are read; the tests compare the ways."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -463,7 +467,7 @@ Owned make_contents() {
     return contents;
 }
 
-// A process may import the file twice, as two loaders of one cache do: there is one of each type all the same.
+// A process may import the file twice, for example by two loaders of one cache. Both modules share the types.
 int fill_module(PyObject* module) {
     static PyObject* contents = nullptr;
     const Owned filled(answer([&] {
@@ -482,7 +486,7 @@ PyModuleDef_Slot module_slots[] = {
     {0, nullptr},
 };
 PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, "tkjit_runtime", "tkjit's runtime: what every kernel's glue shares.", 0, functions, module_slots, nullptr, nullptr, nullptr};
+    PyModuleDef_HEAD_INIT, "tkjit_runtime", "tkjit's runtime, which the glue of every kernel uses.", 0, functions, module_slots, nullptr, nullptr, nullptr};
 
 }  // namespace
 }  // namespace tkjit::runtime

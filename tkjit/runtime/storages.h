@@ -1,9 +1,9 @@
 // Protects the memory of a call's tensors during the launch.
 //
-// A launch gives the GIL away. Another thread may then give a tensor another storage (`set_`, `.data =`), or drop its
-// last reference to one: each storage is held. It may resize a storage, which frees the memory under everybody who
-// holds it: on the CPU a held storage cannot be resized, and who tries gets torch's own error for that. In a process
-// with one Python thread this protection is unnecessary.
+// A launch releases the GIL. Another thread may then give a tensor another storage (`set_`, `.data =`) or drop the last
+// reference to one, so a launch holds each storage. Another thread may also resize a storage, which frees the memory
+// under all its holders. On the CPU a held storage therefore cannot be resized, and an attempt gets torch's own error.
+// A process with one Python thread does not need this protection.
 #pragma once
 
 #include "refusals.h"
@@ -19,7 +19,7 @@
 
 namespace tkjit::runtime {
 
-// ---- reading a second time -----------------------------------------------------------------------------------------
+// ---- reading tensors again -----------------------------------------------------------------------------------------
 
 inline bool is_as_read(const TensorView& view) {
     TensorView now;
@@ -30,7 +30,7 @@ inline bool is_as_read(const TensorView& view) {
     } catch (const Raised&) {
         PyErr_Clear();
         return false;
-    } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
+    } catch (const std::exception&) {  // from c10: no memory to copy a copy-on-write tensor
         return false;
     }
     return !(now.problems & ~kRequiresGrad) && now.data == view.data && now.storage == view.storage && now.dtype == view.dtype &&
@@ -41,33 +41,33 @@ inline bool is_as_read(const TensorView& view) {
 
 inline bool confirm(const char* kernel, const TensorView* last, const char* when) {
     for (const TensorView* view = last; view; view = view->before) {
-        // another framework's array is held by its capsule, which promises that it stays what it is
+        // the capsule of another framework's array keeps it alive and unchanged
         if (view->foreign || is_as_read(*view)) continue;
         PyErr_Format(argument_error,
-                     "%s: %s was given another shape or other memory %s; expected a tensor that stays as it is until the launch",
+                     "%s: %s was given another shape or other memory %s; expected a tensor that does not change until the launch",
                      kernel, view->name, when);
         return false;
     }
     return true;
 }
 
-// ---- storages that stay of one size --------------------------------------------------------------------------------
+// ---- storages of fixed size ----------------------------------------------------------------------------------------
 
 #ifdef Py_GIL_DISABLED
 using Lock = std::lock_guard<std::mutex>;
 #else
-struct Lock {  // the GIL is one
+struct Lock {  // the GIL is the lock
     explicit Lock(std::mutex&) {}
 };
 #endif
 
-// Storages that were resizable before launches began to use them, and how many launches do. They are few.
+// The resizable storages that launches use, and the number of launches that use each. They are few.
 class Fixed {
 public:
     void add(c10::StorageImpl* storage) {
         for (User& known : users_)
             if (known.storage == storage) return void(++known.launches);
-        if (!storage->resizable() || !storage->allocator()) return;  // shared memory has none
+        if (!storage->resizable() || !storage->allocator()) return;  // shared memory has no allocator
         users_.push_back({storage, 1});
         storage->set_resizable(false);
     }
@@ -77,7 +77,7 @@ public:
             if (--known.launches != 0) return;
             known = users_.back();
             users_.pop_back();
-                if (storage->allocator()) storage->set_resizable(true);  // else another thread has moved it to shared memory
+            if (storage->allocator()) storage->set_resizable(true);  // otherwise another thread has moved it to shared memory
             return;
         }
     }
@@ -100,7 +100,7 @@ inline void hold(const TensorView* last) {
     for (const TensorView* view = last; view; view = view->before) {
         if (!view->storage) continue;
         c10::raw::intrusive_ptr::incref(storage_of(*view));
-        // a GPU's memory goes to other tensors of the same stream, which is no harm once the launch is in it
+        // freed GPU memory goes to later work in the same stream, which runs after the launch
         if (view->device_type == DeviceType::cpu) fixed.add(storage_of(*view));
     }
 }

@@ -1,4 +1,4 @@
-// The stream of a call: the given one, or torch's current one, and its record with torch's allocator.
+// Finds the stream of a call, the given one or torch's current one, and records its use with torch's allocator.
 #pragma once
 
 #include "refusals.h"
@@ -46,7 +46,7 @@ inline bool stream(const char* kernel, PyObject* given, const TensorView& on, vo
 }
 
 inline bool record_stream(PyObject* tensor, PyObject* stream, int device) {
-    if (!is_tensor(tensor)) return true;  // another framework has an allocator of its own
+    if (!is_tensor(tensor)) return true;  // another framework has its own allocator
     try {
         const Owned as_torchs = PyLong_Check(stream) ? external_stream(stream, device) : borrowed(stream);
         call_method(tensor, "record_stream", "(O)", as_torchs.get());

@@ -1,9 +1,9 @@
-// What the runtime and a glue module share: the dispatcher object, a tensor's view, and a table of C functions; and of
-// glue_arguments.h and glue.h a call, its batch of launches, and what a module consists of (`glue::Contents`). A change of any
-// of these needs another kTableVersion.
+// The interface between the runtime and glue modules: the dispatcher object, the view of a tensor, and a table of C
+// functions. The structs of glue_arguments.h and glue.h belong to it as well: a call, its batch of launches, and the
+// contents of a module. A change to any of these needs another kTableVersion.
 //
-// The runtime is compiled once per environment and knows torch's headers; a glue module is compiled per kernel and includes
-// Python.h alone. All that a glue module needs of torch it reaches through the table, as NumPy's C API does.
+// The runtime is compiled once per environment, with torch's headers. A glue module is compiled per kernel, with
+// Python.h and none of torch's headers. It reaches torch through the table, much as with NumPy's C API.
 #pragma once
 
 #include <Python.h>
@@ -18,17 +18,17 @@
 namespace tkjit {
 
 constexpr uint32_t kTableVersion = 11;
-constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
+constexpr int kMaxDevices = 16;                 // Python looks up the launchers of further devices
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
-constexpr int kMaxParallelDevices = 32;        // of a parallel layout: include/tkjit/pgl.h
+constexpr int kMaxParallelDevices = 32;        // as in include/tkjit/pgl.h
 
-// What torch's own dispatcher deals with: a direct call that meets it becomes a call of the kernel's operator.
+// The problems that PyTorch's dispatcher handles. A direct call that meets one becomes a call of the kernel's operator.
 constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
 
-// What came for a tensor.
+// The argument that a view was read from.
 inline PyObject* object_of(const TensorView& view) { return static_cast<PyObject*>(view.object); }
 
-// Memory for the values of one call: what a string or a list is copied to, and objects that must live as long.
+// Memory for the values of one call: copies of strings and lists, and objects that must live as long.
 class Values {
 public:
     Values() = default;
@@ -37,13 +37,13 @@ public:
     ~Values() {
         while (last_) {
             Block* const before = last_->before;
-            // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without it
+            // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without the GIL
             if (last_->object && PyGILState_Check()) Py_DECREF(last_->object);
             std::free(last_);
             last_ = before;
         }
     }
-    // Takes a reference over, until the call is done.
+    // Steals a reference, and releases it in the destructor.
     bool keep(PyObject* object) {
         if (!make<char>(0)) {
             Py_DECREF(object);
@@ -52,7 +52,7 @@ public:
         last_->object = object;
         return true;
     }
-    // Zeroed; null, with an exception, if there is no memory.
+    // Allocates zeroed memory. Returns null with an exception if there is none.
     template <class T>
     T* make(size_t count) {
         const size_t bytes = sizeof(Block) + count * sizeof(T);
@@ -66,7 +66,7 @@ public:
         return reinterpret_cast<T*>(block + 1);
     }
 
-    // What another one holds; this one holds nothing yet.
+    // Takes over the contents of another object. This one must be empty.
     void take(Values& other) {
         last_ = other.last_;
         other.last_ = nullptr;
@@ -75,12 +75,12 @@ public:
 private:
     struct alignas(16) Block {
         Block* before;
-        PyObject* object;  // one that is kept, or null
+        PyObject* object;  // a kept object, or null
     };
     Block* last_ = nullptr;
 };
 
-// One launch: what a call passes to a launcher. A kernel over several devices has one for each.
+// One launch: what a call passes to a launcher. A call over several devices has one for each device.
 struct Step {
     TkjitLaunch launch;
     const TkjitArg* args;
@@ -88,15 +88,15 @@ struct Step {
     void* stream;
 };
 
-// A call whose arguments were checked once: its launches, and what lives as long as they may be made.
+// A call whose arguments were checked once: its launches, and everything that must live as long as they do.
 struct Prepared {
     Step steps[kMaxParallelDevices];
     int count = 0;
     int overload = 0;
-    bool follows = false;  // each launch is in the stream that is current then
+    bool follows = false;  // each launch uses the stream that is current at that time
     const TensorView* tensors = nullptr;
     void* peers = nullptr;
-    PyObject* club = nullptr;     // of a call over several devices; borrowed of `values`
+    PyObject* club = nullptr;     // in a call over several devices; borrowed from `values`
     PyObject* written = nullptr;  // a list
     PyObject* held = nullptr;     // a list of scratch, or null
     PyObject* result = nullptr;
@@ -110,18 +110,18 @@ struct Prepared {
     }
 };
 
-// A parallel tensor as the process that holds one part of it sees it.
+// A parallel tensor, as seen by the process that holds one of its parts.
 struct ParallelView {
-    PyObject* tensor = nullptr;  // the part of this process; borrowed
+    PyObject* tensor = nullptr;  // this process's part; borrowed
     TkjitParallel layout{};
     void* peers = nullptr;  // the processes of its group
-    PyObject* owner = nullptr;  // holds all of these; a new reference
+    PyObject* owner = nullptr;  // keeps all of these alive; a new reference
 };
 
 struct Table;
 struct GlueEntry;
 
-// Of rendered glue (glue_arguments.h).
+// Defined in glue_arguments.h and glue.h.
 namespace glue {
 struct Call;
 struct Contents;
@@ -130,111 +130,109 @@ struct Signature;
 enum class Misfit : int;
 }  // namespace glue
 
-// A loaded kernel, as the interpreter calls it: `vectorcall` is the glue's own function.
+// A loaded kernel. The interpreter calls it through `vectorcall`, a function of the glue once that is attached.
 struct Dispatcher {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     const Table* table;
     PyObject* glue;                          // the module that owns `vectorcall`
-    const GlueEntry* entry;                  // what it exports
+    const GlueEntry* entry;                  // the entry that it exports
     PyObject* result_types;                  // per overload: a named tuple's type, or None
     TkjitLaunch* launchers;                  // [device slot][variant over all overloads]; read and written atomically
     int variant_count;
 };
 
-// Functions that return a pointer or a bool set a Python exception where they fail.
+// Unless noted otherwise, functions that return a pointer or a bool set a Python exception if they fail.
 struct Table {
     uint32_t version;
 
-    // Fills a view. False if the object is no tensor, and no array that DLPack shows; with the exception of its own hooks, if
-    // they raised one.
+    // Fills a view. False if the object is neither a tensor nor an array; an exception from its own hooks stays set.
     bool (*view)(PyObject* object, TensorView* view, Values* values);
-    // Whether an element of a tensor lies where one of another does; of such as cannot be told in a moment it is not.
+    // Whether two tensors have an element at the same address. False if this cannot be decided quickly.
     bool (*overlap)(const TensorView& view, const TensorView& other);
     bool (*overlaps_itself)(const TensorView& view);
-    // Whether a call's tensors, the last of which this is, are still what was read of them. Raises if not. No Python code
-    // runs in it, so that what it has found is true until the GIL is released.
+    // Whether a call's tensors, of which `last` is the last, have not changed since they were read. Raises an error if
+    // one has. It runs no Python code, so its result holds until the GIL is released.
     bool (*confirm)(const char* kernel, const TensorView* last, const char* when);
-    // Keeps the storages of a call's tensors alive, and of one size, while the GIL is released; false if there is nobody to
-    // keep them from. What is held must be let go of.
+    // Keeps the storages of a call's tensors alive and at their size while the GIL is released. let_go() must follow.
     void (*hold)(const TensorView* last);
     void (*let_go)(const TensorView* last);
-    // A tensor as an array of another array's framework.
+    // Converts a tensor to an array of the framework of `like`.
     PyObject* (*as_array)(PyObject* tensor, PyObject* like);
-    // A new contiguous tensor of the same device as `like`; on the CPU guard bytes may lie behind it.
+    // Allocates a contiguous tensor on the device of `like`. On the CPU, guard bytes may follow it.
     PyObject* (*empty)(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like, bool* guarded);
-    // Whether the guard bytes behind a call's tensors are as they were. Raises if not, unless `kernel` is null.
+    // Whether the guard bytes after a call's tensors are unchanged. Raises an error if not, unless `kernel` is null.
     bool (*intact)(const char* kernel, const TensorView* last);
-    // The stream to launch on: `given`, or the device's current one; `other` says that it is not the current one.
+    // Finds the stream to launch on: `given`, or the device's current one. Sets `other` if it is not the current one.
     bool (*stream)(const char* kernel, PyObject* given, const TensorView& on, void** stream, bool* other);
     // Tells torch's allocator that a stream other than the current one uses a tensor.
     bool (*record_stream)(PyObject* tensor, PyObject* stream, int device);
-    // Finds or builds a variant's launcher, and remembers it in the dispatcher.
+    // Finds or builds a variant's launcher, and stores it in the dispatcher.
     TkjitLaunch (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
-    // kWatched if a profiler or a mode of torch's wants to see calls; kAutocast.
+    // kWatched if a profiler or a torch mode must see calls, and kAutocast if autocast is on.
     uint32_t (*modes)();
-    // The call as one of the kernel's operator; with `choose` of the overload that takes the arguments as they are.
+    // Calls the kernel's operator. With `choose`, calls the overload that takes the arguments as they are.
     PyObject* (*through_operator)(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool choose);
     // Tells autograd that a tensor was written to.
     bool (*written)(PyObject* tensor);
-    // The c10::TensorImpl of a tensor; null, with an exception, if it is none.
+    // The c10::TensorImpl of a tensor; null with an exception for other objects.
     void* (*impl)(PyObject* tensor);
-    // Whether an object that is no bool of Python's is a single one: of NumPy's, or a tensor without dimensions.
+    // Whether an object other than a Python bool is a single bool: a NumPy bool, or a tensor without dimensions.
     bool (*is_bool)(PyObject* object);
-    // Whether an object that is no number of Python's may stand for one: no array, but one value; real, and with no
-    // gradient that would be lost.
+    // Whether an object may stand for a number: it is a single real value, without a gradient that would be lost.
     bool (*is_number)(PyObject* object);
 
-    // Reads a value by its type's code (tkjit/spec/values.py). False if it is of another type; with what its hooks raised.
+    // Reads a value by its type's code (tkjit/spec/values.py). False if it has another type; an exception that its own
+    // hooks raised stays set.
     bool (*read_value)(PyObject* object, const char* code, Values* values, TkjitArg* arg);
 
-    // The seed and the offset for random numbers, of which each thread takes so many, from a generator: the given one, or the
-    // device's own.
+    // Takes random numbers, `draws` for each thread, from the given generator or the device's default one. The argument
+    // gets their seed and offset.
     bool (*random)(const char* kernel, const char* name, PyObject* generator, int64_t draws, const TensorView& on, TkjitArg* arg);
 
-    // The device that an argument names, as that of a tensor would be.
+    // Sets `on` to the device that an argument names.
     bool (*place)(const char* kernel, const char* name, const TkjitArg& device, TensorView* on);
-    // Raises that a tensor is not where the call runs.
+    // Raises an error for a tensor that is not on the call's device.
     void (*refuse_place)(const char* kernel, const TensorView& view, const TensorView& on);
-    // Raises that a constraint does not hold, or cannot be computed, with the values of its names.
+    // Raises an error for a constraint that does not hold or cannot be computed, with the values of its names.
     void (*refuse_constraint)(const char* kernel, const char* text, const char* how, const Dim* values, int count);
 
-    // Warns of a deprecated overload; false if the warning is an error.
+    // Warns of a deprecated overload. False if the warning is raised as an error.
     bool (*deprecated)(const char* kernel, const char* text);
 
-    // Looks at a tkjit.ParallelTensor. False, without an exception, if it is none.
+    // Reads a tkjit.ParallelTensor. False without an exception for other objects.
     bool (*parallel)(PyObject* object, ParallelView* view);
-    // The club for a call over these devices: the one that was given, or the process's own; a new reference.
+    // The club for a call over these devices: the given one, or the process's default club. A new reference.
     PyObject* (*club)(const char* kernel, PyObject* given, DeviceType type, const int32_t* devices, int count);
-    // The stream of a club for one of its devices, or null for the device's current one; borrowed.
+    // A club's stream for one of its devices, or null for the device's current one. Borrowed.
     PyObject* (*club_stream)(PyObject* club, int dev_idx);
-    // Launches each step in the club's own thread for it, and waits until all have launched. `last` are their tensors.
+    // Makes the launches in the club's threads, and waits until all are made. `last` is the last of their tensors.
     bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count, const TensorView* last);
-    // Keeps a launch that is made later in the call's batch, with what it uses.
+    // Adds a launch and everything that it uses to the call's batch, for later.
     bool (*launch_later)(glue::Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream);
-    // Notes which processes the next launch of this thread waits for, and on which GPU, if it is one; null for none. Why it
-    // should be aborted, if one of them has ended, or null.
+    // Records the processes that this thread's next launch may wait for, or null for none, and its GPU, or -1. Returns
+    // the reason to abort the launch if one of them has ended, else null.
     const char* (*waits_for)(void* peers, int32_t device);
 
-    // The error kinds of tkjit/errors.py.
+    // The exceptions of tkjit/errors.py.
     PyObject* argument_error;
     PyObject* shape_error;
     PyObject* launch_error;
 
-    // Each raises, and says what came, what was expected and what to do. An exception that is set becomes the cause.
+    // Each raises an error: what was received, what was expected, what to do. An exception that is set is its cause.
     void (*refuse_tensor)(const char* kernel, const char* name, PyObject* object, const TensorView& view);
     void (*refuse_mismatch)(const char* kernel, const TensorView& view, const Expected& expected);
     void (*refuse_device)(const char* kernel, const TensorView& view, const TensorView& other);
     void (*refuse_object)(const char* kernel, const char* name, PyObject* object, const char* expected);
-    // Arguments that do not fit the parameters: a keyword's name, or the number that does not fit.
+    // For arguments that do not fit the parameters: `number` is their number, or the index of a missing parameter.
     void (*refuse_arguments)(const char* kernel, const glue::Signature& signature, glue::Misfit misfit, PyObject* name, Py_ssize_t number);
-    // Every overload has refused the call: says why each has.
+    // For a call that every overload has rejected, with each one's reason.
     void (*refuse_overloads)(glue::Call& call, const glue::Overload* overloads, int count);
-    // A launch that has failed, with the launcher's own text. An exception that is set is the reason.
+    // For a launch that has failed, with the launcher's text. Keeps an exception that is already set.
     void (*refuse_launch)(const char* kernel, const char* error);
 };
 
-// What a glue module exports as the capsule `entry`. All but a call is the runtime's (glue_calls.h).
+// The capsule `entry` that a glue module exports. The runtime has the code for everything but a call (glue_calls.h).
 struct GlueEntry {
     uint32_t version;
     vectorcallfunc call;
@@ -242,8 +240,8 @@ struct GlueEntry {
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";
 
-// The end of a module: its entry, under the name that load_inline gives it (TORCH_EXTENSION_NAME,
-// which must not stand here: a precompiled header that knew of the macro would serve one module alone); and a slot.
+// The end of a module: its init function, and a slot. load_inline passes the module's name as TORCH_EXTENSION_NAME,
+// which must not appear here: a precompiled header that used this macro would serve only one module.
 #define TKJIT_JOIN(a, b) a##b
 #define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
 #define TKJIT_MODULE(name, definition) \

@@ -1,8 +1,9 @@
-// Ways to look at a torch tensor: through its TensorImpl, through DLPack's C exchange API, or by `__dlpack__` (array_view.h).
+// Reads torch tensors, in one of three ways: through the TensorImpl, through DLPack's C exchange API, or through
+// `__dlpack__` (array_view.h).
 //
-// The first is fast (30 ns a tensor with every check), and rests on an assumption: that the TensorImpl's address is one
-// of the words that follow the Python object's header. The runtime proves it on a probe tensor when it is imported, by
-// comparing with `Tensor._cdata`, and takes the second way otherwise. Neither includes ATen: c10 compiles in a second.
+// The first way is fast (30 ns per tensor with all checks), but assumes that the TensorImpl's address is one of the
+// words after the Python object's header. At its import, the runtime verifies this by comparing a probe tensor with
+// `Tensor._cdata`, and otherwise uses the second way. Neither needs ATen's large headers, and c10 compiles in a second.
 #pragma once
 
 #include "array_view.h"
@@ -27,17 +28,18 @@ inline bool is_tensor(PyObject* object) {
     return type == torch.tensor_type || type == torch.parameter_type || PyType_IsSubtype(type, torch.tensor_type);
 }
 
-// A subclass whose __torch_function__ wants to see what is done with it; a Parameter's, for one, is switched off.
+// Whether a subclass's __torch_function__ must see operations. Some disable it, for example Parameter's.
 inline bool is_watching(PyTypeObject* type) {
     return attribute(reinterpret_cast<PyObject*>(type), "__torch_function__").get() != torch.disabled_function;
 }
 
 inline bool is_plain_type(PyTypeObject* type) { return type == torch.tensor_type || type == torch.parameter_type; }
 
-// has_any refuses sets with per-backend keys, such as Quantized and Sparse; their bits compare as all others do.
+// has_any rejects sets with per-backend keys, such as Quantized and Sparse. Their bits compare like all others.
 inline bool share_a_bit(c10::DispatchKeySet a, c10::DispatchKeySet b) { return !(a & b).empty(); }
 
-// What dispatch keys say, where a tensor is not plain. Wrappers first: what they say of themselves is not to be trusted.
+// The problems of a tensor that is not plain, by its dispatch keys. Wrappers come before the device and the layout,
+// because they may report these wrongly.
 inline uint32_t problems_of(c10::DispatchKeySet keys, const c10::TensorImpl& impl) {
     using Key = c10::DispatchKey;
     constexpr c10::DispatchKeySet wrapped(
@@ -54,7 +56,7 @@ inline uint32_t problems_of(c10::DispatchKeySet keys, const c10::TensorImpl& imp
     return problems;
 }
 
-// Where the word is not known: what torch says. A subclass or a mode is not asked, since that would run Python code.
+// Asks torch, if the word is not known. Subclasses and modes are disabled, because they would run Python code.
 inline c10::TensorImpl& impl_from_torch(PyObject* object) {
     class Silence {
     public:
@@ -78,17 +80,18 @@ C10_ALWAYS_INLINE c10::TensorImpl& impl_of(PyObject* object) {
     return *words[torch.impl_word];
 }
 
-// Whether it has a gradient of forward mode. An at::Tensor is a pointer to its TensorImpl, but its class is not known here,
-// since ATen's headers take seconds to compile.
+// Whether a tensor has a forward-mode gradient. An at::Tensor is a pointer to its TensorImpl, but its class is
+// incomplete here, because ATen's headers take seconds to compile.
 inline bool has_forward_gradient(c10::TensorImpl& impl) {
-    PyObject* const level = PyDict_GetItem(torch.forward_mode, torch.forward_level);  // borrowed; -1 outside of any
+    PyObject* const level = PyDict_GetItem(torch.forward_mode, torch.forward_level);  // borrowed; -1 outside of all levels
     if (level && PyLong_Check(level) && PyLong_AsLong(level) < 0) return false;
     c10::TensorImpl* const pointer = &impl;
     const auto& gradient = impl.autograd_meta()->fw_grad(0, reinterpret_cast<const at::TensorBase&>(pointer));
     return reinterpret_cast<c10::TensorImpl* const&>(gradient) != c10::UndefinedTensorImpl::singleton();
 }
 
-// What dispatch keys and a missing storage say; a tensor with more than kConjugate and kNegative is not to be read.
+// The problems that dispatch keys and a missing storage show. If there are any but kConjugate and kNegative, the
+// tensor must not be read further.
 C10_ALWAYS_INLINE uint32_t unusual(const c10::TensorImpl& impl) {
     using Key = c10::DispatchKey;
     constexpr c10::DispatchKeySet keys =
@@ -96,13 +99,13 @@ C10_ALWAYS_INLINE uint32_t unusual(const c10::TensorImpl& impl) {
                              Key::ZeroTensor, Key::Conjugate, Key::Negative, Key::Sparse, Key::SparseCsr, Key::Quantized,
                              Key::NestedTensor}) |
         c10::DispatchKeySet(c10::BackendComponent::MetaBit);
-    // the member, and not has_storage(), which is virtual
+    // the member, because has_storage() is virtual
     return share_a_bit(impl.key_set(), keys) || !impl.unsafe_storage() ? problems_of(impl.key_set(), impl) : 0;
 }
 
 inline c10::StorageImpl* storage_of(const c10::TensorImpl& impl) { return impl.unsafe_storage().unsafeGetStorageImpl(); }
 
-// What DLPack says nothing of: gradients, strides of no consequence, and how much the storage still holds.
+// Records what DLPack does not describe: gradients, contiguity by torch's rules, and how much the storage still holds.
 C10_ALWAYS_INLINE void note_state(c10::TensorImpl& impl, TensorView* view) {
     if (!view->strided && !impl.is_contiguous()) view->problems |= kNotContiguous;
     if (impl.autograd_meta() && c10::GradMode::is_enabled() && (impl.requires_grad() || has_forward_gradient(impl)))
@@ -110,20 +113,20 @@ C10_ALWAYS_INLINE void note_state(c10::TensorImpl& impl, TensorView* view) {
     if (view->problems) return;
     const size_t itemsize = impl.dtype().itemsize();
     view->bytes = size_t(view->strided ? note_strides(impl.strides().data(), view) : impl.numel()) * itemsize;
-    // a storage can be freed or shrunk under its tensors, as some training code does
+    // some training code frees or shrinks a storage under its tensors
     const size_t needed = impl.storage_offset() * itemsize + view->bytes;
     if (view->bytes && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;
     view->storage = storage_of(impl);
 }
 
-// Where a tensor's memory is. One that shares its memory until it is written to (copy-on-write) is given its own here, since
-// the kernel may. As TensorImpl::mutable_data, without what note_state has asked.
+// The address of a tensor's memory. A copy-on-write tensor gets its own memory here, because the kernel may write to
+// it. Like TensorImpl::mutable_data, without the checks that note_state has made.
 C10_ALWAYS_INLINE void* data_of(const c10::TensorImpl& impl, const TensorView& view) {
     char* const begin = static_cast<char*>(storage_of(impl)->mutable_data());
     return view.bytes ? begin + impl.storage_offset() * impl.dtype().itemsize() : nullptr;
 }
 
-// All of a tensor. Runs no Python code.
+// Reads all of a tensor. Runs no Python code.
 C10_ALWAYS_INLINE void view_impl(c10::TensorImpl& impl, TensorView* view) {
     view->problems = unusual(impl);
     if (view->problems & ~(kConjugate | kNegative)) return;
@@ -138,7 +141,7 @@ C10_ALWAYS_INLINE void view_impl(c10::TensorImpl& impl, TensorView* view) {
     if (!view->problems) view->data = data_of(impl, *view);
 }
 
-// Whether a subclass watches; one that is not torch's own may have a metaclass, whose code runs.
+// Records whether a subclass must see operations. The subclass may have a metaclass whose code this runs.
 C10_ALWAYS_INLINE void note_type(PyObject* object, TensorView* view) {
     if (is_plain_type(Py_TYPE(object)) || view->problems & (kNoStorage | kMeta | kNotStrided)) return;
     view->ran_code = true;
@@ -156,7 +159,7 @@ inline bool view_through_exchange(PyObject* object, TensorView* view, Values* va
     view->problems = unusual(impl_of(object));
     if (view->problems) return true;
     if (torch.by_method) {
-        // which refuses what requires a gradient; that is seen below
+        // __dlpack__ rejects tensors that require a gradient; note_state handles these below
         if (!view_through_method(call_method(object, "detach").get(), view, values)) return false;
     } else {
         DLTensor borrowed;
@@ -172,7 +175,7 @@ inline bool view_through_exchange(PyObject* object, TensorView* view, Values* va
     return true;
 }
 
-// A tensor to look at; null with an error set. Not from torch.empty, whose first call from Python takes 0.13 ms.
+// Makes a tensor for a test; null with an exception on failure. Avoids torch.empty, whose first call takes 0.13 ms.
 inline Owned make_probe() {
     int64_t shape[] = {3, 5};
     DLTensor like{};
@@ -188,7 +191,8 @@ inline Owned make_probe() {
     return Owned(static_cast<PyObject*>(object));
 }
 
-// Which word after a tensor object's header is its TensorImpl; -1 if none is, or if it reads differently from Python.
+// The word after a tensor object's header that holds its TensorImpl's address. -1 if none does, or if a tensor that is
+// read through it differs from what Python reports.
 inline int find_impl_word() {
     const Owned probe = make_probe();
     if (!probe) {
@@ -213,7 +217,7 @@ inline int find_impl_word() {
 inline void find_torch() {
     const Owned module = import_module("torch"), tensor = attribute(module, "Tensor");
     torch.tensor_type = reinterpret_cast<PyTypeObject*>(tensor.get());
-    torch.parameter_type = reinterpret_cast<PyTypeObject*>(attribute(attribute(module, "nn"), "Parameter").get());  // both live on in torch
+    torch.parameter_type = reinterpret_cast<PyTypeObject*>(attribute(attribute(module, "nn"), "Parameter").get());  // torch keeps both alive
     torch.disabled_function = attribute(attribute(module, "_C"), "_disabled_torch_function_impl").release();
     const Owned capsule = attribute(tensor, "__dlpack_c_exchange_api__");
     torch.exchange = static_cast<const DLPackExchangeAPI*>(

@@ -1,4 +1,4 @@
-// Reading values that are neither tensors nor numbers, by the codes of tkjit/spec/values.py:
+// Reads values that are neither tensors nor numbers, by the codes of tkjit/spec/values.py:
 //
 //   i int   j int of 32 bits   f float   b bool   s str   t dtype   d device   Lx list of x   Sx set   Dkv dict   Tnxy.. tuple of n
 //   Rx:float,w:float[4]; struct with these members
@@ -13,7 +13,7 @@
 
 namespace tkjit::runtime {
 
-// Behind the type that a code begins with.
+// Skips the type that a code begins with.
 inline const char* after(const char* code) {
     switch (*code++) {
         case 'L': case 'S': return after(code);
@@ -68,7 +68,7 @@ private:
         return arg.real != -1.0 || !PyErr_Occurred();
     }
 
-    // Copied: while a kernel runs without the GIL another thread may take the string out of its list.
+    // Copies the string, because another thread may drop it from its list while a kernel runs without the GIL.
     bool read_string(PyObject* object, TkjitArg& arg) {
         if (!PyUnicode_Check(object)) return false;
         Py_ssize_t size = 0;
@@ -81,7 +81,7 @@ private:
         return true;
     }
 
-    // A torch.dtype, NumPy's, or its name.
+    // Reads a torch.dtype, a NumPy dtype, or a dtype's name.
     static bool read_dtype(PyObject* object, TkjitArg& arg) {
         const std::string name = dtype_text(object);
         for (arg.integer = 0; arg.integer < TKJIT_DTYPE_COUNT; ++arg.integer)
@@ -91,7 +91,7 @@ private:
 
     static std::string dtype_text(PyObject* object) {
         if (PyUnicode_Check(object)) return text_of(object);
-        if (std::strcmp(Py_TYPE(object)->tp_name, "torch.dtype") == 0) return text_of(object).substr(6);  // behind "torch."
+        if (std::strcmp(Py_TYPE(object)->tp_name, "torch.dtype") == 0) return text_of(object).substr(6);  // after "torch."
         const bool is_type = PyType_Check(object);  // numpy.float32, and not numpy.dtype("float32")
         PyObject* const owner = is_type ? object : reinterpret_cast<PyObject*>(Py_TYPE(object));
         if (text_of(attribute(owner, "__module__")).rfind("numpy", 0) != 0) return {};
@@ -99,7 +99,7 @@ private:
         return name == "bool_" ? "bool" : name;
     }
 
-    // A torch.device, its text, or the number of a GPU.
+    // Reads a torch.device, a device's name, or the number of a GPU.
     static bool read_device(PyObject* object, TkjitArg& arg) {
         if (PyLong_Check(object) && !PyBool_Check(object)) {
             arg.dtype = TKJIT_CUDA;
@@ -118,7 +118,7 @@ private:
         return true;
     }
 
-    // As torch's int[2], which takes one for all; here it is a list of one.
+    // Reads one number as a list of one item. torch's int[2] takes one number for all items as well.
     bool read_one(PyObject* object, const char* code, TkjitArg& arg) {
         auto* const item = values_.make<TkjitArg>(1);
         if (!item || !read(object, code, *item)) return false;
@@ -128,7 +128,7 @@ private:
     }
 
     bool read_items(PyObject* object, const char* code, bool each_its_own, TkjitArg& arg) {
-        const Owned sequence(PySequence_Tuple(object));  // nobody changes it meanwhile
+        const Owned sequence(PySequence_Tuple(object));  // a copy that no other thread changes
         if (!sequence) return false;
         const Py_ssize_t count = PyTuple_GET_SIZE(sequence.get());
         auto* const items = values_.make<TkjitArg>(size_t(count));
@@ -178,7 +178,7 @@ private:
         return members;
     }
 
-    // A tuple or another sequence of the members, a dict, a record of NumPy's, or an object that has them as attributes.
+    // Reads a sequence of the members, a dict, a NumPy record, or an object with the members as attributes.
     bool read_struct(PyObject* object, const char* code, TkjitArg& arg) {
         const std::vector<Member> members = members_of(code);
         Py_ssize_t count = 0;
@@ -190,7 +190,7 @@ private:
         if (PyUnicode_Check(object) || PyBytes_Check(object)) return false;
         const bool is_record = is_record_of_numpy(object);
         if (PySequence_Check(object) && !PyDict_Check(object) && !is_record) {
-            const Owned sequence(PySequence_Tuple(object));  // nobody changes it meanwhile
+            const Owned sequence(PySequence_Tuple(object));  // a copy that no other thread changes
             if (!sequence || PyTuple_GET_SIZE(sequence.get()) != Py_ssize_t(members.size())) return false;
             for (size_t i = 0; i < members.size(); ++i)
                 if (!read_member(PyTuple_GET_ITEM(sequence.get(), Py_ssize_t(i)), members[i], item)) return false;
@@ -218,11 +218,11 @@ private:
         return read_elements(object, member.type, item, end) && item == end;
     }
 
-    // The numbers of an array of any number of dims.
+    // Reads the numbers of an array with any number of dims.
     bool read_elements(PyObject* object, const std::string& type, TkjitArg*& item, const TkjitArg* end) {
         if (!PySequence_Check(object) || PyUnicode_Check(object)) return item < end && read_number(object, type, *item++);
         const Owned sequence(PySequence_Tuple(object));
-        if (!sequence) {  // an array of no dims
+        if (!sequence) {  // an array without dims
             PyErr_Clear();
             return item < end && read_number(object, type, *item++);
         }
@@ -242,7 +242,7 @@ private:
         return read_int(object, arg) && fits(arg.integer, type);
     }
 
-    // Whether a number fits in an integer type of C++.
+    // Whether a number fits in a C++ integer type.
     static bool fits(int64_t number, const std::string& type) {
         const bool is_unsigned = type[0] == 'u' || type == "size_t";
         const size_t digits = type.find_first_of("123468");
@@ -257,7 +257,7 @@ private:
 inline bool read_value(PyObject* object, const char* code, Values* values, TkjitArg* arg) {
     try {
         if (ValueReader(*values).read(object, code, *arg)) return true;
-    } catch (const Raised&) {  // an object's own: it is not what was asked for
+    } catch (const Raised&) {  // from the object's own code, so it is not of the type
     } catch (const std::exception&) {
     }
     return false;

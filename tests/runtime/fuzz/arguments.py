@@ -1,4 +1,4 @@
-"""Arguments of all kinds, good and bad, and hooks that misbehave."""
+"""Valid and invalid arguments of all kinds, and hooks that misbehave."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tkjit import In
 
 
 class Boom(Exception):
-    """What a hook raises; it may only come back as the cause of a refusal."""
+    """An error from a hook. It may reach the caller only as the cause of a TkjitError."""
 
 
 class Watcher(torch.Tensor):
-    """A subclass that sees calls, as torch.Tensor's own __torch_function__ lets it."""
+    """A subclass that sees calls, through the ``__torch_function__`` that it inherits."""
 
 
 class Quiet(torch.Tensor):
@@ -52,7 +52,7 @@ class List(list):
         return super().__iter__()
 
 
-# a good tensor in another form that a kernel takes as well
+# replacements of a tensor that a kernel accepts as well
 SAME: list[Callable[[torch.Tensor], Any]] = [
     lambda t: t.numpy(),
     lambda t: Producer(t.numpy()),
@@ -82,7 +82,7 @@ def _used(t: torch.Tensor) -> Any:
     return Producer(t.numpy(), result=capsule)
 
 
-# something else in its place
+# replacements of a tensor, most of which a kernel rejects
 OTHER: list[Callable[[torch.Tensor], Any]] = [
     lambda t: t.to(torch.float16),
     lambda t: t.to(torch.complex64),
@@ -129,7 +129,7 @@ OTHER: list[Callable[[torch.Tensor], Any]] = [
     lambda t: object(),
 ]
 
-# in a number's place; the first are good for a float, an int, a bool
+# replacements of a number; the first are valid for a float, an int or a bool
 NUMBERS: list[Callable[[], Any]] = [
     lambda: np.float32(2),
     lambda: torch.tensor(2),
@@ -163,9 +163,10 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def changing(t: torch.Tensor, choose: random.Random) -> Callable[[], object]:
-    """A hook that changes another argument.
+    """Return a hook that changes another argument.
 
-    It resizes no shared memory or zero tensor, and gives a functional one no other data: torch itself crashes then.
+    It does not resize shared memory or zero tensors, nor replace the data of functional tensors, because torch itself
+    crashes then.
     """
     if t.layout != torch.strided or t.is_shared() or t._is_zerotensor() or torch._is_functional_tensor(t):
         return lambda: t.set_(torch.zeros(3))

@@ -1,7 +1,7 @@
-"""Random calls of a few kernels, good and bad ones, under one of the three readers of tensors.
+"""Make random calls of a few kernels, valid and invalid, with one of the three readers of tensors.
 
-``python -m tests.runtime.fuzz.calls --seed 1 --count 70000 --reader "exchange API"``, from the root of the checkout. A
-call must give what the reference does, or one of the errors that it may; the process must not crash, hang, or grow.
+Run ``python -m tests.runtime.fuzz.calls --seed 1 --count 70000 --reader "exchange API"`` in the root of the checkout. A
+call must return the reference's result or raise an allowed error, and the process must not crash, hang or grow.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ READERS = ("TensorImpl", "exchange API", "__dlpack__")
 CONTEXTS = [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu"), torch._C.DisableTorchFunctionSubclass]
 PLAIN = (torch.Tensor, torch.nn.Parameter, np.ndarray, arguments.Producer, arguments.Watcher, arguments.Quiet)
 
-# what torch's own code says of odd tensors; not SystemError, which is a wrong use of Python's C API
+# raised by torch's own code for odd tensors; not SystemError, which means that Python's C API was misused
 ALLOWED = (arguments.Stop, arguments.Boom, TypeError, RuntimeError, ValueError, BufferError, AssertionError)
 
 
 class Mistake(Exception):
-    """What must not happen."""
+    """A result or an error that must not occur."""
 
 
 class Call:
-    """One call: a good one, some of whose arguments are then replaced."""
+    """A valid call, some of whose arguments are then replaced."""
 
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
         self.name = choose.choice(["mix", "mix", "total", "product"])
         self.dtype = choose.choice([torch.float32, torch.float64])
-        self.changed: list[str] = []  # what makes it a bad one, perhaps
+        self.changed: list[str] = []  # the kinds of changes that may have made it invalid
         self.arguments: dict[str, Any] = getattr(self, f"_{self.name}")()
         self.has_out = False
         self.positional = choose.randrange(3)
@@ -80,7 +80,7 @@ class Call:
         self.outputs = {"z": (n,)}
         return {"x": self._tensor(n), "y": self._tensor(n) if self.choose.random() < 0.7 else 2.0}
 
-    # ---- what may be changed
+    # ---- changes
 
     def _some(self, kind: type) -> str | None:
         fitting = [name for name, value in self.arguments.items() if type(value) is kind]
@@ -91,9 +91,9 @@ class Call:
         try:
             held = tensor.untyped_storage().nbytes() // tensor.element_size()
             is_plain = torch._C._dispatch_keys(tensor) == torch._C._dispatch_keys(torch.zeros(1))
-            # torch itself crashes when it reads what was freed, and when it shares a tensor of zeros without memory
+            # torch itself crashes when it reads freed memory, and when it shares a zero tensor without memory
             return form(tensor) if is_plain and held >= tensor.storage_offset() + tensor.numel() else tensor
-        except Exception:  # an odd tensor has not every form
+        except Exception:  # not every form fits an odd tensor
             return tensor
 
     def _same(self) -> None:
@@ -112,7 +112,7 @@ class Call:
         self.changed.append("other")
 
     def _hook(self) -> None:
-        """An argument's hook changes another argument."""
+        """Let one argument's hook change another argument."""
         tensors = [name for name, value in self.arguments.items() if type(value) is torch.Tensor]
         if self.name == "total" or len(tensors) < 2:
             return
@@ -191,12 +191,12 @@ class Call:
 
     def _refused(self, error: tkjit.TkjitError, expected: Any, tally: Counter[str]) -> None:
         if expected is not None and not self.changed:
-            raise Mistake(f"a good call was refused: {error}") from error
+            raise Mistake(f"a valid call was rejected: {error}") from error
         str(error)
         tally["refused"] += 1
 
     def _expected(self) -> Any:
-        """What the call should return, if its arguments are good ones."""
+        """Return the expected results, or None if the call may be invalid."""
         taken = {name: value for name, value in self.arguments.items() if name not in (*self.outputs, "out", "stream")}
         if self.name == "product" and "y" in self.arguments:
             taken["y"] = self.arguments["y"]
@@ -249,7 +249,7 @@ def one(seed: int, step: int, tally: Counter[str]) -> None:
 
 
 def threads(seed: int, count: int, tally: Counter[str]) -> None:
-    """Threads that call kernels on tensors which others change meanwhile. Any typed refusal will do."""
+    """Call a kernel from several threads while another changes its tensors. Any TkjitError is allowed."""
     shared = [torch.ones(64) for _ in range(4)]
     ends = threading.Event()
 
@@ -283,7 +283,7 @@ def threads(seed: int, count: int, tally: Counter[str]) -> None:
 
 
 def run(seed: int, count: int, reader: str) -> Counter[str]:
-    """Make calls, and compare how much memory and how many tensors there are in the middle and in the end."""
+    """Make calls, and compare the memory and the number of tensors in the middle and at the end."""
     warnings.simplefilter("ignore")
     runtime = loader_for(Settings.from_environment()).runtime
     tally: Counter[str] = Counter()
@@ -309,7 +309,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--reader", choices=READERS, default=READERS[0])
-    parser.add_argument("--step", type=int, help="make this call alone")
+    parser.add_argument("--step", type=int, help="make only this call")
     given = parser.parse_args()
     begun = time.monotonic()
     if given.step is not None:

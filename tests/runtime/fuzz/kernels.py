@@ -68,6 +68,6 @@ def product(x: In[Tensor, "T", "N"], y: float, z: Out[Tensor, "T", "N"]) -> Tens
 
 
 def reference(name: str, arguments: dict[str, object]) -> tuple[torch.Tensor, ...]:
-    """What a call should return."""
+    """Return the expected results of a call."""
     made = {"mix": mix, "total": total, "product": product}[name].reference(**arguments)
     return made if isinstance(made, tuple) else (made,)

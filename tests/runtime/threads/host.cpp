@@ -1,5 +1,5 @@
-// A host that drives a rendered glue from eight threads, for ThreadSanitizer: parser, dispatcher and launch are the real
-// ones; the tensors and the table of functions, which the runtime has else, are the host's own.
+// Calls rendered glue from eight threads, for ThreadSanitizer. The parser, the dispatcher and the launch are real. The
+// tensors and the table of functions, which normally belong to the runtime, are stubs.
 #include "glue.h"
 
 #include <atomic>
@@ -49,7 +49,7 @@ const char* launch(const TkjitArg* args, int32_t, void*) {
     return nullptr;
 }
 
-// As the runtime remembers a launcher, once it has been found.
+// Stores the launcher in the dispatcher, as the runtime does.
 TkjitLaunch resolve(Dispatcher* self, int, int variant, const TensorView&) {
     resolved.fetch_add(1);
     __atomic_store_n(&self->launchers[variant], TkjitLaunch(launch), __ATOMIC_RELEASE);
@@ -85,7 +85,7 @@ void fill_table() {
     table.refuse_overloads = [](glue::Call& call, const glue::Overload*, int) { PyErr_SetString(PyExc_TypeError, call.kernel); };
 }
 
-// As the runtime does when it attaches a glue.
+// Interns the names, as the runtime does when it attaches glue.
 void intern_names(const glue::Contents& contents) {
     for (int i = 0; i < contents.count; ++i)
         for (int k = 0; k < contents.signatures[i]->count; ++k) {
@@ -107,7 +107,7 @@ Dispatcher* make_dispatcher(const GlueEntry& entry) {
     return self;
 }
 
-// One thread's calls, on tensors of its own: good ones of both overloads, and one that is refused.
+// Makes one thread's calls on its own tensors: valid calls, which try both overloads, and every fifth one invalid.
 int work(PyObject* self, const GlueEntry& entry, PyObject* keyword) {
     std::vector<float> x(kLength, 1.0f), y(kLength, 0.0f);
     int failures = 0;
