@@ -14,7 +14,7 @@ from tkjit.loader import loader_for
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(tkjit.__file__).parent
 FILES = sorted(TESTS.rglob("*.py"))
-# folders that are no room's: of the whole project, of the kernels beside the package, and helpers
+# folders that test no package: the project as a whole, the bundled kernels, and helpers
 OTHERS = {"project", "kernel_sources", "support"}
 MAX_LINES = 500
 
@@ -28,10 +28,10 @@ def marks(path: Path) -> set[str]:
 
 
 def test_a_folder_is_named_as_a_room():
-    rooms = {path.stem for path in PACKAGE.iterdir()}
+    packages = {path.stem for path in PACKAGE.iterdir()}
     folders = {path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders - OTHERS <= rooms
-    assert {path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py")} <= rooms
+    assert folders - OTHERS <= packages
+    assert {path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py")} <= packages
 
 
 def test_files_are_short():

@@ -1,4 +1,4 @@
-"""Imports follow the order of the rooms in the architecture, and importing tkjit is light."""
+"""Imports follow the order of the packages in the architecture, and importing tkjit is light."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tkjit.loader.environment import rendering_files
 
 PACKAGE = Path(tkjit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-# the table of docs/architecture.md, from the top: a room imports only rooms before it
+# the table of docs/architecture.md, from the top: a package imports only packages before it
 PAGE = (PACKAGE.parent / "docs/architecture.md").read_text()
 IN_CPP = ("runtime", "sim")
-ROOMS = [name for name in re.findall(r"^\| `(\w+)(?:\.py|/)` \|", PAGE, re.MULTILINE) if name not in IN_CPP]
-# the package itself shows users what the rooms hold, __main__ starts the command line
+PACKAGES = [name for name in re.findall(r"^\| `(\w+)(?:\.py|/)` \|", PAGE, re.MULTILINE) if name not in IN_CPP]
+# the package itself shows users what the packages hold, __main__ starts the command line
 ENTRANCES = {"__init__", "__main__"}
 
 
-def room_of(path: Path, package: Path = PACKAGE) -> str:
+def package_of(path: Path, package: Path = PACKAGE) -> str:
     return path.relative_to(package).parts[0].removesuffix(".py")
 
 
@@ -57,25 +57,23 @@ def imported_modules(path: Path, *, types: bool = True) -> list[tuple[int, str]]
     return found
 
 
-def imported_rooms(path: Path) -> list[tuple[int, str]]:
-    """The rooms that a file imports; "tkjit" stands for the package itself."""
+def imported_packages(path: Path) -> list[tuple[int, str]]:
+    """The packages that a file imports; "tkjit" stands for the package itself."""
     modules = [(line, [*name.split("."), "tkjit"][1]) for line, name in imported_modules(path)]
-    return [(line, name if name in ROOMS else "tkjit") for line, name in modules]
+    return [(line, name if name in PACKAGES else "tkjit") for line, name in modules]
 
 
-def test_every_file_belongs_to_a_room():
-    assert {room_of(path) for path in FILES} - ENTRANCES == set(ROOMS)
+def test_every_file_belongs_to_a_package():
+    assert {package_of(path) for path in FILES} - ENTRANCES == set(PACKAGES)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_room_imports_only_rooms_above_it(path):
-    room = room_of(path)
-    if room in ENTRANCES:
-        return
-    for line, other in imported_rooms(path):
-        # the command line is the only room below the package's own face
-        allowed = room == "cli" if other == "tkjit" else ROOMS.index(other) <= ROOMS.index(room)
-        assert allowed, f"{path}:{line}: {room} imports {other}"
+def test_a_package_imports_only_packages_above_it():
+    for path in FILES:
+        package = package_of(path)
+        for line, other in imported_packages(path) if package not in ENTRANCES else ():
+            # the command line is the only package below the package's own face
+            allowed = package == "cli" if other == "tkjit" else PACKAGES.index(other) <= PACKAGES.index(package)
+            assert allowed, f"{path}:{line}: {package} imports {other}"
 
 
 def imports_of_modules(*, types: bool = True) -> dict[str, set[str]]:
@@ -116,7 +114,7 @@ def test_no_module_imports_itself_through_others():
 # what it is set to (config, where headers lie) stands in the key itself
 SAYS_NOTHING = re.compile(
     r"tkjit(\.errors|\.config|\.system\..*|\.headers.*|\.cache(\.(?!recipe).*)?"
-    r"|\.compile\.(compiler|cxx_check|embedded|log|resources|run_measured|tool_memo|torch_linking)|\.loader\.(plan|labels|mistakes|torch_files))?"
+    r"|\.compile\.(compiler|cxx_check|embedded|log|resources|run_measured|tool_memo)|\.loader\.(plan|source_errors|torch_files|variant_names))?"
 )
 
 
@@ -164,6 +162,12 @@ def test_only_config_reads_the_environment(name):
     assert mentions(name) <= allowed
 
 
+@pytest.mark.parametrize("name", ["excepthook", "displayhook", "settrace", "set_custom_exc", "path_hooks"])
+def test_no_hook_of_the_process_is_replaced(name):
+    """The side effects that tkjit does have are listed in docs/architecture.md."""
+    assert mentions(name) == set()
+
+
 def test_the_compiler_sets_only_the_variables_that_cpp_extension_reads():
     text = (PACKAGE / "compile/compiler.py").read_text()
     assert set(re.findall(r'environ\.get\("(\w+)"', text)) == {"PATH"}
@@ -175,7 +179,7 @@ def test_only_the_compiler_uses_cpp_extension():
 
 
 @pytest.mark.parametrize(
-    "room, modules",
+    "package, modules",
     [
         ("source", "os subprocess pathlib torch"),
         ("spec", "os subprocess torch"),
@@ -183,9 +187,9 @@ def test_only_the_compiler_uses_cpp_extension():
         ("cache", "subprocess torch toolchain spec render"),
     ],
 )
-def test_pure_rooms_stay_pure(room, modules):
+def test_pure_packages_stay_pure(package, modules):
     for path in FILES:
-        if room_of(path) == room:
+        if package_of(path) == package:
             assert not words_imported(path) & set(modules.split()), path
 
 
