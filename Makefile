@@ -1,4 +1,4 @@
-# One command each. `make demo` and `make test` install what they need into .venv, once.
+# Each target is one command. `make demo` and `make test` install what they need into .venv, once.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,53 +9,52 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
 
-# a file at a time on each core: half of the time is a compiler's, which has one thread
+# each core runs one file at a time, because half of the time is spent in single-threaded compilers
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# every room, with a few of many alike cases
+# all packages, with one case of each large parametrization
 test: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "not slow and not languages"
 
-# also the tests marked slow: the checker's zoos whole, every case of the sweeps over dtypes, architectures and
-# instructions, the fuzz, and what takes long by itself
+# also the tests marked slow: whole zoos, every case of the sweeps over dtypes, architectures and instructions, fuzzing
 test-all: $(VENV)/.installed-for-tests
-	@echo "make test, and what it leaves out:"
+	@echo "make test, and these slow tests:"
 	@$(BIN)/python -m pytest -m slow --collect-only -qq
 	$(PYTEST)
 
-# exports in Go and Rust; installs what of the two is missing, where apt-get can
+# exports in Go and Rust; installs a missing compiler if apt-get is available
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 test-export: $(VENV)/.installed-for-tests
 	command -v go || $(SUDO) apt-get install --yes golang-go
 	command -v cargo || $(SUDO) apt-get install --yes cargo
 	$(BIN)/python -m pytest -m languages tests/exports
 
-# without compiling anything; what tests/project/test_style.py runs has just been run
+# compiles nothing; skips tests/project/test_style.py, which runs the same three commands
 check: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PYTEST) -q -m "not slow and not compiles and not nvcc and not gpu and not languages" --ignore tests/project/test_style.py
 
-# a table, and the same as JSON; fails where a limit is passed
+# prints a table and writes it as JSON; fails if a result exceeds its limit
 bench: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
-# on a machine with a GPU: the tests marked gpu, under both compilers, the verification of ThunderKittens' kernels and
-# benchmarks/gpu, in shards of at most 8 minutes; writes gpu-results/results.json and .md, and goes on where it stopped
+# on a machine with a GPU: the tests marked gpu under both compilers, the verification of ThunderKittens' kernels, and
+# benchmarks/gpu, in shards of at most 8 minutes; resumes where it stopped; writes gpu-results/results.json and .md
 gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
 
-# compiles ThunderKittens' kernels, and verifies them where there is an H100, and on the CPU: docs/thunderkittens.md
+# compiles ThunderKittens' kernels and verifies them, on the CPU and on an H100 if there is one: docs/thunderkittens.md
 #   make thunderkittens THUNDERKITTENS_ROOT=~/ThunderKittens
-# without the variable: what `python -m tkjit headers add thunderkittens` (and curand) has installed
+# without the variable, it uses the headers that `python -m tkjit headers add thunderkittens` (and curand) installed
 thunderkittens: $(VENV)/.installed-for-tests
 	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens
 	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens_on_cpu
 
-# which of the sources in some directories load as they are, and the references of those that are known: docs/real-kernels.md
+# finds out which sources in some directories load unchanged, and runs the known references: docs/real-kernels.md
 #   make real-kernels DIRECTORIES="LeetCUDA/kernels vllm/csrc" OPTIONS="--include cutlass/include --flag=-DENABLE_FP8"
-#   make real-kernels EXTENSIONS=DIRECTORY, of checkouts with a manifest: benchmarks/real_extensions.py
+#   make real-kernels EXTENSIONS=DIRECTORY, with checkouts and a manifest: benchmarks/real_extensions.py
 real-kernels: $(VENV)/.installed-for-benchmarks
 	$(if $(DIRECTORIES),$(BIN)/python -m benchmarks.real_kernels $(DIRECTORIES) $(OPTIONS))
 	$(if $(DIRECTORIES),$(BIN)/python -m benchmarks.real_references $(DIRECTORIES))
@@ -63,7 +62,7 @@ real-kernels: $(VENV)/.installed-for-benchmarks
 	$(if $(EXTENSIONS),$(BIN)/python -m benchmarks.real_extensions $(EXTENSIONS) $(OPTIONS))
 	$(if $(EXTENSIONS),$(BIN)/python -m benchmarks.real_extension_references $(EXTENSIONS))
 
-# the rendered texts that tests/render/golden and tests/exports/golden hold, after a change that was meant
+# updates tests/render/golden and tests/exports/golden after an intended change of the generated code
 golden: $(VENV)/.installed-for-tests
 	$(BIN)/python -m pytest -q tests/render/test_golden.py tests/exports/test_golden.py --update-golden
 
@@ -90,7 +89,7 @@ $(VENV)/.installed-for-benchmarks: $(VENV)/.installed-for-tests
 	$(PIP) --no-build-isolation -e '.[bench]'
 	@touch $@
 
-# nvcc from PyPI, where the machine has no CUDA toolkit
+# nvcc from PyPI, if the machine has no CUDA toolkit
 $(VENV)/.nvcc:
 	@command -v nvcc >/dev/null || test -x "$${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" || $(PIP) --no-build-isolation -e '.[nvcc]'
 	@touch $@

@@ -1,1 +1,1 @@
-"""Ratios against peers, each measured in one run: ``python -m benchmarks [--json FILE] [NAME...]``."""
+"""Compares tkjit with its peers, both measured in the same run: ``python -m benchmarks [--json FILE] [NAME...]``."""

@@ -1,4 +1,4 @@
-"""Run the benchmarks: all of the CPU's, or those named; ``gpu`` names those that need one."""
+"""Run the benchmarks: all for the CPU, or only those named; ``gpu`` stands for all that need a GPU."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.harness import Row, interleaved
 
-# on a GPU fewer than the launches that the driver lets wait, so that the host is timed and not the device
+# On a GPU the launches must fit into the driver's queue, so that the host is timed and not the device.
 CALLS = {"cpu": 50_000, "cuda": 500}
 RUNS = 15
 
@@ -24,13 +24,13 @@ class Peer:
     Parameters
     ----------
     build : callable
-        Makes the statement's ``call``, for a type of device; raises where that cannot be.
+        Takes a device type and returns the statement's ``call``; raises an error if the peer is not available.
     statement : str
-        The call as people write it; ``x``, ``y`` and ``z`` are vectors of 8 float32.
+        The call as users write it; ``x``, ``y`` and ``z`` are vectors of 8 float32.
     limit : float or None
-        The largest part of this peer's time that tkjit allows itself.
+        The largest ratio of tkjit's time to this peer's that the project allows itself.
     calls : int
-        How many the statement makes, where it is a loop by itself.
+        The number of calls that the statement makes, if it is a loop itself.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Peer:
 
 
 def compare(what: str, ours: Peer, peers: Sequence[Peer], device: str) -> list[Row]:
-    """Microseconds a call, all in turns. A peer that is not there has a row that says so, and no limit."""
+    """Microseconds per call; all take turns. The row of an unavailable peer has the reason and no limit."""
     vectors = {name: torch.randn(8, device=device) for name in "xyz"}
     run = _timing(ours, vectors, device)
     runs = [_timing_or_why_not(peer, vectors, device) for peer in peers]
@@ -56,7 +56,7 @@ def compare(what: str, ours: Peer, peers: Sequence[Peer], device: str) -> list[R
 
 
 def _timing(peer: Peer, vectors: dict[str, torch.Tensor], device: str) -> Callable[[], float]:
-    """What times some calls; the first, which may compile, is behind it."""
+    """A function that times some calls; the first call, which may compile, has already been made."""
     scope = {"call": peer.build(device), **vectors}
     timer = Timer(peer.statement, torch.cuda.synchronize if device == "cuda" else "pass", globals=scope)
     timer.timeit(1)
@@ -69,6 +69,6 @@ def _timing_or_why_not(peer: Peer, vectors: dict[str, torch.Tensor], device: str
         return _timing(peer, vectors, device)
     except ModuleNotFoundError as error:
         return f"{error.name} is not installed"
-    except Exception as error:  # whatever another project raises, the others' rows are printed
+    except Exception as error:  # an error in one peer must not lose the others' rows
         traceback.print_exc(file=sys.stderr)
         return f"failed ({type(error).__name__})"

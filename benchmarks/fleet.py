@@ -1,10 +1,10 @@
-"""Many processes that call one new kernel at the same moment, and many variants that are warmed: builds, times, bytes.
+"""Many processes that call the same new kernel at once, and warmup of many variants: builds, times, bytes.
 
     python -m benchmarks.fleet                        # 64 processes, and 200 variants
     python -m benchmarks.fleet --processes 64 --variants 1000
 
-The processes are forked from one that has imported torch and tkjit, wait for each other, and then call. Each is in
-user, PID, UTS and mount namespaces of its own, like a container on a machine of its own, where the system allows that.
+The processes are forked from one that has imported torch and tkjit, wait for each other, and then call. If the system
+allows it, each gets its own user, PID, UTS and mount namespaces, like a container on its own machine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def scale(x: InOut[Tensor, "float32", "N"], D: int) -> None: ...
 
 
 def isolate(number: int) -> bool:
-    """Enter namespaces of one's own; the next child is the first process of them. Whether the system allows it."""
+    """Enter new namespaces, in which the next child is the first process; returns whether the system allows it."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(sum(_NEW.values())):
@@ -76,7 +76,7 @@ def first_call() -> None:
 
 
 def run_one(number: int, root: Path, go: int, said: int) -> None:
-    """Wait for the sign, make the first call, and say how it went."""
+    """Wait for the start signal, make the first call, and report its time and builds."""
     os.environ["TKJIT_CACHE"] = str(root)
     builds = 0
     attempt = building._attempt
@@ -101,9 +101,9 @@ def run_one(number: int, root: Path, go: int, said: int) -> None:
 
 
 def fleet(count: int, root_of: Callable[[int], Path], **environ: str) -> tuple[float, list[dict[str, Any]]]:
-    """Start processes, let them all go at once; the seconds until the last has its result, and what each said.
+    """Start processes that all call at once; returns the seconds until the last result, and each process's report.
 
-    They are forked from a process that has imported torch and tkjit and called nothing.
+    The processes are forked from this one, which has imported torch and tkjit but called no kernel.
     """
     os.environ.update(environ)
     go_read, go_write = os.pipe()
@@ -129,12 +129,12 @@ def fleet(count: int, root_of: Callable[[int], Path], **environ: str) -> tuple[f
     return seconds, results
 
 
-# ---- a server that counts
+# ---- a server that counts bytes
 
 
 @contextmanager
 def serving(directory: Path) -> Iterator[tuple[str, list[int]]]:
-    """Serve a directory over HTTP on loopback: its URL, and the sizes of what was sent."""
+    """Serve a directory over HTTP on loopback; yields the URL and the sizes of the files sent."""
     sent: list[int] = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
@@ -155,7 +155,7 @@ def serving(directory: Path) -> Iterator[tuple[str, list[int]]]:
 
 
 def in_child(scenario: Scenario, number: int, directory: Path) -> list[tuple[str, ...]]:
-    """The rows of a scenario that is run in a forked child, with which its environment ends."""
+    """Run a scenario in a forked child, so that its changes to the environment end with it; returns its rows."""
     read, write = os.pipe()
     if not (pid := os.fork()):
         os.write(write, json.dumps(scenario(number, directory)).encode())
@@ -171,7 +171,7 @@ def in_child(scenario: Scenario, number: int, directory: Path) -> list[tuple[str
 
 
 def shared_directory(processes: int, directory: Path) -> list[tuple[str, ...]]:
-    """All on one cache, which is empty."""
+    """All processes share one empty cache."""
     alone, _ = fleet(1, lambda number: directory / "alone")
     together, results = fleet(processes, lambda number: directory / "shared", TKJIT_CACHE_SHARED="1")
     builds = sum(one["builds"] for one in results)
@@ -188,7 +188,7 @@ def shared_directory(processes: int, directory: Path) -> list[tuple[str, ...]]:
 
 
 def one_remote(processes: int, directory: Path) -> list[tuple[str, ...]]:
-    """Eight caches, as of eight machines, that are empty, and a remote cache that has all; nothing may be compiled."""
+    """Eight empty caches, as on eight machines, and a remote cache that has everything; compiling is forbidden."""
     remote = directory / "remote"
     fleet(
         1, lambda number: directory / "writer", TKJIT_CACHE_REMOTE=f"file://{remote}", TKJIT_CACHE_REMOTE_UNSIGNED="1"
@@ -212,24 +212,24 @@ def one_remote(processes: int, directory: Path) -> list[tuple[str, ...]]:
         (
             f"{processes} processes, {caches} empty caches, one remote cache",
             f"{together:.1f} s",
-            f"{alone:.1f} s alone; {requests} objects, {moved >> 10} KiB, {of_one >> 10} KiB a cache",
+            f"{alone:.1f} s alone; {requests} objects, {moved >> 10} KiB, {of_one >> 10} KiB per cache",
             f"{builds} builds",
         )
     ]
 
 
 def many_variants(count: int, directory: Path) -> list[tuple[str, ...]]:
-    """Warm kernels of ever more variants; the last is interrupted in the midst, and goes on."""
+    """Warm up a kernel with more and more variants; the last warmup is interrupted halfway and then resumed."""
     kernels = directory / "kernels"
     kernels.mkdir()
     (kernels / "scale.cu").write_text(_SOURCE)
     root = directory / "variants"
-    warm(root, kernels, 1)  # what is built once an environment
+    warm(root, kernels, 1)  # builds what is shared by an environment
     rows: list[tuple[str, ...]] = []
     seconds = 0.0
     for number in (count // 4, count // 2, count):
         begun = len(list_entries(root))
-        # the last makes twice as many as the one before it
+        # the last builds twice as many, so the time of the one before is half of its own
         seconds, peak = warm(root, kernels, number, interrupt_after_s=seconds if number == count else None)
         made = len(list_entries(root)) - begun
         rows.append(
@@ -245,7 +245,7 @@ def many_variants(count: int, directory: Path) -> list[tuple[str, ...]]:
 
 
 def warm(root: Path, kernels: Path, variants: int, interrupt_after_s: float | None = None) -> tuple[float, int]:
-    """Warm a kernel with so many variants: the seconds, and the peak memory of warmup's own process in MiB."""
+    """Warm up a kernel; returns the seconds, and the peak memory of the warmup process in MiB."""
     (kernels / "scale.py").write_text(_SPEC.replace("COUNT", str(variants)))
     command = [sys.executable, "-m", "tkjit", "warmup", "scale", "--device", "cpu"]
     environ = {**os.environ, "TKJIT_CACHE": str(root), "TKJIT_KERNEL_PATH": str(kernels), "PYTHONPATH": str(ROOT)}

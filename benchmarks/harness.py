@@ -25,9 +25,9 @@ class Row:
     Parameters
     ----------
     ours, theirs : float
-        Medians, in ``unit``; ``theirs`` is None where the limit is a time.
+        Medians, in ``unit``; ``theirs`` is None if there is no peer.
     limit : float or None
-        The largest ratio that the project allows itself, or the largest time.
+        The largest ratio that the project allows itself; without a peer, the largest value in ``unit``.
     """
 
     what: str
@@ -48,7 +48,7 @@ class Row:
 
 
 def interleaved(functions: Sequence[Callable[[], float]], runs: int) -> list[float]:
-    """The median of each function's figures, their runs taken in turns so that a slow minute meets all alike."""
+    """The median of each function's results; the functions take turns, so that a slow minute affects all of them."""
     figures: list[list[float]] = [[] for _ in functions]
     for _ in range(runs):
         for kept, function in zip(figures, functions, strict=True):
@@ -57,20 +57,20 @@ def interleaved(functions: Sequence[Callable[[], float]], runs: int) -> list[flo
 
 
 def timed(function: Callable[[], object]) -> float:
-    """Seconds that one call takes."""
+    """The duration of one call in seconds."""
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
 
 
 def in_fresh_process(code: str, **environment: str) -> float:
-    """Run a snippet that prints one number."""
+    """Run a snippet in a new interpreter, and return the last number that it prints."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=False,
-        # with bytecode, as an installed package has it
+        # with bytecode, like an installed package
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPATH": str(ROOT), **environment},
     )
     if done.returncode != 0:
@@ -79,12 +79,12 @@ def in_fresh_process(code: str, **environment: str) -> float:
 
 
 def start_of_python() -> float:
-    """Milliseconds that ``python -c pass`` takes, by which limits know how fast the machine is."""
+    """The duration of ``python -c pass`` in milliseconds, a measure of the machine's speed for limits."""
     return timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)) * 1e3
 
 
 def report(rows: Sequence[Row], json_file: Path | None) -> None:
-    """Print the table, and write the same as JSON."""
+    """Print the table, and write it as JSON if a file is given."""
     table = Table("", "tkjit", "peer", "peer's", "ratio", "limit", box=None, header_style="bold")
     for row in rows:
         theirs = "" if row.theirs is None else f"{row.theirs:.3g} {row.unit}"

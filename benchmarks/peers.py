@@ -1,8 +1,8 @@
 """Bindings of an empty function by other libraries: three float32 tensors and a float, for one type of device.
 
-Each is written as its own documentation shows, built with -O2 or better, and raises where it cannot be. ``Checks`` says
-what a call looks at besides that it was given tensors and a number. tkjit looks at each tensor's dtype, device,
-contiguity, dimensions and extents (that all three agree), at gradients and views, and takes keywords.
+Each is written as in its own documentation, built with -O2 or better, and raises an error if it is not available.
+``Checks`` lists what a call checks in addition to getting tensors and a number. tkjit checks each tensor's dtype,
+device, contiguity, dimensions and extents (all three must agree), handles gradients and views, and takes keywords.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def nanobind(device: str) -> Function:
     package = Path(import_module("nanobind").source_dir()).parent
     source = """
 #include <nanobind/ndarray.h>
-#include "nb_combined.cpp"  // its library, which its CMake functions would compile
+#include "nb_combined.cpp"  // nanobind's library, which its CMake functions would compile
 
 template <typename T>
 using vector = nanobind::ndarray<T, nanobind::ndim<1>, nanobind::device::DEVICE, nanobind::c_contig>;
 
 NB_MODULE(TORCH_EXTENSION_NAME, module) {
-    // not converted: it would copy a tensor of another dtype or layout, and z with it
+    // noconvert, because a conversion would copy a tensor of another dtype or layout, even the output z
     module.def("nothing", [](vector<const float> x, vector<const float> y, vector<float> z, float alpha) {},
                nanobind::arg().noconvert(), nanobind::arg().noconvert(), nanobind::arg().noconvert(), nanobind::arg());
 }
@@ -83,7 +83,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
 
 @cache
 def torch_op_packet(device: str) -> Any:
-    """Checks: that there is an implementation for the tensors' device. Chooses the overload at each call."""
+    """Checks: that the tensors' device has an implementation. Chooses the overload at each call."""
     source = """
 #include <torch/library.h>
 
@@ -99,7 +99,7 @@ TORCH_LIBRARY_IMPL(TORCH_EXTENSION_NAME, KEY, library) { library.impl("nothing",
 
 
 def torch_op(device: str) -> Function:
-    """Checks: as the packet's, with the overload chosen beforehand."""
+    """Checks: the same as the packet, but the overload is chosen beforehand."""
     function: Function = torch_op_packet(device).default
     return function
 
@@ -117,15 +117,15 @@ def ctypes_function(device: str) -> Function:
 
 
 def torch_add(device: str) -> Function:
-    """Checks: all that torch does. Computes its sums, and on a GPU launches the kernel for them."""
+    """Checks: everything that torch checks. Also computes the sums; on a GPU that is a kernel launch."""
     return torch.add
 
 
-# From here on an empty kernel is launched, of one block, on the current stream, which is the default one.
+# The peers below launch an empty kernel of one block on the current stream, which is the default stream.
 
 
 def bare_loop(device: str) -> Function:
-    """Checks: nothing; no Python between launches, so none is faster. Takes their number and ``x.data_ptr()``."""
+    """Checks: nothing. The lower bound, with no Python between launches. Takes their number and ``x.data_ptr()``."""
     source = """
 __global__ void empty(const float* x, const float* y, float* z, float alpha) {}
 
@@ -142,12 +142,12 @@ extern "C" int launch(int times, const float* x, const float* y, float* z, float
         function = ctypes.CDLL(str(library)).launch
     function.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float]
     if error := function(1, None, None, None, 1.0):
-        raise RuntimeError(f"cudaError_t {error}: a launch that fails is no limit")
+        raise RuntimeError(f"cudaError_t {error}: a failing launch is not a lower bound")
     return function
 
 
 def triton(device: str) -> Any:
-    """Checks: dtype and alignment, by which it chooses what it has compiled."""
+    """Checks: dtype and alignment, which select the compiled variant."""
     return import_module("triton").jit(_empty_in_triton)
 
 
@@ -163,7 +163,7 @@ def cupy(device: str) -> Function:
 
 
 def _load_inline(name: str, device: str, source: str, **options: object) -> Any:
-    """torch's ``load_inline``, with the device in what may exist once a process, and without what it would include."""
+    """Call torch's ``load_inline`` without implicit headers; the device is part of names that must be unique."""
     from torch.utils import cpp_extension
 
     _put_ninja_on_path()
@@ -190,17 +190,17 @@ def _compile(command: Sequence[str | Path], source: str, library: Path) -> None:
 
 
 def pyutils(device: str) -> Function:
-    """ThunderKittens' own binding. Checks: contiguity, and the device's type, by looking up attributes in Python.
+    """ThunderKittens' own binding. Checks: contiguity and device type, through attributes in Python.
 
-    It refuses CPU tensors, so these say of themselves that they are on a GPU: a class attribute, which is faster than
-    torch's. The function is a host function, as ``bind_function`` binds it, and does nothing.
+    It rejects CPU tensors, so these tensors report a GPU through a class attribute, which is faster than torch's. The
+    function is a host function that does nothing, bound with ``bind_function``.
     """
     settings = Settings.from_environment()
     try:
         root = find_root(LIBRARIES["thunderkittens"], settings)
     except ToolchainError as error:
         raise ModuleNotFoundError(str(error), name="ThunderKittens") from None
-    assert root is not None  # no toolkit has it
+    assert root is not None  # None is only for libraries of a toolkit
     source = """
 #include <chrono>
 #include "kittens.cuh"

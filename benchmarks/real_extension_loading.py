@@ -1,8 +1,7 @@
-"""Loads one extension with tkjit or with torch, as a process of ``benchmarks.real_extensions``.
+"""Loads one extension with tkjit or with torch, in a process of ``benchmarks.real_extensions``.
 
-``python -m benchmarks.real_extension_loading WAY JSON`` prints how it went as a line of JSON. WAY is ``tkjit``,
-``tkjit-fallback`` or ``torch``; JSON holds the arguments of ``load`` or ``load_inline``, and a
-scratch directory.
+``python -m benchmarks.real_extension_loading WAY JSON`` prints the outcome as a line of JSON. WAY is ``tkjit``,
+``tkjit-fallback`` or ``torch``; JSON holds the arguments of ``load`` or ``load_inline``, and a scratch directory.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FALLS_BACK = re.compile(r"is compiled with torch's own headers.*: tkjit's lack 
 _ERROR = re.compile(r"\berror\b[ :]|\bfatal\b.*:|undefined reference")
 _COLOUR = re.compile(r"\x1b\[[\d;]*[mK]")
 _LIBRARIES_OF_TORCH = "-lc10_cuda", "-ltorch_cuda"
-# those of a CUDA build of torch, and of a toolkit with cuSOLVER
+# headers of a CUDA build of torch, and of a toolkit with cuSOLVER
 _HEADERS = {
     "c10/cuda/impl/cuda_cmake_macros.h": "#define C10_CUDA_BUILD_SHARED_LIBS",
     "THC/THCAtomics.cuh": "#include <ATen/cuda/Atomic.cuh>",
@@ -33,12 +32,12 @@ _HEADERS = {
 
 
 def load_with_tkjit(arguments: Mapping[str, Any], *, falls_back: bool) -> dict[str, Any]:
-    """Load an extension, and say with which headers, or what stopped it.
+    """Load an extension; returns which headers it was compiled with, or why it failed.
 
     Parameters
     ----------
     falls_back : bool
-        Whether to go on with torch's own headers where tkjit's stand-ins lack a name.
+        Whether to use torch's own headers if tkjit's stand-ins lack a name.
     """
     from tkjit import cpp_extension
     from tkjit.errors import CompileError, TkjitWarning
@@ -105,7 +104,7 @@ def stub_libraries(scratch: Path, ldflags: Sequence[str]) -> list[str]:
 
 
 def _stub_headers(scratch: Path, searched: Sequence[str]) -> list[Path]:
-    """Directories of stubs for the headers that none of the searched directories has."""
+    """Write stubs for headers that are in none of the searched directories, and return the stubs' directories."""
     from tkjit.compile.flags import CUDA_LIBRARIES
 
     def is_missing(name: str) -> bool:
@@ -130,7 +129,7 @@ def _lacking(warning: str) -> str:
 
 
 def _missing_names(log: str) -> list[str]:
-    """Every name that a log says the stand-ins lack, in the order of the log."""
+    """The names that the stand-ins lack according to a log, in its order."""
     from tkjit.extensions.fallback import lacking_in
 
     return list(dict.fromkeys(name for line in log.splitlines() if (name := lacking_in(line))))
@@ -154,11 +153,11 @@ def _main(way: str, given: str) -> None:
             found = load_with_torch(options, scratch)
         else:
             found = load_with_tkjit(options, falls_back=way == "tkjit-fallback")
-    except Exception as error:  # the runner's own mistake is worth a traceback
+    except Exception as error:  # a mistake of this module; the traceback shows where
         traceback.print_exc()
         found = {"outcome": FAILED, "error": f"{type(error).__name__}: {_first_line(error)}"}
     print(json.dumps(found), flush=True)
-    os._exit(0)  # a stranger's module may crash while Python takes it down
+    os._exit(0)  # other people's modules may crash when Python unloads them
 
 
 if __name__ == "__main__":

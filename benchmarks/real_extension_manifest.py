@@ -5,15 +5,15 @@ An extension has these fields, of which the first three are required:
 ========================  ====================================================================================
 ``name``                  unique in the manifest
 ``repository``            ``owner/name`` on GitHub; ``[repositories]`` has its commit
-``sources``               relative to the repository; patterns may be used, and ``!`` before one excludes files
+``sources``               paths or patterns relative to the repository; ``!`` before a pattern excludes files
 ``module``                the name of the Python module, if it is not ``name``
 ``include_dirs``          relative to the repository
 ``needs``                 directories of other repositories: ``owner/name/include``
 ``defines``               for C++ and CUDA: ``WITH_CUDA``, ``LIMIT=3``
-``cflags``                and ``cuda_flags`` and ``ldflags``, as the repository passes them
+``cflags``                like ``cuda_flags`` and ``ldflags``: the flags that the repository passes
 ``arch``                  as in ``TORCH_CUDA_ARCH_LIST``, if it is not 9.0a
 ``operators``             true: it registers operators, and is loaded with ``is_python_module=False``
-``functions``             makes the sources texts of ``load_inline``, with ``declarations`` as its C++ source
+``functions``             passes the sources to ``load_inline``, with ``declarations`` as its C++ source
 ``torch_fails``           why the current torch cannot build it
 ========================  ====================================================================================
 """
@@ -46,13 +46,13 @@ class RealExtension:
     sources, include_dirs : tuple of Path
         Absolute paths.
     cflags, cuda_flags, ldflags : tuple of str
-        As the repository passes them.
+        The flags that the repository passes.
     arch : str
         As in ``TORCH_CUDA_ARCH_LIST``.
     operators : bool
         Whether it is loaded for the operators that it registers, with ``is_python_module=False``.
     functions : tuple of str
-        If any: its sources are texts for ``load_inline``, which binds these.
+        If any, the functions that ``load_inline`` binds; the sources are passed to it as texts.
     declarations : str
         The C++ source of ``load_inline``.
     torch_fails : str
@@ -92,12 +92,12 @@ class RealExtension:
 
 
 def read_manifest(path: Path, directory: Path, headers: Sequence[Path] = ()) -> list[RealExtension]:
-    """The extensions of a manifest.
+    """Read the extensions of a manifest.
 
     Parameters
     ----------
     directory : Path
-        Where the repositories lie, as ``owner+name``.
+        The directory of the checkouts, which are named ``owner+name``.
     headers : sequence of Path
         Directories of headers that every extension may include.
 
@@ -150,7 +150,7 @@ def _checkout(directory: Path, name: str) -> Path:
 
 
 def _sources(root: Path, patterns: Sequence[str]) -> tuple[Path, ...]:
-    """The files that some patterns match; ``!`` before a pattern leaves its files out."""
+    """The files that match the patterns; ``!`` before a pattern excludes its files."""
     found: dict[Path, None] = {}
     for pattern in patterns:
         if pattern.startswith("!"):

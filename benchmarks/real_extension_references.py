@@ -1,9 +1,9 @@
-"""Other people's extensions against references: ``python -m benchmarks.real_extension_references DIRECTORY``.
+"""Compares real extensions with references: ``python -m benchmarks.real_extension_references DIRECTORY``.
 
 DIRECTORY holds the checkouts and the manifest that ``benchmarks.real_extensions`` describes. Each extension with
-references in ``benchmarks.extension_references`` is loaded as the manifest says, in its own process with a time limit.
+references in ``benchmarks.extension_references`` is loaded as in the manifest, in its own process with a time limit.
 Its functions are called with random tensors. With ``--device cpu`` its kernels run in tkjit's simulator; with
-``--device cuda`` the tensors are on the GPU. A row per function says how far it is from its reference.
+``--device cuda`` the tensors are on the GPU. Each function gets a row with its largest error.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from benchmarks.extension_references import FIELDS
 from benchmarks.extension_references.cases import REFERENCES, error_of
 from benchmarks.real_extension_manifest import RealExtension, read_manifest
 
-Row: TypeAlias = dict[str, Any]  # a function with its largest error, whether it agrees, and what to say of it
+Row: TypeAlias = dict[str, Any]  # a function with its largest error, whether it agrees, and a remark
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.real_extension_references", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("directory", type=Path, help="where the repositories lie, as owner+name")
+    parser.add_argument("directory", type=Path, help="the directory of the checkouts, named owner+name")
     parser.add_argument("--manifest", type=Path, help="default: DIRECTORY/real_extensions.toml")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="extensions or repositories to compare")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--headers", nargs="*", type=Path, default=[], help="headers that the CUDA toolkit lacks")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     parser.add_argument("--jobs", type=int, default=1, help="extensions at a time")
     parser.add_argument("--limit", type=float, default=600, help="seconds for each extension")
-    parser.add_argument("--results", type=Path, help=argparse.SUPPRESS)  # of a process that compares one extension
+    parser.add_argument("--results", type=Path, help=argparse.SUPPRESS)  # for a process that compares one extension
     options = parser.parse_args(arguments)
     for field in FIELDS:
         importlib.import_module(f"benchmarks.extension_references.{field}")
@@ -74,7 +74,7 @@ def _known_extensions(options: argparse.Namespace) -> Iterator[RealExtension]:
 
 
 def _rows(extension: RealExtension, options: argparse.Namespace) -> list[Row]:
-    """Compare an extension in its own process, which is killed with its compilers at the time limit."""
+    """Compare an extension in its own process; at the time limit it is killed together with its compilers."""
     command = [sys.executable, "-m", "benchmarks.real_extension_references", str(options.directory)]
     command += ["--only", extension.name, "--device", options.device]
     command += ["--manifest", str(options.manifest)] if options.manifest else []
@@ -86,11 +86,11 @@ def _rows(extension: RealExtension, options: argparse.Namespace) -> list[Row]:
         command += ["--results", results.name]
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
         try:
-            ending = f"ended with {process.wait(options.limit)}"
+            ending = f"exit status {process.wait(options.limit)}"
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            ending = f"not done after {options.limit:.0f} s"
+            ending = f"timed out after {options.limit:.0f} s"
         found = [json.loads(line) for line in results]
         output.seek(0)
         said = output.read().splitlines()[-20:]
@@ -101,7 +101,7 @@ def _rows(extension: RealExtension, options: argparse.Namespace) -> list[Row]:
 
 
 def _by_function(extension: RealExtension, results: Sequence[Row]) -> list[Row]:
-    """A row for each function, of all its calls; the line that announces a call has no error."""
+    """Merge the results of all calls of a function into one row. Lines without an error only announce a call."""
     rows: dict[str, Row] = {}
     for result in results:
         if "error" in result:
@@ -151,9 +151,9 @@ def _compare(extension: RealExtension, device: str, results: Path) -> None:
             write_failure(case.function, error)
         else:
             agrees = difference <= case.tolerance
-            said = "agrees" if agrees else f"disagrees: over {case.tolerance:.0e}"
+            said = "agrees" if agrees else f"disagrees: the tolerance is {case.tolerance:.0e}"
             write(case.function, error=difference, agrees=agrees, said=said)
-    os._exit(0)  # a stranger's module may crash while Python takes it down
+    os._exit(0)  # other people's modules may crash when Python unloads them
 
 
 def _load(extension: RealExtension) -> Any:
@@ -164,7 +164,7 @@ def _load(extension: RealExtension) -> Any:
 
 
 def _function(module: Any, name: str) -> Callable[..., Any]:
-    """A function of a module, or ``library::name`` among the operators."""
+    """A function of a module, or an operator if the name is ``library::name``."""
     found: Callable[..., Any] = attrgetter(name.replace("::", "."))(torch.ops if "::" in name else module)
     return found
 

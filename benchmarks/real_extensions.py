@@ -4,8 +4,8 @@ DIRECTORY holds one checkout per repository, named ``owner+name``:
 
     git clone https://github.com/OWNER/NAME DIRECTORY/OWNER+NAME
 
-and a manifest, ``DIRECTORY/real_extensions.toml``, which says how each repository builds its extensions. The fields
-are listed in ``benchmarks.real_extension_manifest``:
+and a manifest, ``DIRECTORY/real_extensions.toml``, which describes how each repository builds its extensions. Its
+fields are listed in ``benchmarks.real_extension_manifest``:
 
     [repositories]
     "owner/name" = "0123456789abcdef0123456789abcdef01234567"  # the commit
@@ -18,9 +18,9 @@ are listed in ``benchmarks.real_extension_manifest``:
     needs = ["NVIDIA/cutlass/include"]  # a directory of another checkout
     cuda_flags = ["-O3"]
 
-Each extension is loaded in a fresh process with an empty cache. The first name that tkjit's stand-ins for torch's
-headers lack ends it; with ``--fallback`` it goes on with torch's own headers. ``--torch`` also builds every extension
-with ``torch.utils.cpp_extension``, right after tkjit did. Results of unchanged extensions stay in ``--state``.
+Each extension is loaded in a fresh process with an empty cache. It fails at the first name that tkjit's stand-ins for
+torch's headers lack; with ``--fallback`` it is then built with torch's own headers. ``--torch`` also builds every
+extension with ``torch.utils.cpp_extension``, right after tkjit. Results of unchanged extensions stay in ``--state``.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ Result: TypeAlias = dict[str, Any]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real_extensions", description=__doc__.splitlines()[0])
-    parser.add_argument("directory", type=Path, help="where the repositories lie, as owner+name")
+    parser.add_argument("directory", type=Path, help="the directory of the checkouts, named owner+name")
     parser.add_argument("--manifest", type=Path, help="default: DIRECTORY/real_extensions.toml")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="extensions or repositories to load")
     parser.add_argument("--state", type=Path, default=Path("real-extensions.json"), help="results so far")
     parser.add_argument("--limit", type=float, default=600, help="seconds for each extension")
     parser.add_argument("--jobs", type=int, default=1, help="extensions at a time")
-    parser.add_argument("--fallback", action="store_true", help="go on with torch's headers where the stand-ins end")
+    parser.add_argument("--fallback", action="store_true", help="use torch's headers if the stand-ins lack a name")
     parser.add_argument("--torch", action="store_true", help="also build with torch.utils.cpp_extension")
     parser.add_argument("--headers", nargs="*", type=Path, default=[], help="headers that the CUDA toolkit lacks")
     options = parser.parse_args(arguments)
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _measure(extension: RealExtension, options: argparse.Namespace) -> Result:
-    """The result of an extension, from the state if nothing that decides it has changed."""
+    """The result of an extension, from the state if none of its inputs has changed."""
     way = "tkjit-fallback" if options.fallback else "tkjit"
     digest = _digest(extension, way)
     known = _read(options.state).get(extension.name, {})
@@ -94,7 +94,7 @@ def _measure(extension: RealExtension, options: argparse.Namespace) -> Result:
 
 
 def _digest(extension: RealExtension, way: str) -> str:
-    """Changes with the sources and flags of an extension, and with tkjit's headers and code for extensions."""
+    """A hash of an extension's sources and flags, and of tkjit's headers and code for extensions."""
     files = [path for part in _DECIDING for path in _files(_ROOT / part)]
     text = b"".join(path.read_bytes() for path in (*files, *extension.sources))
     given = json.dumps([way, extension.arch, extension.arguments])
@@ -108,7 +108,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _run(way: str, extension: RealExtension, limit_s: float) -> Result:
-    """How a process loads an extension, with its wall and CPU time in seconds."""
+    """Load an extension in a new process; returns the outcome, and wall and CPU time in seconds."""
     if not extension.sources:
         return {"outcome": "failed", "error": "no sources", "wall_s": 0, "cpu_s": 0}
     with tempfile.TemporaryDirectory() as made:
@@ -134,11 +134,11 @@ def _run(way: str, extension: RealExtension, limit_s: float) -> Result:
 
 
 def _wait(pid: int, deadline: float) -> tuple[int | None, float]:
-    """The exit status of a session's leader, None past the deadline, and the CPU time of it and its children."""
+    """The exit status of a session's leader, or None at the deadline, and the CPU time of it and its children."""
     while True:
         ended, status, usage = os.wait4(pid, os.WNOHANG)
         if ended:
-            _kill(pid)  # what it left running
+            _kill(pid)  # processes that it left running
             return status, usage.ru_utime + usage.ru_stime
         if time.monotonic() > deadline:
             _kill(pid)
@@ -148,7 +148,7 @@ def _wait(pid: int, deadline: float) -> tuple[int | None, float]:
 
 
 def _kill(session: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # when nothing is left
+    with contextlib.suppress(ProcessLookupError):  # if no process is left
         os.killpg(session, signal.SIGKILL)
 
 
@@ -159,7 +159,7 @@ def _result(status: int | None, output: Path, errors: Path) -> Result:
     if os.waitstatus_to_exitcode(status) == 0 and said.startswith("{"):
         return dict(json.loads(said))
     last = errors.read_text(errors="replace").strip().rpartition("\n")[2]
-    return {"outcome": "failed", "error": f"ended with {os.waitstatus_to_exitcode(status)}: {last}"}
+    return {"outcome": "failed", "error": f"exit status {os.waitstatus_to_exitcode(status)}: {last}"}
 
 
 def _read(path: Path) -> dict[str, Result]:
@@ -167,7 +167,7 @@ def _read(path: Path) -> dict[str, Result]:
 
 
 def _remember(path: Path, name: str, result: Result) -> None:
-    """Add a result to the state, which is replaced in one step."""
+    """Add a result to the state, which is replaced atomically."""
     beside = path.with_suffix(".part")
     beside.write_text(json.dumps({**_read(path), name: result}, indent=1))
     beside.replace(path)
@@ -195,10 +195,10 @@ def _reason(result: Result) -> str:
 def _summary(extensions: Sequence[RealExtension], results: dict[str, Result]) -> Iterator[str]:
     counted = [each for each in extensions if not each.torch_fails]
     outcomes = Counter(results[each.name]["outcome"] for each in counted)
-    yield f"\n{len(counted)} extensions that torch builds: " + ", ".join(
+    yield f"\n{len(counted)} extensions that torch can build: " + ", ".join(
         f"{outcomes[outcome]} {outcome}" for outcome in sorted(outcomes, key=lambda each: each != STAND_INS)
     )
-    yield f"{len(extensions) - len(counted)} extensions that torch does not build\n"
+    yield f"{len(extensions) - len(counted)} extensions that torch cannot build\n"
     reasons = Counter(_reason(results[each.name]) for each in counted)
     del reasons[""]
     yield "| first missing name or error | extensions |\n|---|---:|"

@@ -1,13 +1,14 @@
-"""Which sources that people have load as they are: ``python -m benchmarks.real_kernels DIRECTORY...``.
+"""Which real sources load unchanged: ``python -m benchmarks.real_kernels DIRECTORY...``.
 
-Each ``.cu`` file with a kernel or a ``PYBIND11_MODULE`` is compiled as ``tkjit.cpp_extension.load`` does it, for sm_90a
-where ``TORCH_CUDA_ARCH_LIST`` names no other, with the stand-ins for torch's headers alone, and imported. One with
-instructions of Blackwell's is compiled for sm_100a. A ``.cpp`` file with a ``PYBIND11_MODULE`` is loaded with all
-``.cu`` files of its directory, and what calls functions of other files with those. What has no functions of tensors is
-loaded by the specs that ``python -m tkjit import`` writes for it: their launchers are compiled, and opened.
+Each ``.cu`` file with a kernel or a ``PYBIND11_MODULE`` is compiled as by ``tkjit.cpp_extension.load``, but only with
+the stand-ins for torch's headers, and imported. The architecture is that in ``TORCH_CUDA_ARCH_LIST`` or sm_90a, but
+sm_100a for a file with instructions of Blackwell. A ``.cpp`` file with a ``PYBIND11_MODULE`` is loaded with all ``.cu``
+files of its directory. A file that calls functions of other files is loaded together with these. A file without
+functions of tensors is loaded through the specs that ``python -m tkjit import`` writes: their launchers are compiled
+and opened.
 
-A file has a process of its own with a time limit. What is known of a file that has not changed is kept in ``--state``:
-a run goes on where it was interrupted.
+Each file has its own process with a time limit. Results of unchanged files are kept in ``--state``, so an interrupted
+run resumes.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-_TIMED_OUT = "not done in time"
+_TIMED_OUT = "timed out"
 _ARCHS = "9.0a", "10.0a"
 _NEWER = re.compile(r"not supported on \.target|requires \.target|Feature '.*' (?:not supported|requires)|sm_100")
 _IS_WANTED = re.compile(rb"__global__|PYBIND11_MODULE")
-# those that sources like these are compiled with
+# the usual flags of such sources
 FLAGS = (
     *("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "--use_fast_math"),
     *(f"-U__CUDA_NO_{name}__" for name in ("HALF_OPERATORS", "HALF_CONVERSIONS", "HALF2_OPERATORS")),
@@ -40,12 +41,14 @@ FLAGS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real_kernels", description=__doc__.splitlines()[0])
     parser.add_argument("directories", nargs="+", type=Path)
-    parser.add_argument("--state", type=Path, default=Path("real-kernels.json"), help="what is known of each file")
-    parser.add_argument("--limit", type=float, default=300, help="seconds for a file")
-    parser.add_argument("--flag", action="append", default=[], help="one more flag of nvcc: --flag=-DENABLE_FP8")
+    parser.add_argument("--state", type=Path, default=Path("real-kernels.json"), help="the results so far")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for each file")
+    parser.add_argument("--flag", action="append", default=[], help="another flag for nvcc: --flag=-DENABLE_FP8")
     parser.add_argument("--include", nargs="*", type=Path, default=[], help="directories of headers")
-    parser.add_argument("--beside", nargs="*", default=[], help="directories of headers above a source: utils")
-    parser.add_argument("--exclude", nargs="*", default=[], help="parts of the names of files that are left out")
+    parser.add_argument(
+        "--beside", nargs="*", default=[], help="names of header directories next to or above a source: utils"
+    )
+    parser.add_argument("--exclude", nargs="*", default=[], help="skip files with one of these in their paths")
     options = parser.parse_args(arguments)
     state = json.loads(options.state.read_text()) if options.state.is_file() else {}
     counts: Counter[str] = Counter()
@@ -58,20 +61,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if found["reason"] != _TIMED_OUT:
             state[key] = found
             _write(options.state, json.dumps(state, indent=1))
-        counts["as they are" if found["functions"] else "by a spec" if found["kernels"] else "not"] += 1
+        outcome = "load unchanged" if found["functions"] else "load with a spec" if found["kernels"] else "do not load"
+        counts[outcome] += 1
         print(f"| {files[0]} | {_said(found)} | {found['seconds']} |", flush=True)
-    print(f"of {counts.total()}: {', '.join(f'{count} load {how}' for how, count in counts.items())}")
+    print(f"of {counts.total()}: {', '.join(f'{count} {how}' for how, count in counts.items())}")
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file in one step."""
+    """Replace a file atomically."""
     beside = path.with_suffix(".part")
     beside.write_text(text)
     beside.replace(path)
 
 
 def _units(directory: Path, excluded: Sequence[str]) -> Iterator[list[Path]]:
-    """The files of each module: one source, or the sources beside a ``.cpp`` file that defines it."""
+    """The files of each module: one source, or a ``.cpp`` file that defines the module and the sources next to it."""
     paths = sorted(path for path in directory.rglob("*.cu") if not any(part in str(path) for part in excluded))
     taken: set[Path] = set()
     for definition in sorted(directory.rglob("*.cpp")):
@@ -90,12 +94,12 @@ def _said(found: dict[str, object]) -> str:
         more += [f"for sm_{found['arch']}"] if found["arch"] else []
         return "; ".join([str(found["functions"]), *more])
     if found["kernels"]:
-        return f"by a spec of {found['lines']} lines: {found['kernels']} of {found['declared']} kernels"
+        return f"with specs of {found['lines']} lines: {found['kernels']} of {found['declared']} kernels"
     return f"no: {found['reason']}"
 
 
 def _load(files: list[Path], root: Path, options: argparse.Namespace) -> dict[str, object]:
-    """How many functions or kernels load, and why none does."""
+    """The number of functions or kernels that load, or the reason why none does."""
     start = time.monotonic()
     environment = {"TORCH_CUDA_ARCH_LIST": _ARCHS[0], **os.environ}
     near = [parent / name for name in options.beside for parent in files[0].absolute().parents]
@@ -113,7 +117,7 @@ def _load(files: list[Path], root: Path, options: argparse.Namespace) -> dict[st
             found["arch"] = _ARCHS[1].replace(".", "")
             ways.insert(1, "module")
             continue
-        # without functions of tensors, what keeps its kernels is the reason
+        # For a file without functions of tensors, the reason is that of its kernels.
         found["reason"] = reason if "no function of its sources" in str(found["reason"]) else found["reason"] or reason
         if output:
             found.update(json.loads(output))
@@ -122,7 +126,7 @@ def _load(files: list[Path], root: Path, options: argparse.Namespace) -> dict[st
 
 
 def _run(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[str, str]:
-    """What a process says, the last line of it, or why it did not."""
+    """The last line that a process prints, or the reason why it failed."""
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -135,7 +139,7 @@ def _run(command: Sequence[str], environment: dict[str, str], limit_s: float) ->
     if process.returncode == 0:
         return output.strip().rpartition("\n")[2], ""
     said = [line for line in errors.splitlines() if "Error: " in line] or errors.splitlines()[-1:]
-    return "", said[0] if said else f"it ended with {process.returncode}"
+    return "", said[0] if said else f"exit status {process.returncode}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Loads the sources of one module that people have, or their kernels: a process of ``benchmarks.real_kernels``.
+"""Loads the sources of one real module, or their kernels, in a process of ``benchmarks.real_kernels``.
 
 ``python -m benchmarks.real_loading '["module", [FILE...], [INCLUDE_DIRECTORY...], [FLAG...], ROOT]'`` prints JSON.
 """
@@ -28,11 +28,11 @@ from tkjit.loader.modules import ModulePlan
 from tkjit.spec import variants_of
 
 _MOST_FILES = 4
-_OPEN = "TODO"  # a part of a launch that the importer does not know
+_OPEN = "TODO"  # an unknown part of a launch in an imported spec
 
 
 def load_module(files: list[Path], directories: Sequence[str], flags: Sequence[str], root: Path) -> dict[str, object]:
-    """How many functions the module of some sources has, and the files below a root that it needs besides."""
+    """The number of functions in the module of these sources, and other files in a root that it needs."""
     given = list(files)
     while True:
         try:
@@ -49,7 +49,7 @@ def load_module(files: list[Path], directories: Sequence[str], flags: Sequence[s
 
 
 def _file_that_defines(symbol: str, root: Path, known: Sequence[Path]) -> Path | None:
-    """The source with a function's definition, by its name."""
+    """The source that defines a function, found by the function's name."""
     shown = subprocess.run(["c++filt", symbol], capture_output=True, text=True, check=True).stdout
     name = re.sub(r"<.*", "", shown.partition("(")[0]).split()[-1].rpartition("::")[2]
     defines = re.compile(rf"\b{re.escape(name)}\s*\([^;{{}}]*\)\s*\{{")
@@ -64,13 +64,13 @@ def _module(files: Sequence[Path], directories: Sequence[str], flags: Sequence[s
 
 
 def load_kernels(path: Path, directories: Sequence[str], flags: Sequence[str]) -> dict[str, int]:
-    """How many kernels of a source load by the specs that the importer writes, one variant of each."""
+    """The number of a source's kernels that load with the importer's specs, one variant each."""
     given = [option for directory in directories for option in ("-I", directory)]
     given += [option for flag in flags if flag.startswith("-D") for option in ("-D", flag[2:])]
     with tempfile.TemporaryDirectory() as made:  # a spec's paths are relative to its file
         written = Path(made) / "specs.py"
         if run_command(["import", str(path), *given, "-o", str(written)]) != 0:
-            sys.exit(1)  # it has said why
+            sys.exit(1)  # the command has printed the reason
         kernels = [each for each in runpy.run_path(str(written)).values() if isinstance(each, Kernel)]
         return _loaded(kernels, written.read_text())
 
@@ -82,7 +82,7 @@ def _loaded(kernels: Sequence[Kernel], text: str) -> dict[str, int]:
     for kernel in kernels:
         spec = kernel.specs[0]
         if any(str(part) == _OPEN for _, part in spec.launch.shape):
-            reason = reason or f"{kernel.name}: its launch is not known"
+            reason = reason or f"{kernel.name}: its launch is unknown"
             continue
         try:
             ctypes.CDLL(str(loader.launcher(spec, variants_of(spec)[0], target).shared_object))
@@ -99,7 +99,7 @@ def _loaded(kernels: Sequence[Kernel], text: str) -> dict[str, int]:
 
 
 def _lines_of(text: str, name: str) -> int:
-    """The lines of one kernel's spec, without comments."""
+    """The number of lines of a kernel's spec, without comments."""
     (spec,) = (part for part in text.split("\n\n\n") if f"\ndef {name}(" in part)
     return sum(not line.strip().startswith("#") for line in spec.splitlines())
 

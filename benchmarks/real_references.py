@@ -1,8 +1,8 @@
-"""Kernels that people have, in the simulator against references: ``python -m benchmarks.real_references DIRECTORY...``.
+"""Compares real kernels in the simulator with references: ``python -m benchmarks.real_references DIRECTORY...``.
 
-The directories are of LeetCUDA (github.com/xlite-dev/LeetCUDA) and of vLLM's ``csrc``. Each source that is known here
-is loaded as it is, in a process of its own with a time limit, and each of its functions is called with random tensors
-on the CPU. The references are written in PyTorch from what the sources' comments and tests say.
+The directories are those of LeetCUDA (github.com/xlite-dev/LeetCUDA) and vLLM's ``csrc``. Each source with a reference
+here is loaded unchanged, in its own process with a time limit, and each of its functions is called with random tensors
+on the CPU. The references are written in PyTorch, from the comments and tests of the sources.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DTYPES = {
 
 
 class Case(NamedTuple):
-    """One call: what it returns, or writes to an argument, is compared with what is expected."""
+    """One call: its result, or the argument that it writes, is compared with the expected tensor."""
 
     arguments: tuple[Any, ...]
     expected: Tensor
@@ -43,11 +43,11 @@ class Case(NamedTuple):
     tolerance: float = 1e-5
 
 
-Cases: TypeAlias = Callable[[str], Case | None]  # of a function by its name; None for one without a reference
+Cases: TypeAlias = Callable[[str], Case | None]  # by a function's name; None if it has no reference
 
 
 def dtype_in(name: str) -> torch.dtype:
-    """The dtype that a function's name says first: ``relu_f16x8_pack``."""
+    """The first dtype in a function's name, such as ``relu_f16x8_pack``."""
     found = re.search(r"_(bf16|fp8_e4m3|fp8_e5m2|f16|f32|i8|i32)", name)
     return _DTYPES[found[1]] if found else torch.float32
 
@@ -58,7 +58,7 @@ def _tolerance(dtype: torch.dtype) -> float:
 
 def _unary(reference: Callable[[Tensor], Tensor], name: str) -> Case:
     dtype = dtype_in(name)
-    x = torch.randn(ROWS, COLUMNS).clamp(-4, 4).to(dtype)  # LeetCUDA's gelu_f16 overflows beyond
+    x = torch.randn(ROWS, COLUMNS).clamp(-4, 4).to(dtype)  # LeetCUDA's gelu_f16 overflows outside of [-4, 4]
     return Case((x, torch.zeros_like(x)), reference(x.float()), tolerance=_tolerance(dtype))
 
 
@@ -193,7 +193,7 @@ REFERENCES: dict[str, Cases] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real_references", description=__doc__.splitlines()[0])
     parser.add_argument("directories", nargs="+", type=Path)
-    parser.add_argument("--limit", type=float, default=300, help="seconds for a file")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for each file")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.one:
@@ -209,9 +209,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.limit)
             lines = done.stdout.splitlines() or done.stderr.splitlines()
-            said = lines[-1] if lines else f"ended with {done.returncode}"
+            said = lines[-1] if lines else f"exit status {done.returncode}"
         except subprocess.TimeoutExpired:
-            said = f"not done after {options.limit:.0f} s"
+            said = f"timed out after {options.limit:.0f} s"
         print(f"| {path} | {said} | {time.monotonic() - start:.1f} |", flush=True)
 
 
@@ -220,7 +220,7 @@ def _cases_of(path: Path) -> Cases | None:
 
 
 def _compare(path: Path) -> str:
-    """How many of a source's functions agree with their references, and what the others say."""
+    """The number of a source's functions that agree with their references, and the errors of the others."""
     from benchmarks.real_kernels import FLAGS
     from tkjit import cpp_extension
 
@@ -242,7 +242,7 @@ def _compare(path: Path) -> str:
 
 
 def _error_of(function: Callable[..., Any], case: Case) -> float:
-    """The largest difference, relative to the largest number that is expected."""
+    """The largest difference, relative to the largest expected number."""
     returned = function(*case.arguments)
     got = returned if case.written is None else case.arguments[case.written]
     expected = case.expected.float()

@@ -1,9 +1,9 @@
-"""Specs for kernels that people have in headers: ``python -m benchmarks.real_specs DIRECTORY...``.
+"""Specs for real kernels in headers: ``python -m benchmarks.real_specs DIRECTORY...``.
 
 A directory is a checkout of flashinfer (github.com/flashinfer-ai/flashinfer). Its norm and rope are host function
-templates of pointers and strides, which its own bindings call through TVM FFI. Here each has a spec; one variant is
-compiled for sm_90a, or what ``TORCH_CUDA_ARCH_LIST`` names, and opened. They need curand's headers
-(``python -m tkjit headers add curand``) and CCCL 3.1 or newer (``--include``, of PyPI's nvidia-cuda-cccl).
+templates that take pointers and strides; its own bindings call them through TVM FFI. Here each has a spec, of which one
+variant is compiled and opened, for sm_90a or the architecture in ``TORCH_CUDA_ARCH_LIST``. They need curand's headers
+(``python -m tkjit headers add curand``) and CCCL 3.1 or newer (``--include``, from nvidia-cuda-cccl on PyPI).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HALVES = ("float16", "bfloat16")
 
 
 def norms(include: Sequence[Path]) -> Iterator[tkjit.Kernel]:
-    """RMS norms over the last dim, of rows with any stride."""
+    """RMS norms over the last dim; rows can have any stride."""
 
     @tkjit.kernel(
         "#include <flashinfer/norm.cuh>\n",
@@ -76,7 +76,7 @@ def norms(include: Sequence[Path]) -> Iterator[tkjit.Kernel]:
 
 
 def ropes(include: Sequence[Path]) -> Iterator[tkjit.Kernel]:
-    """Rotary embeddings of queries and keys by the positions of their rows."""
+    """Rotary embeddings of queries and keys, from the positions of their rows."""
     strides = {f"{name}_stride_{axis}": f"{name}.stride({i})" for name in "qk" for i, axis in enumerate("nh")}
     strides |= {"q_out_stride_n": "HQ * D", "q_out_stride_h": "D", "k_out_stride_n": "HK * D", "k_out_stride_h": "D"}
 
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _outcome(kernel: tkjit.Kernel) -> str:
-    """How long its spec is, or why it does not load."""
+    """The number of lines of its spec, or the reason why it does not load."""
     spec = kernel.specs[0]
     target = gpu_target(os.environ.get("TORCH_CUDA_ARCH_LIST", "9.0a").replace(".", ""))
     loader = loader_for(Settings.from_environment())
@@ -133,11 +133,11 @@ def _outcome(kernel: tkjit.Kernel) -> str:
         loader.open_glue(kernel.specs, lambda: None)
     except (TkjitError, OSError) as error:
         return f"no: {next(line for line in str(error).splitlines() if line)}"
-    return f"by a spec of {_lines_of(kernel.name)} lines"
+    return f"with a spec of {_lines_of(kernel.name)} lines"
 
 
 def _lines_of(name: str) -> int:
-    """The lines of a spec, from its decorator to the end of its function."""
+    """The number of lines of a spec, from its decorator to the end of its function."""
     specs = Path(__file__).read_text().split("    @tkjit.kernel(\n")
     (text,) = (part for part in specs if f"    def {name}(" in part)
     return text[: text.index(" -> ")].count("\n") + 2

@@ -1,4 +1,4 @@
-"""ThunderKittens' kernels through tkjit: compiler figures, GPU verification, and cold build times.
+"""Compiles ThunderKittens' kernels with tkjit: compiler figures, GPU verification, and cold build times.
 
 ``python -m benchmarks.thunderkittens`` prints a table and writes it into ``docs/thunderkittens.md``.
 """
@@ -38,13 +38,13 @@ PAGE = ROOT / "docs" / "thunderkittens.md"
 BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
 COLD = "Cold builds,"
 HELPERS = runpy.run_path(str(ROOT / "tests" / "support" / "thunderkittens.py"))
-TARGET = gpu_target("90a")  # of cold builds
+TARGET = gpu_target("90a")  # for cold builds
 RUNS = 5
 ALONE = "source_without_main.cuh"
 _MAIN = re.compile(r'^(?:int main\(|#include "harness\.impl")', re.MULTILINE)
 
 
-# ---- what each kernel compiles to
+# ---- the table of kernels
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Line:
     Parameters
     ----------
     compiled : str
-        ``"yes"``, or why not.
+        ``"yes"``, or the reason why not.
     seconds, registers, spill_bytes : str
-        Of the compiler; empty where there is nothing to say.
+        The compiler's figures; empty if there are none.
     verified : str
         ``"yes"``, the errors that are too large, or ``"not run"``.
     """
@@ -77,11 +77,11 @@ class Line:
 
 
 def lines() -> Iterator[Line]:
-    """Compile every variant, one after the other, in an empty cache."""
+    """Compile every variant in an empty cache, one after another."""
     with tempfile.TemporaryDirectory() as cache:
-        os.environ["TKJIT_CACHE"] = cache  # for the calls too
+        os.environ["TKJIT_CACHE"] = cache  # also for the calls
         loader = loader_for(Settings.from_environment())
-        loader.runtime  # noqa: B018  # its seconds are no kernel's
+        loader.runtime  # noqa: B018  # so that its seconds do not count for the first kernel
         for name in HELPERS["KERNELS"]:
             for spec in tkjit.find(name).specs:
                 for variant in variants_of(spec):
@@ -121,16 +121,16 @@ def _verified(loader: Loader, spec: Spec, variant: Variant, arch: str) -> str:
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch as people write it around a source.
+    """A launch as users would write it for a source.
 
     Parameters
     ----------
     struct : str
         The globals struct; ``D`` is 1024.
     globals : str
-        It, filled from ``void* const* p`` and ``const size_t* n``.
+        The struct's initializers, from ``void* const* p`` and ``const size_t* n``.
     members : str
-        Its members, in their order.
+        The struct's members, in order.
     launch : str
         Statements that launch the kernel with ``g`` on ``stream``.
     """
@@ -177,7 +177,7 @@ LAUNCHES = {
     ),
 }
 
-# a template, whose text reaches the host's compiler as it is: nvcc cannot spell each struct itself
+# A template's text reaches the host compiler unchanged. That is needed because nvcc cannot spell every struct itself.
 _AROUND = """\
 #include "{included}"
 template <int D> struct Around {{
@@ -222,10 +222,10 @@ print(time.perf_counter() - start)
 
 
 def cold(settings: Settings) -> list[Row]:
-    """A launcher's build, against nvcc on the source.
+    """Compare the build of a launcher with nvcc on the source.
 
-    The peers are a launcher in C, also without the source's ``main`` and what that launches, and pybind11, the source's
-    own way.
+    The peers are a launcher in C, with the whole source and without its ``main`` and what that launches; and pybind11,
+    as in the source.
     """
     rows = []
     for name, launch in LAUNCHES.items():
@@ -236,7 +236,7 @@ def cold(settings: Settings) -> list[Row]:
         values = {**asdict(launch), "source": path, "name": name, "pointers": pointers}
         flags = launcher_flags(spec, TARGET, path.parent)
         python = (sysconfig.get_path("include"), str(Path(torch.__file__).parent / "include"))
-        own = [path for path in flags.paths if str(STAND_INS) not in path]  # they have its pyutils too
+        own = [path for path in flags.paths if str(STAND_INS) not in path]  # the stand-ins would replace pyutils
         with_python = flags._replace(paths=(*own, *(f"-I{directory}" for directory in python)))
         whole, alone = (_AROUND.format(**values, included=name) for name in (path, ALONE))
         by_nvcc = partial(_by_nvcc, settings, source=path)
@@ -276,7 +276,7 @@ def _by_nvcc(settings: Settings, text: str, flags: Flags, source: Path) -> float
 
 
 def _without_main(source: str) -> str:
-    """A source up to its ``main`` or its harness, behind which it has nothing else."""
+    """A source up to its ``main`` or its harness, which are at its end."""
     found = _MAIN.search(source)
     if found is None:
         return source
@@ -288,7 +288,7 @@ def _without_main(source: str) -> str:
 
 
 def written(table: list[Line], commits: str) -> str:
-    """The table of the page."""
+    """The page's table of kernels."""
     count = sum(line.compiled == "yes" for line in table)
     verified = sum(line.verified == "yes" for line in table)
     parts = [
@@ -321,7 +321,7 @@ def today() -> datetime.date:
 
 
 def place_headers() -> Path:
-    """Say in the environment where the libraries lie, which may be the cache that others than these builds use.
+    """Set the libraries' roots in the environment, because they may be in a cache that these builds do not use.
 
     Returns
     -------
@@ -343,7 +343,7 @@ def commits_of(root: Path, given: str) -> str:
 
 
 def _git(directory: Path, *arguments: str) -> str:
-    """What git says; nothing of a directory that is no checkout of its own."""
+    """The output of git; empty if the directory is not a checkout."""
     if not (directory / ".git").exists():
         return ""
     done = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=False)
@@ -359,11 +359,11 @@ def _nvcc_version() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.thunderkittens", description=__doc__)
-    parser.add_argument("--commit", default="", help="ThunderKittens' commit, where its directory does not say it")
+    parser.add_argument("--commit", default="", help="ThunderKittens' commit, if its directory does not have it")
     parser.add_argument(
-        "--only", choices=("table", "cold"), help="the table, or the comparison of cold builds; else both"
+        "--only", choices=("table", "cold"), help="only the table, or only the comparison of cold builds"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="the comparison once more")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the comparison to FILE")
     arguments = parser.parse_args()
     try:
         commits = commits_of(place_headers(), arguments.commit)

@@ -1,7 +1,7 @@
-"""ThunderKittens' kernels for Hopper in the simulator, verified against their references.
+"""Verifies ThunderKittens' kernels for Hopper against their references in the simulator.
 
-``python -m benchmarks.thunderkittens_on_cpu`` prints a table and writes it into ``docs/thunderkittens.md``. With names
-of kernels it verifies these alone and writes nothing.
+``python -m benchmarks.thunderkittens_on_cpu`` prints a table and writes it into ``docs/thunderkittens.md``. With kernel
+names it verifies only these and writes nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tkjit.errors import TkjitError
 from tkjit.verify import Options, Outcome, verify
 
 BEGIN, END = "<!-- made by thunderkittens_on_cpu: begin -->", "<!-- made by thunderkittens_on_cpu: end -->"
-# of kernels whose results are wrong here: what in their sources is the reason
+# the mistakes in the sources of kernels with wrong results
 REASONS = {
-    "tk_flux_gate": "`wg_rt_sv_op` counts columns where it means tiles of 16 columns, and so leaves the tile (line 25)",
-    "tk_layernorm": "between the sum in shared memory and its store no `__syncwarp` (line 137)",
-    "tk_linear_attention": "`wg_mask` uses the warp's number as an index of tiles of which there is one (line 56)",
-    "tk_rotary": "`coord` of a row where one of a tile is meant: warp w reads the tables from row w on (line 73)",
+    "tk_flux_gate": "`wg_rt_sv_op` counts columns instead of tiles of 16 columns, and so runs past the tile (line 25)",
+    "tk_layernorm": "no `__syncwarp` between the sum in shared memory and its store (line 137)",
+    "tk_linear_attention": "`wg_mask` uses the warp's number as a tile index, but there is only one tile (line 56)",
+    "tk_rotary": "`coord` counts rows instead of tiles, so warp w reads the tables from row w on (line 73)",
 }
 
 
@@ -33,7 +33,7 @@ def kernels() -> list[str]:
 
 
 def row(kernel: str, variant: str, outcomes: Sequence[Outcome]) -> str:
-    """The line of a variant: its calls together."""
+    """The table's line for a variant, with all of its calls."""
     wrong = [outcome for outcome in outcomes if not outcome.is_right]
     if not wrong:
         said = f"yes, {len(outcomes)} call{'s' if len(outcomes) > 1 else ''}"
@@ -47,7 +47,7 @@ def row(kernel: str, variant: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def table(outcomes: Sequence[Outcome], commits: str) -> list[str]:
-    """The lines of the page."""
+    """The table and the line above it."""
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.kernel):
         groups.setdefault((outcome.kernel, outcome.variant), []).append(outcome)
@@ -65,8 +65,8 @@ def table(outcomes: Sequence[Outcome], commits: str) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.thunderkittens_on_cpu", description=__doc__)
-    parser.add_argument("kernels", nargs="*", help="these alone; nothing is written then")
-    parser.add_argument("--commit", default="", help="ThunderKittens' commit, where its directory does not say it")
+    parser.add_argument("kernels", nargs="*", help="verify only these, and write nothing")
+    parser.add_argument("--commit", default="", help="ThunderKittens' commit, if its directory does not have it")
     arguments = parser.parse_args()
     try:
         commits = commits_of(place_headers(), arguments.commit)
@@ -75,7 +75,7 @@ def main() -> None:
     outcomes = []
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TKJIT_CACHE"] = cache
-        # what all kernels share is no kernel's
+        # builds what all kernels share, so that it does not count for the first
         subprocess.run(
             [sys.executable, "-m", "tkjit", "warmup", "axpy", "--device", "cpu"], check=True, stdout=sys.stderr
         )

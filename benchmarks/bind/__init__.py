@@ -1,1 +1,1 @@
-"""Benchmarks of bound libraries."""
+"""Benchmarks of bound C++ libraries."""

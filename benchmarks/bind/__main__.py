@@ -1,7 +1,7 @@
-"""Bound libraries against C++ programs, cppyy and pybind11.
+"""Compares bound libraries with C++ programs, cppyy and pybind11.
 
-``python -m benchmarks.bind`` prints a table; medians, in turns with the peers. cppyy is taken from the Python that
-``--cppyy`` names; pybind11 from torch's headers.
+``python -m benchmarks.bind`` prints a table of medians; tkjit and its peers take turns. ``--cppyy`` gives a Python that
+has cppyy, and pybind11 comes from torch's headers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from benchmarks.harness import report
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bind", description="Bound libraries and their peers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.bind", description="Compare bound libraries with their peers."
+    )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--parts", nargs="*", default=["calls", "kernels", "sizes", "applications"])
-    parser.add_argument("--only", nargs="*", default=[], help="of the applications; all without it")
+    parser.add_argument("--only", nargs="*", default=[], help="only these applications")
     parser.add_argument("--cppyy", type=Path, help="a Python that has cppyy")
     parser.add_argument("--wayout", type=Path, help="a checkout of the published system")
     parser.add_argument("--json", type=Path)

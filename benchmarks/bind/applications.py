@@ -1,6 +1,6 @@
-"""The applications of the WAYOUT paper: their first run, with and without the headers' part, and their later ones.
+"""The applications of the WAYOUT paper: their first runs, with and without cached headers, and their later runs.
 
-Times are CPU seconds of a process with all its children, without the imports of numpy and tkjit.
+Times are CPU seconds of a process and all its children, without the imports of numpy and tkjit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ N = 1000
 
 
 def run(application: applications.Application, cache: Path, *, batch: bool = False) -> tuple[float, float]:
-    """Run an application in a fresh process: CPU seconds without its imports, and seconds."""
+    """Run an application in a fresh process; returns CPU seconds without imports, and wall seconds."""
     code = _RUN.format(
         tests=str(TESTS),
         kind=application.kind,
@@ -60,7 +60,7 @@ def run(application: applications.Application, cache: Path, *, batch: bool = Fal
 
 
 def compile_program(application: applications.Application) -> float:
-    """CPU seconds of compiling an application's C++ program."""
+    """The CPU seconds of compiling an application's C++ program."""
     with tempfile.TemporaryDirectory() as directory:
         before = children_seconds()
         subprocess.run(application.compile_command(Path(directory) / "program"), check=True)
@@ -73,7 +73,7 @@ def children_seconds() -> float:
 
 
 def remove_calls(cache: Path) -> Path:
-    """Leave of a cache only the sets of headers."""
+    """Remove everything but the sets of headers from a cache."""
     for directory in cache.glob("v*/*/*"):
         if directory.name in ("calls", "classes", "batches"):
             shutil.rmtree(directory)
@@ -81,7 +81,7 @@ def remove_calls(cache: Path) -> Path:
 
 
 def measure(application: applications.Application, runs: int) -> dict[str, float]:
-    """CPU seconds of one application."""
+    """The seconds of one application: CPU time, but wall time for ``warm``."""
     with tempfile.TemporaryDirectory() as directory:
         cache = Path(directory)
 
@@ -103,19 +103,19 @@ def measure(application: applications.Application, runs: int) -> dict[str, float
 
 
 def chosen(only: Collection[str]) -> Iterator[applications.Application]:
-    """All applications, or those that are named, as far as their libraries are installed."""
+    """All applications, or only the named ones; those without installed libraries are skipped."""
     for kind, names in applications.NAMES.items():
         for name in names:
             if only and name not in only:
                 continue
             if kind == "kokkos" and not kokkos.IS_INSTALLED:
-                print(f"{name}: left out, {kokkos.INSTALL}", file=sys.stderr)
+                print(f"{name}: skipped, {kokkos.INSTALL}", file=sys.stderr)
                 continue
             yield applications.Application(kind, name)
 
 
 def rows(runs: int, only: Collection[str]) -> list[Row]:
-    """Run the applications: all, or those that are named."""
+    """Run all applications, or only the named ones."""
     figures = {}
     for application in chosen(only):
         figures[application.name] = found = measure(application, runs)

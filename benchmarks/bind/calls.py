@@ -1,4 +1,4 @@
-"""What a call costs that does nothing, and what the first one does."""
+"""The cost of a call that does almost nothing, and of a first call that compiles."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ calls = [("f()", dict(f=p.norm)), ("f(q)", dict(f=p.dot, q=q)), ("f(p, q)", dict
 print(json.dumps([min(timeit.repeat(text, globals=names, number=100_000, repeat=7)) * 10 for text, names in calls]))
 """
 WHAT = ["a method call", "a method of two objects", "a function of two objects"]
-# one instantiation, for what a lone miss costs
+# one instantiation, to measure a single miss
 MISS = """
 import resource, sys, numpy, tkjit
 library = tkjit.bind({headers}, namespaces="thrust", backend="omp")
@@ -103,7 +103,7 @@ def rows(runs: int, cppyy: Path | None) -> list[Row]:
 
 
 def _missed(runs: int, directory: Path) -> list[Row]:
-    """The first call of each algorithm, where everything before it is in the cache."""
+    """The first call of each algorithm; everything before it is in the cache."""
     found = []
     for algorithm, arguments in MISSED.items():
         call = f"{algorithm}({arguments})"

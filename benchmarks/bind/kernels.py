@@ -1,4 +1,4 @@
-"""The time of kernels: through bindings, in a C++ program, and through a module that was written by hand."""
+"""Kernel times: through bindings, in a C++ program, and through a hand-written module."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def rows(runs: int) -> list[Row]:
         for _ in range(runs):
             for peer, bind in BIND.items():
                 code = TIME.replace("{bind}", bind.format(source=COMMON, cccl=cccl))
-                # a process a size, as of the program: the arrays of an earlier size would lie otherwise in memory
+                # one process per size, as for the program: earlier arrays would change the addresses of later ones
                 measured[peer].append({n: _run_python(code.replace("{n}", str(n)), directory) for n in SIZES})
             measured["C++"].append({n: _run_program(directory / "program", n) for n in SIZES})
     found = []

@@ -1,7 +1,6 @@
-"""The computing time of the applications of the WAYOUT paper over sizes (its figure 10), in Python and in C++.
+"""The computing time of the WAYOUT paper's applications by size (its figure 10), in Python and in C++.
 
-Each is a process of its own, in which the application runs a few times. A small run is first: it loads calls and starts
-OpenMP's threads.
+Each application runs a few times in its own process. A small run comes first, to load calls and start OpenMP's threads.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ SIZES = {
     "kokkos": (2**18, 2**20),
     "graph_coloring": (2**20, 2**22),
     "spgemm": (2**20, 2**22),
-    "cg_solve": (2**12, 2**14),  # as many steps as numbers
+    "cg_solve": (2**12, 2**14),  # the number of steps is n
     "cg_spiluk": (2**14, 2**16),
     "gauss_seidel": (2**14, 2**16),
     "inner_product": (2**13, 2**14),  # a matrix of n * n / 2 doubles
 }
 LIMIT = 1.05
-# else glibc gives an array's memory back to the system or keeps it, by what else the process has freed: the faults of
-# getting it anew are half of some computing times
+# Without this glibc may return an array's memory to the system, depending on what else was freed. The page faults of
+# allocating it again are half of some computing times.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 _TIMES = 5
 
@@ -53,9 +52,9 @@ for n in [1000] + {times} * [{n}]:
 
 
 def rows(runs: int, only: Collection[str]) -> list[Row]:
-    """Compare all applications, or those that are named.
+    """Compare all applications, or only the named ones.
 
-    The limit is for the mean: single figures of OpenMP's threads differ by a fifth between two runs.
+    The limit is for the mean, because single times with OpenMP's threads differ by a fifth between two runs.
     """
     found: dict[str, list[Row]] = defaultdict(list)
     for application in chosen(only):
@@ -100,5 +99,5 @@ def _run_program(program: Path, n: int) -> float:
 
 
 def _typical(printed: str) -> float:
-    """The median of the seconds that were printed, but the first."""
+    """The median of the printed seconds without the first."""
     return median(float(word) for word in printed.split()[-_TIMES:])

@@ -1,12 +1,12 @@
-"""The published WAYOUT on Thrust's sort, beside tkjit: both from nothing, and tkjit with its headers cached.
+"""Compares tkjit with the published WAYOUT on Thrust's sort: both from scratch, and tkjit also with cached headers.
 
-The repository has no licence, so nothing of it is here: ``--wayout`` names a checkout. It was written for an older
-Thrust and clang 11; what it takes to run it today is done from outside:
+WAYOUT's repository has no licence, so it is not included here; ``--wayout`` gives a checkout. It was written for an
+older Thrust and clang 11. To run it today, this module makes these changes from outside:
 
-- libclang and its headers are those that tkjit uses, in C++17; Thrust's namespace stands without its ABI's name;
-- its makefile is replaced: pybind11 is torch's, ``-O2`` as for tkjit;
-- the classes of all namespaces go into one module, twice, since they name each other;
-- ``make_iterator_adaptor_base``, which is no class any more, is an empty one.
+- it uses the libclang and clang headers that tkjit uses, C++17, and Thrust's namespace without the ABI's name;
+- it replaces the makefile, to use torch's pybind11, and ``-O2`` as for tkjit;
+- it puts the classes of all namespaces into one module, twice, because they refer to each other;
+- it defines ``make_iterator_adaptor_base``, which is no longer a class in Thrust, as an empty class.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ for place in 2 * sorted(Path("kernel").rglob("kernels.py"), key=lambda path: len
             setattr(library, name, value)
 {program}
 print("\\n" + json.dumps(usage.ru_utime + usage.ru_stime), flush=True)
-os._exit(0)  # it prints more at exit
+os._exit(0)  # WAYOUT prints more at exit
 """
 _MAKEFILE = """$(TARGET): $(TARGET:.so=.cpp)
 \tg++ -O2 -std=c++17 -fPIC -fopenmp {flags} -shared $< -o $@
@@ -92,12 +92,12 @@ _MAKEFILE = """$(TARGET): $(TARGET:.so=.cpp)
 
 
 def rows(runs: int, checkout: Path) -> list[Row]:
-    """Run both on the same program.
+    """Run both with the same program.
 
     Parameters
     ----------
     checkout : Path
-        Of https://github.com/EngineeringSoftware/wayout.
+        A checkout of https://github.com/EngineeringSoftware/wayout.
     """
     with tempfile.TemporaryDirectory() as directory:
         cache = Path(tempfile.mkdtemp(dir=directory))
@@ -134,7 +134,7 @@ def _seconds_of_theirs(checkout: Path, directory: Path) -> float:
 
 
 def _seconds(code: str, directory: Path, **environment: str) -> float:
-    """CPU seconds of a program with its compilers, without its imports."""
+    """The CPU seconds of a program and its compilers, without its imports."""
     before = children_seconds()
     found = subprocess.run(
         [sys.executable, "-c", code],

@@ -1,4 +1,4 @@
-"""One call with three tensors and a float, the kernel excluded: what parsing, checking and dispatching cost."""
+"""One call with three tensors and a float, without a kernel: the cost of parsing, checking and dispatching."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nothing(
     z: InOut[Tensor, "float32", "N"],
     alpha: float,
 ) -> None:
-    """A call without a kernel."""
+    """Do nothing, without a kernel."""
     ...
 
 
@@ -45,7 +45,7 @@ ADD = Peer("torch.add(out=), 8 elements", peers.torch_add, "call(x, y, alpha=1.0
 OPERATOR = Peer("tkjit's operator", lambda device: nothing.operator.default)
 COMPILED = Peer("tkjit, compiled", lambda device: _compiled(tkjit.load(nothing)), "call(x, y, z)")
 COMPILED_PEERS = (
-    # a tenth is what two runs of the same differ by
+    # two runs of the same code differ by a tenth
     Peer(
         "an operator in C++, no checks",
         lambda device: _compiled(_traceable(peers.torch_op)),
@@ -57,7 +57,7 @@ COMPILED_PEERS = (
 
 
 def run() -> list[Row]:
-    """tkjit with all its checks, against other bindings and torch's own operator with its arithmetic."""
+    """Compare tkjit, with all its checks, with other bindings and with torch's own addition."""
     what = "call: 3 tensors and a float on the CPU, all checks, no kernel"
     in_torch = Peer("an operator in C++, no checks", peers.torch_op)
     return [
@@ -77,7 +77,7 @@ def _compiled(call: Callable[..., object]) -> Callable[..., object]:
 
 
 def _traceable(peer: Callable[[str], Callable[..., object]]) -> Callable[..., object]:
-    """A peer's operator with what ``torch.compile`` needs to know of it: that it returns nothing."""
+    """Register a fake of a peer's operator, from which ``torch.compile`` learns that it returns nothing."""
     operator = peer("cpu")
     name = str(operator).removesuffix(".default").replace(".", "::")
     torch.library.register_fake(name, lambda x, y, z, alpha: None)

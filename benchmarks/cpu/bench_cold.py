@@ -1,4 +1,4 @@
-"""Cold builds, against stock ``load_inline`` of the same function and against the bare compilers."""
+"""Compares cold builds with stock ``load_inline`` of the same function, and with the bare compilers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ print(time.perf_counter() - start)
 
 
 def run() -> list[Row]:
-    """First calls, with what is built once an environment in the cache, and with nothing; and the runtime itself."""
+    """Time first calls, with everything that kernels share cached and with an empty cache, and the runtime's build."""
     stock, prepared_cpu, empty = interleaved(
         [
             lambda: in_fresh_process(_LOAD_INLINE),
@@ -104,7 +104,7 @@ def _toolchain(directory: Path) -> Toolchain:
 
 
 def _bare_nvcc() -> float:
-    """nvcc on the launcher that tkjit renders, with the same flags."""
+    """The time of nvcc for the launcher that tkjit renders, with the same flags."""
     spec = tkjit.find("axpy").specs[0]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -119,7 +119,7 @@ def _bare_nvcc() -> float:
 
 
 def _bare_pybind11() -> float:
-    """g++ on a module with nothing but pybind11."""
+    """The time of g++ for an empty pybind11 module."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         source = directory / "empty.cpp"

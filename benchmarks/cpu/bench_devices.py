@@ -1,4 +1,4 @@
-"""One step of several devices on the CPU: parsing the lists, a launch for each, and waiting for all of them."""
+"""One step over several devices on the CPU: parsing the lists, a launch for each device, and waiting for all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT_MIB = 8 << 10  # for 8 devices
 
 @tkjit.kernel("__global__ void nothing(const __grid_constant__ Globals g) {}", entry="nothing", grid=1, block=1)
 def nothing(x: InOut[ParallelTensor, "float32", "N"]) -> None:
-    """A step of one thread for each device, which does nothing."""
+    """A step that does nothing, with one thread for each device."""
 
 
 @tkjit.kernel(
@@ -39,10 +39,10 @@ def nothing(x: InOut[ParallelTensor, "float32", "N"]) -> None:
     constraints="N % 256 == 0",
 )
 def reverse(x: InOut[ParallelTensor, "float32", "N"]) -> None:
-    """A step of more blocks at once than there are CPUs, whose threads need stacks."""
+    """A step with more concurrent blocks than CPUs, whose threads need stacks."""
 
 
-RESIDENT = 132  # blocks of a device that are begun at once
+RESIDENT = 132  # blocks of a device that run concurrently
 
 
 @tkjit.kernel(
@@ -66,7 +66,7 @@ def meet(x: InOut[ParallelTensor, "int32", "N"], threads: int) -> None:
 
 
 def run() -> list[Row]:
-    """Microseconds a step, with all its checks, and of parsing and checking alone."""
+    """Time steps with all checks, and parsing and checking alone, in microseconds."""
     rows = []
     for count in DEVICES:
         kernel: Any = tkjit.load(nothing)
@@ -90,7 +90,7 @@ def run() -> list[Row]:
 
 
 def _meeting(threads: int) -> tuple[float, float]:
-    """Seconds, and the memory of the process in MiB."""
+    """The seconds of a step, and the peak memory of the process in MiB."""
     kernel: Any = tkjit.load(meet)
 
     def step() -> float:

@@ -1,4 +1,4 @@
-"""Calls of an exported library from C, Go and Rust, against the launcher that they call; its size and build time."""
+"""Calls of an exported library from C, Go and Rust, compared with the bare launcher; its size and build time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KERNELS = ("axpy", "softmax", "gemm")
 
 
 def run() -> list[Row]:
-    """Microseconds a call of axpy on 256 elements, in the simulator: one block."""
+    """Time calls of axpy with 256 elements, one block in the simulator, in microseconds."""
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory, "layers")
         cold, warm = (_seconds_to_export(output, Path(directory, "cache")) for _ in range(2))
@@ -66,7 +66,7 @@ def _in_c(output: Path, directory: Path) -> tuple[float, float, float]:
     link = [f"-L{output}/lib", "-llayers", f"-Wl,-rpath,{output}/lib", "-ldl"]
     source = str(PROGRAMS / "export.c")
     subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", *include, source, *link, "-o", str(built)], check=True)
-    # of several processes: where the stacks of the simulator's threads lie, by chance, makes one half as slow again
+    # several processes, because the random addresses of the simulator's stacks make some slower by half
     command = [str(built), str(launcher), str(CALLS)]
     printed = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(PROCESSES)]
     figures = [list(map(float, line.split())) for line in printed]

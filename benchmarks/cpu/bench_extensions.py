@@ -1,8 +1,7 @@
-"""``tkjit.cpp_extension.load`` against torch's, cold, for sm_90a: five of LeetCUDA's sources, below LEETCUDA_ROOT.
+"""Compares cold builds by ``tkjit.cpp_extension.load`` and torch's: five LeetCUDA sources in LEETCUDA_ROOT, for sm_90a.
 
-A machine without a GPU has a build of torch without CUDA: it has no libraries to link with, which torch's side gets as
-empty ones, and no version to compare with nvcc's. Each side compiles and links what it would, one after the other, and
-nothing is imported.
+A machine without a GPU has a torch build without CUDA. So torch's side links with empty libraries, and skips the
+comparison with nvcc's version. Both sides compile and link as usual, one after the other, but import nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ print(time.perf_counter() - start)
 
 
 def run() -> list[Row]:
-    """Seconds until the shared object is there; nothing without LEETCUDA_ROOT."""
+    """Time each build until the shared object exists; no rows without LEETCUDA_ROOT."""
     root = os.environ.get("LEETCUDA_ROOT")
     if not root:
         return []
@@ -77,11 +76,11 @@ def run() -> list[Row]:
 
 
 def _fresh(code: str, **given: object) -> float:
-    """In a fresh process, with a cache, or a directory to build in, that is empty."""
+    """Run a snippet in a fresh process, with an empty cache or build directory."""
     with tempfile.TemporaryDirectory() as directory:
         if given:
             code = code.format(**given, build=directory)
-        home = os.environ.get("CUDA_HOME", "/usr/local/cuda")  # which torch's build without CUDA does not look for
+        home = os.environ.get("CUDA_HOME", "/usr/local/cuda")  # a torch build without CUDA does not look for it
         return in_fresh_process(code, TKJIT_CACHE=directory, TORCH_CUDA_ARCH_LIST="9.0a", MAX_JOBS="1", CUDA_HOME=home)
 
 

@@ -1,10 +1,10 @@
-"""``import tkjit``, without torch, against the start of the interpreter."""
+"""Compares ``import tkjit``, without torch, with the start of the interpreter."""
 
 from __future__ import annotations
 
 from benchmarks.harness import Row, in_fresh_process, interleaved, start_of_python
 
-LIMIT = 5.4  # no slower than on 2026-11-22 (956098b): 5.15, and a twentieth by which two runs differ
+LIMIT = 5.4  # as fast as on 2026-11-22 (956098b): 5.15, plus a twentieth, because two runs differ by that
 _CODE = """
 import time
 start = time.perf_counter()
@@ -17,6 +17,6 @@ print(seconds * 1e3)
 
 
 def run() -> list[Row]:
-    """The time of the import alone; the interpreter's own start is not in it."""
+    """Time the import alone, without the interpreter's own start."""
     ours, start = interleaved([lambda: in_fresh_process(_CODE), start_of_python], runs=11)
     return [Row("import tkjit", "python -c pass", ours, start, "ms", limit=LIMIT)]

@@ -1,4 +1,4 @@
-"""A prepared launch against a loop in C that makes the same launch, in the simulator: one block."""
+"""Compares a prepared launch with a loop in C that makes the same launch: one block in the simulator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ const char* loop(TkjitLaunch launch, const TkjitArg* args, int32_t device, void*
 
 
 def run() -> list[Row]:
-    """Microseconds a launch."""
+    """Time launches in microseconds."""
     loop = _loop()
     rows = []
     axpy, gemm = tkjit.load("axpy"), tkjit.load("gemm")
@@ -53,7 +53,7 @@ def _microseconds(call: Callable[[], object]) -> float:
 
 
 def _loop() -> Callable[[Any], float]:
-    """Makes a prepared call's launch many times, and says how long one takes."""
+    """A function that repeats a prepared call's launch, and returns the microseconds of one launch."""
     include = Path(tkjit.__file__).parent / "include"
     with tempfile.TemporaryDirectory() as directory:
         source, library = Path(directory, "loop.c"), Path(directory, "loop.so")

@@ -1,9 +1,9 @@
-"""Measures the simulator: compile time, launch cost, barriers and shuffles a second, GEMM, softmax, checked bounds.
+"""Measures the simulator: compile time, launch cost, barriers and shuffles per second, GEMM, softmax, bounds checks.
 
     python benchmarks/cpu/bench_simulator.py            # a table
     python benchmarks/cpu/bench_simulator.py --json     # the same as JSON
 
-Times are wall-clock medians; run it on an idle machine. One worker unless the name says otherwise.
+Times are wall-clock medians; run it on an idle machine. There is one worker unless the name has another number.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ EXPORT const char* run_gemm(const unsigned* dims, size_t, float* a, float* b, fl
 
 
 def median_seconds(function: Callable[[], object], repeats: int) -> float:
-    """The median of ``repeats`` runs, after one that warms up."""
+    """The median of ``repeats`` runs after a warm-up run."""
     function()
     times = []
     for _ in range(repeats):
@@ -144,7 +144,7 @@ def compile_seconds(directory: Path) -> float:
 
 
 def measure(library: Library, workers: int, repeats: int) -> dict[str, float]:
-    """Figures by name; the unit is the name's last word."""
+    """Measure figures by name; the name ends with the unit."""
     library.functions.set_workers(workers)
     suffix = f", {workers} workers" if workers > 1 else ""
     figures: dict[str, float] = {}
@@ -177,7 +177,7 @@ def measure(library: Library, workers: int, repeats: int) -> dict[str, float]:
 
 
 def measure_bounds(directory: Path, repeats: int) -> dict[str, float]:
-    """Kernels in which each access is an index, with ``TKJIT_SIM_BOUNDS=0`` and without it, in turns."""
+    """Measure kernels whose accesses are all indices, without and with bounds checks, in turns."""
     source = directory / "layouts.cu"
     source.write_text(LAYOUTS)
     libraries = []
@@ -208,7 +208,7 @@ def measure_bounds(directory: Path, repeats: int) -> dict[str, float]:
 
 
 def _aligned(words: np.ndarray) -> np.ndarray:
-    """16-bit copies of ``words`` at a multiple of 16 bytes."""
+    """A 16-bit copy of ``words`` that is aligned to 16 bytes."""
     room = np.zeros(2 * words.size + 16, np.uint8)
     start = -room.ctypes.data % 16
     result = room[start : start + 2 * words.size].view(np.uint16).reshape(words.shape)
@@ -218,7 +218,7 @@ def _aligned(words: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -14,7 +14,7 @@ from tkjit.loader import loader_for
 from tkjit.spec import Variant
 
 HEADERS = 300
-LIMIT = 0.26  # no slower than on 2026-11-22 (956098b): 0.25, and a twentieth by which two runs differ
+LIMIT = 0.26  # as fast as on 2026-11-22 (956098b): 0.25, plus a twentieth, because two runs differ by that
 _CODE = """
 import time, torch, tkjit
 x, y = torch.randn(1000), torch.randn(1000)
@@ -22,7 +22,7 @@ start = time.perf_counter()
 tkjit.load("{name}")(x, y, 2.0)
 print((time.perf_counter() - start) * 1e3)
 """
-# a hook takes time of its own, so what may not happen is looked for in a process that is not timed
+# The checks run in a process that is not timed, because an audit hook takes time.
 _WATCHED = """
 import sys, torch, tkjit
 x, y = torch.randn(1000), torch.randn(1000)
@@ -55,7 +55,7 @@ __global__ void NAME(const __grid_constant__ Globals g) {
 
 
 def run() -> list[Row]:
-    """The first processes build and take notes; those after them start no process, and are timed."""
+    """Time warm processes. The first ones build and write warm records; later ones start no process."""
     with tempfile.TemporaryDirectory() as directory:
 
         def first_runs(name: str) -> None:
@@ -81,7 +81,7 @@ def run() -> list[Row]:
 
 
 def _headers_of_axpy() -> int:
-    """How many files the compiler reports for it: tkjit's and the system's."""
+    """The number of files that the compiler reports for axpy, from tkjit and the system."""
     loader = loader_for(Settings.from_environment())
     spec = find("axpy").specs[0]
     entry = loader.launcher(spec, Variant((("T", "float32"),)), loader.target("cpu"))
@@ -89,7 +89,7 @@ def _headers_of_axpy() -> int:
 
 
 def _write_kernel(directory: Path, name: str, count: int) -> None:
-    """A kernel like axpy whose source includes so many headers of its own."""
+    """Write a kernel like axpy whose source includes ``count`` headers of its own."""
     parts = directory / f"parts_of_{name}"
     parts.mkdir()
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Cases: calls of extensions' functions with their expected results, registered by extension."""
+"""Calls of extensions' functions with their expected results, registered by extension."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Case(NamedTuple):
     function : str
         The name in the extension's module; ``library::name`` for an operator.
     arguments : tuple
-        On the CPU; tensors, also those in lists, are moved to the device before the call.
+        Tensors are on the CPU. They, and those in lists, are moved to the device before the call.
     expected : Tensor or sequence of Tensor
-        What the function returns or writes, at least its first tensors.
+        The tensors that the function returns or writes, or the first of them.
     written : tuple of Tensor
-        The arguments that the function writes. Without any, its results are compared.
+        The arguments that the function writes. If there are none, its results are compared.
     tolerance : float
-        The largest error that agrees, relative to the largest number that is expected. Integers have to be equal.
+        The largest allowed error, relative to the largest expected number. Integers have to be equal.
     on_cpu : bool
         Whether the function takes CPU tensors even if its extension has kernels.
     races : str
-        Why the result depends on the order in which a block's threads run. Such a case is only compared on a GPU.
+        The reason if the result depends on the order of a block's threads. Such a case is only compared on a GPU.
     """
 
     function: str
@@ -54,7 +54,7 @@ def of(*extensions: str) -> Callable[[Cases], Cases]:
 
 
 def error_of(function: Callable[..., Any], case: Case, device: str) -> float:
-    """The largest error of a call, relative to the largest number that is expected; infinite for a wrong shape."""
+    """The largest error of a call, relative to the largest expected number; infinite for a wrong shape."""
     moved: dict[int, Tensor] = {}
 
     def move(argument: Any) -> Any:
@@ -87,6 +87,7 @@ def _difference(got: Tensor, expected: Tensor) -> float:
     got = got.reshape(expected.shape)
     if not expected.is_floating_point():
         return float((got != expected).any())
-    difference = torch.where(got == expected, 0.0, got.double() - expected.double()).abs().max()  # equal if infinite
+    # also 0 for equal infinities
+    difference = torch.where(got == expected, 0.0, got.double() - expected.double()).abs().max()
     error = difference / expected[expected.isfinite()].abs().max().clamp(min=1e-6)
     return float("inf") if error.isnan() else float(error)

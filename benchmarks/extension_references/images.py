@@ -30,7 +30,7 @@ ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
 def _grey() -> Iterator[Case]:
     image = torch.randint(0, 256, (23, 37, 3), dtype=torch.uint8)
     expected = (image.double() @ torch.tensor([0.21, 0.71, 0.07]).double()).floor()
-    yield Case("rgb_to_grayscale", (image,), expected, tolerance=1 / 200)  # a level, where it rounds otherwise
+    yield Case("rgb_to_grayscale", (image,), expected, tolerance=1 / 200)  # one level, because it may round differently
 
 
 @of("cuda_mode_mean_filter")
@@ -74,7 +74,7 @@ def _biased_activation() -> Iterator[Case]:
 
 
 def resampled(x: Tensor, taps: Tensor, up: tuple[int, int], down: tuple[int, int], pad: tuple[int, ...]) -> Tensor:
-    """(B, 1, H, W) with zeros between its pixels, padded, convolved with taps, and every ``down`` of it."""
+    """(B, 1, H, W) upsampled with zeros, padded, convolved with taps and downsampled by ``down``."""
     wide = x.new_zeros(*x.shape[:2], x.shape[2] * up[1], x.shape[3] * up[0])
     wide[..., :: up[1], :: up[0]] = x
     return F.conv2d(F.pad(wide, pad), taps.flip(0, 1)[None, None], stride=(down[1], down[0]))
@@ -110,7 +110,7 @@ def _channel_norm() -> Iterator[Case]:
 
 @of("spatial_correlation_sampler")
 def _correlation() -> Iterator[Case]:
-    """The products of 3x3 patches of two images, which lie up to 2 steps of 2 pixels apart."""
+    """The products of 3x3 patches of two images, shifted by up to 2 steps of 2 pixels."""
 
     def correlated(a: Tensor, b: Tensor) -> Tensor:
         first = F.unfold(a, 3, padding=1)
@@ -127,7 +127,7 @@ def _correlation() -> Iterator[Case]:
 
 @of("swin_window_process")
 def _windows() -> Iterator[Case]:
-    """Swin's shifted windows: 4x4 windows of a rolled image, and back; the kernels expect square images."""
+    """Swin's shifted windows: 4x4 windows of a rolled image, and the inverse; the kernels expect square images."""
     x = torch.randn(2, 12, 12, 5)
 
     def windows(x: Tensor, shift: int) -> Tensor:
@@ -182,7 +182,7 @@ def _frequencies() -> Iterator[Case]:
 
 @of("torch_ngp_shencoder")
 def _spherical_harmonics() -> Iterator[Case]:
-    """The real harmonics with the phase of Condon and Shortley, by the recursion of Legendre's functions."""
+    """Real spherical harmonics with the Condon-Shortley phase, by the recursion of the Legendre functions."""
     x, out, slopes = F.normalize(torch.randn(37, 3).double()), torch.zeros(37, 36), torch.zeros(37, 108)
     azimuth, sine, z = torch.atan2(x[:, 1], x[:, 0]), x[:, :2].norm(dim=1), x[:, 2]
     expected = torch.zeros(37, 36).double()
@@ -205,7 +205,7 @@ def _spherical_harmonics() -> Iterator[Case]:
 
 @of("dvgo_total_variation_cuda")
 def _total_variation() -> Iterator[Case]:
-    """Adds the gradient of the Huber loss of neighbouring voxels' differences."""
+    """Adds the gradient of the Huber loss of differences between neighbouring voxels."""
 
     def variation(x: Tensor) -> Tensor:
         differences = zip((0.5, 0.7, 0.5), (x.diff(dim=dim) for dim in (2, 3, 4)), strict=True)

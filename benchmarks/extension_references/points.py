@@ -10,17 +10,17 @@ from torch import Tensor
 
 from benchmarks.extension_references.cases import Case, gradients, of
 
-# all threads read the farthest point's index, which thread 0 may have overwritten: on a GPU the others come first
+# All threads read the farthest point's index, which thread 0 may have overwritten. On a GPU the reads come first.
 FARTHEST_RACES = "no barrier between reading the farthest point and overwriting it"
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """Those of each point of (..., N, D) to each of (..., M, D): (..., N, M), in float64."""
+    """The squared distances between (..., N, D) and (..., M, D) points: (..., N, M), float64."""
     return (a.double()[..., :, None, :] - b.double()[..., None, :, :]).square().sum(-1)
 
 
 def farthest_points(points: Tensor, count: int) -> Tensor:
-    """Indices of (N, D) points, each the farthest from those before it, from the first point on."""
+    """Indices of (N, D) points, starting with the first point; each is the farthest from those before it."""
     distances = squared_distances(points, points)
     chosen = [0]
     while len(chosen) < count:
@@ -29,7 +29,7 @@ def farthest_points(points: Tensor, count: int) -> Tensor:
 
 
 def points_in_ball(centres: Tensor, points: Tensor, radius: float, count: int) -> Tensor:
-    """The first ``count`` points of (B, N, D) around each centre, where too few the first again, or 0 for none."""
+    """The first ``count`` points of (B, N, D) around each centre, padded with the first of them, or all 0 if none."""
     near = squared_distances(centres, points) < radius**2
     found = torch.zeros(*near.shape[:2], count, dtype=torch.int32)
     for b, m in near.any(-1).nonzero().tolist():
@@ -125,7 +125,7 @@ def _pointnet2() -> Iterator[Case]:
 
 @of("pvcnn_backend")
 def _pvcnn() -> Iterator[Case]:
-    """Point-Voxel CNN: the functions of PointNet++ with channels first, and between points and voxels."""
+    """Point-Voxel CNN: the functions of PointNet++ with channels first, and conversions between points and voxels."""
     points, centres, features = torch.randn(2, 3, 45), torch.randn(2, 3, 19), torch.randn(2, 6, 19)
     rows, middles = points.mT.contiguous(), centres.mT.contiguous()
     samples = torch.stack([farthest_points(each, 13) for each in rows])
@@ -160,7 +160,7 @@ def _pvcnn() -> Iterator[Case]:
 
 @of("openpcdet_roipoint_pool3d_cuda")
 def _points_in_boxes() -> Iterator[Case]:
-    """The first points in each turned box with their features, cyclically, and which boxes are empty."""
+    """The first points in each rotated box with their features, repeated cyclically, and which boxes are empty."""
     points, features, count = 2 * torch.randn(2, 150, 3), torch.randn(2, 150, 5), 9
     centres, sizes, headings = torch.randn(2, 7, 3), 1 + torch.rand(2, 7, 3), 6 * torch.rand(2, 7, 1)
     centres[:, 0] = 50  # an empty box
@@ -180,7 +180,7 @@ def _points_in_boxes() -> Iterator[Case]:
 
 @of("bevfusion_bev_pool_ext", "openpcdet_bev_pool_ext")
 def _bev_pool() -> Iterator[Case]:
-    """The sum of the features of points in each cell of (B, D, H, W), points being sorted by cell."""
+    """The sum of the features of the points in each cell of (B, D, H, W); points are sorted by cell."""
     sizes = B, D, H, W = 2, 2, 5, 7
     cells = torch.randint(0, B * D * H * W, (90,)).sort().values
     features, up = torch.randn(90, 6), torch.randn(B, D, H, W, 6)

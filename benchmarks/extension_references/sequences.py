@@ -48,7 +48,7 @@ def _causal_product() -> Iterator[Case]:
 
 @of("fast_transformers_sparse_product_cuda", "fast_transformers_sparse_product_cpu")
 def _sparse_product() -> Iterator[Case]:
-    """Attention to a few chosen keys of each query: the scores, and the average of their values."""
+    """Attention of each query to a few chosen keys: the scores, and the weighted average of the values."""
     q, k = torch.randn(2, 2, 3, 37, 20)
     at = torch.rand(2, 3, 37, 37).topk(8).indices
     chosen = torch.arange(2)[:, None, None, None], torch.arange(3)[:, None, None], at
@@ -72,7 +72,7 @@ def _sparse_product() -> Iterator[Case]:
 
 @of("rwkv_timex")
 def _time_mix() -> Iterator[Case]:
-    """Depthwise causal convolution: w[c, T - 1] weighs the present, w[c, 0] the farthest past."""
+    """Depthwise causal convolution: w[c, T - 1] weights the present, w[c, 0] the most distant past."""
 
     def convolved(w: Tensor, k: Tensor) -> Tensor:
         return torch.stack([F.conv1d(F.pad(k[b : b + 1], (19, 0)), w[b, :, None], groups=5)[0] for b in range(8)])
@@ -86,7 +86,7 @@ def _time_mix() -> Iterator[Case]:
 
 @of("rwkv_wkv4")
 def _wkv4() -> Iterator[Case]:
-    """RWKV-4, equation 16: an average of the past with decaying weights, and a bonus for the present."""
+    """RWKV-4, equation 16: an average of the past with decaying weights, plus a bonus for the present."""
 
     def average(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
         steps = torch.arange(k.shape[1])
@@ -106,7 +106,7 @@ def _wkv4() -> Iterator[Case]:
 
 @of("rwkv_wkv6")
 def _wkv6() -> Iterator[Case]:
-    """RWKV-6, equation 19: heads of 64 with a state that decays by exp(-exp(w)) in each step."""
+    """RWKV-6, equation 19: heads of size 64 with a state that decays by exp(-exp(w)) in each step."""
 
     def attended(r: Tensor, k: Tensor, v: Tensor, w: Tensor, u: Tensor) -> Tensor:
         r, k, v, w = (each.view(2, -1, 2, 64) for each in (r, k, v, w))
@@ -130,7 +130,7 @@ def _wkv6() -> Iterator[Case]:
 
 @of("apex_fused_rotary_positional_embedding")
 def _rotary() -> Iterator[Case]:
-    """RoFormer's rotation of the halves of the first 24 of 30 features; (sequence, batch, heads, features)."""
+    """RoFormer's rotation of the first 24 of 30 features, by halves; (sequence, batch, heads, features)."""
     x, angles = torch.randn(19, 2, 3, 30), torch.randn(19, 1, 1, 12).repeat(1, 1, 1, 2)
 
     def turned(x: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ def _causal_convolution() -> Iterator[Case]:
 
 @of("fast_hadamard_transform_cuda")
 def _hadamard() -> Iterator[Case]:
-    """Sylvester's matrix, also for rows that are padded to a power of two."""
+    """Multiplication by Sylvester's Hadamard matrix, also for rows that are padded to a power of two."""
     matrix = torch.ones(1, 1)
     for size in (2, 4, 8, 16, 32, 64, 128):
         matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
@@ -173,7 +173,7 @@ def _hadamard() -> Iterator[Case]:
 
 @of("fairseq_ngram_repeat_block")
 def _repeated_ngrams() -> Iterator[Case]:
-    """No token may complete a trigram that its hypothesis already has."""
+    """No token may complete a trigram that its hypothesis already contains."""
     tokens, scores, step = torch.randint(0, 4, (6, 30)), torch.randn(6, 9), 21
     expected = scores.clone()
     for row, hypothesis in enumerate(tokens[:, : step + 1].tolist()):
@@ -208,7 +208,7 @@ def _transducer() -> Iterator[Case]:
 
 @of("gptq_quant_cuda")
 def _three_bit_product() -> Iterator[Case]:
-    """32 weights of 3 bits in 3 integers, the lowest bits first."""
+    """32 weights of 3 bits are packed in 3 integers, lowest bits first."""
     vector, scales, zeros, start = torch.randn(512), torch.rand(256), torch.rand(256), torch.randn(256)
     levels = torch.randint(0, 8, (512, 256))
     bits = (levels[:, None] >> torch.arange(3)[:, None] & 1).view(48, 32, 256)

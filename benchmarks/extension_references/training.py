@@ -80,7 +80,7 @@ def _focal_loss() -> Iterator[Case]:
 
 
 def adam(p: Tensor, g: Tensor, m: Tensor, v: Tensor, lr: float, step: int, eps: float) -> list[Tensor]:
-    """Kingma and Ba, algorithm 1, with betas of 0.9 and 0.99: the parameters and moments after a step."""
+    """Kingma and Ba, algorithm 1, with betas of 0.9 and 0.99; returns the parameters and moments after a step."""
     m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
     return [p - lr * (m / (1 - 0.9**step)) / ((v / (1 - 0.99**step)).sqrt() + eps), m, v]
 
@@ -100,7 +100,7 @@ def _indexed_product() -> Iterator[Case]:
 
 @of("apex_amp_C")
 def _multi_tensor() -> Iterator[Case]:
-    """Operations on lists of tensors, of which some are longer than a chunk."""
+    """Operations on lists of tensors, some of them longer than a chunk."""
     sizes = [(7,), (33, 41), (2, 3, 5), (4099,)]
 
     def tensors() -> list[Tensor]:

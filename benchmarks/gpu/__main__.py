@@ -1,9 +1,9 @@
-"""Everything that only a GPU can show, in shards that can be interrupted and resumed: ``python -m benchmarks.gpu``.
+"""Runs all tests and benchmarks that need a GPU, in shards that can be resumed: ``python -m benchmarks.gpu``.
 
-A shard takes at most ``--minutes``: some tests that need a GPU, on most cores at once, or one benchmark by itself. Its
-result is a JSON file in the output directory, so that another run goes on after it. At the end ``results.json`` and
-``results.md`` hold all. The tests run twice, the second time with nvcc for all device code; ThunderKittens', which nvcc
-compiles in any case, once.
+A shard takes at most ``--minutes``. It is a set of tests, run in parallel on most cores, or a single benchmark. Its
+result is a JSON file in the output directory, so that another run can resume after it. At the end ``results.json`` and
+``results.md`` have all results. The tests run twice, the second time with nvcc for all device code. ThunderKittens'
+tests run once, because nvcc always compiles these.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from benchmarks.harness import ROOT
 from tkjit.system.machine import usable_cores
 
 TESTS = "tests/*/test_gpu_*.py"
-VERIFICATION = "test_gpu_thunderkittens"  # a minute of nvcc each
+VERIFICATION = "test_gpu_thunderkittens"  # nvcc takes a minute for each test
 TESTS_PER_JOB, VERIFICATIONS_PER_JOB = 12, 4
-# a process has a context on the GPU, half a gigabyte, and its compilers
+# each process needs compilers and half a gigabyte for its context on the GPU
 JOBS = max(1, min(14, usable_cores() - 2))
 NEEDED = {
     "pytest": "the tests",
-    "pytest_timeout": "their limits",
-    "xdist": "running them side by side",
+    "pytest_timeout": "time limits",
+    "xdist": "parallel tests",
     "rich": "the tables",
     "ninja": "every build",
 }
@@ -50,14 +50,14 @@ PACKAGES = {
 
 @dataclass(frozen=True)
 class Shard:
-    """What is run at once.
+    """A set of tests or a benchmark that is run at once.
 
     Parameters
     ----------
     tests : tuple of str
-        Node ids of pytest's; empty for a benchmark.
+        pytest's node ids; empty for a benchmark.
     compiler : str
-        Of all device code of the tests; empty for what each source asks for.
+        For all device code of the tests; empty to let each source choose.
     """
 
     name: str
@@ -66,14 +66,14 @@ class Shard:
     compiler: str = ""
 
     def command(self, out: Path, seconds: int) -> list[str]:
-        """What to run; it writes its own report beside the shard's result."""
+        """The command to run, which writes its own report next to the shard's result."""
         rows, xml = _reports(self, out)
         if self.benchmark:
             return [sys.executable, "-m", "benchmarks", self.benchmark, "--json", str(rows)]
-        # the session's limit ends it between two tests, with a report; the process's own ends it in any case
+        # The session timeout stops pytest between two tests, with a report; otherwise run() kills the process.
         limits = ["--session-timeout", str(max(1, seconds - 20)), "--timeout", str(seconds)]
         report = ["-q", "-p", "no:cacheprovider", "--require-gpu", f"--junitxml={xml}"]
-        # pytest-benchmark, where it is installed, warns beside xdist
+        # pytest-benchmark would warn about xdist
         parallel = ["-p", "no:benchmark", "-n", str(min(JOBS, len(self.tests)))]
         compiler = ["--device-compiler", self.compiler] if self.compiler else []
         return [sys.executable, "-m", "pytest", *report, *parallel, *compiler, *limits, *self.tests]
@@ -81,12 +81,12 @@ class Shard:
 
 @dataclass
 class Result:
-    """How a shard ended.
+    """The result of a shard.
 
     Parameters
     ----------
     failures : list of str
-        The tests that failed, each with the first line of why.
+        The tests that failed, each with the first line of its error.
     rows : list of dict
         A benchmark's rows, as ``python -m benchmarks --json`` writes them.
     """
@@ -113,7 +113,7 @@ class Result:
 
 
 def shards(nodes: Iterable[str]) -> list[Shard]:
-    """ThunderKittens' kernels and the other tests, in pieces, and then the benchmarks."""
+    """Split the tests and ThunderKittens' kernels into shards, and add the benchmarks."""
     kernels: list[str] = []
     others: list[str] = []
     for node in nodes:
@@ -134,21 +134,21 @@ def _pieces(name: str, nodes: Sequence[str], size: int, compiler: str = "") -> l
 
 
 def collected() -> list[str]:
-    """The node ids of all tests for a GPU."""
+    """The node ids of all tests that need a GPU."""
     files = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(TESTS))]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "gpu", *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     nodes = [line for line in done.stdout.splitlines() if line.startswith("tests/") and "::" in line]
     if not nodes:
-        raise SystemExit(f"no test was collected:\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"pytest collected no tests:\n{done.stdout}{done.stderr}")
     return nodes
 
 
-# ---- what is missing
+# ---- missing packages and headers
 
 
 def missing() -> tuple[list[str], list[str]]:
-    """What nothing goes without, and what some shards skip for; each with the command that mends it."""
+    """Missing requirements, and missing packages for which some tests are skipped; each with its install command."""
     import torch
 
     needed = [
@@ -161,7 +161,7 @@ def missing() -> tuple[list[str], list[str]]:
     else:
         needed += [line for line in [_compiler()] if line]
     wanted = [
-        f"{peer} is missing, and its rows: pip install {PACKAGES.get(name, name)}"
+        f"{peer} is missing (its rows): pip install {PACKAGES.get(name, name)}"
         for name, peer in PEERS.items()
         if importlib.util.find_spec(name) is None
     ]
@@ -198,7 +198,7 @@ def _missing_headers() -> list[str]:
             find_root(library, Settings.from_environment())
         except TkjitError:
             found.append(
-                f"{name} is missing, and the verification on it: set {library.variable}, or "
+                f"{name} is missing (its verification): set {library.variable}, or run "
                 f"python -m tkjit headers add {name}"
             )
     return found
@@ -208,19 +208,19 @@ def _missing_headers() -> list[str]:
 
 
 def run(shard: Shard, out: Path, seconds: int, commit: str, device: str) -> Result:
-    """Run a shard, and write down how it ended."""
+    """Run a shard, and write its result to a file."""
     command = shard.command(out, seconds)
     result = Result(shard.name, commit, device, command)
-    for earlier in _reports(shard, out):  # of another commit: a process that is killed writes none
+    for earlier in _reports(shard, out):  # of another commit; a killed process would leave them in place
         earlier.unlink(missing_ok=True)
     begun = time.monotonic()
     log = out / f"{shard.name}.log"
     with log.open("wb") as output:
-        # its tests' processes and their compilers end with it
+        # a session of its own, to kill the processes of its tests and their compilers as well
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             code = process.wait(seconds)
-            # pytest ends with 2 where its time was over and tests ran side by side
+            # pytest exits with 2 if parallel tests ran out of time
             has_report = code == 2 and _reports(shard, out)[1].is_file()
             result.ended = "ended" if code in (0, 1) or has_report else f"exit {code}"
         except subprocess.TimeoutExpired:
@@ -237,7 +237,7 @@ def run(shard: Shard, out: Path, seconds: int, commit: str, device: str) -> Resu
 
 
 def _reports(shard: Shard, out: Path) -> tuple[Path, Path]:
-    """Where a benchmark writes its rows, and pytest its report."""
+    """The files for a benchmark's rows and for pytest's report."""
     return out / f"{shard.name}.rows.json", out / f"{shard.name}.xml"
 
 
@@ -249,11 +249,11 @@ def _read_reports(shard: Shard, out: Path, result: Result) -> None:
         add_tests(result, xml)
     told = result.passed + result.failed + result.skipped
     if shard.tests and told < len(shard.tests) and result.ended == "ended":
-        result.ended = f"{len(shard.tests) - told} of {len(shard.tests)} tests not run: the time was over"
+        result.ended = f"{len(shard.tests) - told} of {len(shard.tests)} tests not run: time ran out"
 
 
 def add_tests(result: Result, xml: Path) -> None:
-    """Count the tests of a JUnit report, and keep why some failed. Of two entries of a test the later one counts."""
+    """Count the tests of a JUnit report, and keep the errors. If a test has two entries, the later one counts."""
     cases = {(case.get("classname"), case.get("name")): case for case in ElementTree.parse(xml).iter("testcase")}
     for case in cases.values():
         problem = next((child for tag in ("failure", "error") if (child := case.find(tag)) is not None), None)
@@ -268,12 +268,12 @@ def add_tests(result: Result, xml: Path) -> None:
 
 
 def finished(shard: Shard, out: Path, commit: str) -> Result | None:
-    """A shard's result of this commit, if it has come to its end."""
+    """A shard's result for this commit, or None if it has not finished."""
     try:
         result = Result(**json.loads((out / f"{shard.name}.json").read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    # how tests are shared out differs with the cores
+    # the shards depend on the number of cores
     is_same = result.commit == commit and tuple(word for word in result.command if "::" in word) == shard.tests
     return result if is_same and result.ended == "ended" else None
 
@@ -282,7 +282,7 @@ def finished(shard: Shard, out: Path, commit: str) -> Result | None:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """A table of the shards, the benchmarks' rows, and why tests failed."""
+    """The report: tables of the shards and of the benchmarks' rows, and the failures."""
     lines = [
         f"Device: {results[0].device}; commit {results[0].commit}; {time.strftime('%Y-%m-%d', time.gmtime())}.",
         "",
@@ -304,16 +304,18 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 if every shard has come to its end and no test has failed."""
+    """Run the shards; returns 0 if every shard has finished and no test has failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("gpu-results"), metavar="DIR", help="gpu-results")
-    parser.add_argument("--minutes", type=float, default=8.0, help="for each shard; 8")
     parser.add_argument(
-        "--for", dest="budget", type=float, metavar="MINUTES", help="begin no shard that would end later"
+        "--out", type=Path, default=Path("gpu-results"), metavar="DIR", help="output directory (default: gpu-results)"
     )
-    parser.add_argument("--only", default="", metavar="WORD", help="shards with this in their names")
-    parser.add_argument("--again", action="store_true", help="also shards that this commit has finished")
-    parser.add_argument("--list", action="store_true", help="the shards, and no more")
+    parser.add_argument("--minutes", type=float, default=8.0, help="limit of each shard (default: 8)")
+    parser.add_argument(
+        "--for", dest="budget", type=float, metavar="MINUTES", help="start no shard that could end later than this"
+    )
+    parser.add_argument("--only", default="", metavar="WORD", help="only shards with WORD in their names")
+    parser.add_argument("--again", action="store_true", help="also run shards that have finished for this commit")
+    parser.add_argument("--list", action="store_true", help="only list the shards")
     arguments = parser.parse_args(argv)
 
     needed, wanted = missing()
@@ -345,18 +347,21 @@ def _run_all(todo: Sequence[Shard], out: Path, arguments: argparse.Namespace) ->
         result = known or run(shard, out, seconds, commit, device)
         results.append(result)
         counts = f"{result.passed} passed, {result.failed} failed, {result.skipped} skipped"
-        print(f"{shard.name}: {counts}, {result.seconds:.0f} s, {result.ended}{' before' if known else ''}", flush=True)
+        print(
+            f"{shard.name}: {counts}, {result.seconds:.0f} s, {result.ended}{' in an earlier run' if known else ''}",
+            flush=True,
+        )
     if results:
         (out / "results.json").write_text(json.dumps([asdict(one) for one in results], indent=1))
         (out / "results.md").write_text(markdown(results))
         print(f"{out}/results.md")
     if left:
-        print(f"{left} shards are left; the same command goes on with them")
+        print(f"{left} shards are left; run the same command again to resume")
     return 0 if not left and all(one.is_good for one in results) else 1
 
 
 def _commit() -> str:
-    """The commit that lies here, and whether it was changed."""
+    """The current commit, with a suffix if there are changes."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

@@ -1,4 +1,4 @@
-"""The host's cost of a call, against other bindings, and of launching an empty kernel; needs a GPU."""
+"""The host's cost of a call, and of launching an empty kernel, compared with other bindings; needs a GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def empty(
     z: Out[Tensor, "float32", "N"],
     alpha: float = 1.0,
 ) -> Tensor:
-    """A launch, and nothing else."""
+    """Launch an empty kernel."""
     return x.new_empty(x.shape)
 
 
@@ -45,12 +45,12 @@ LAUNCHERS = (
 
 
 def run() -> list[Row]:
-    """Microseconds of the host a call, the queue emptied between runs; random inputs."""
+    """Time calls on the host in microseconds, with random inputs; the queue is emptied between runs."""
 
     def ours(statement: str) -> Peer:
         return Peer("tkjit", lambda device: tkjit.load(empty), statement)
 
-    bindings = [replace(peer, limit=None) for peer in BINDINGS]  # the limits are the CPU's
+    bindings = [replace(peer, limit=None) for peer in BINDINGS]  # the limits are for the CPU
     plus = Peer("a + b", peers.torch_add, "x + y")
     return [
         *compare("call: 3 CUDA tensors and a float, all checks, no kernel", OURS, bindings, "cuda"),

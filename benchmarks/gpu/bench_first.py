@@ -1,4 +1,4 @@
-"""The first call of kernels that nobody has compiled, against CuPy's; needs a GPU."""
+"""The first call of kernels that are not in any cache, compared with CuPy; needs a GPU."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def call(source, x):
 
 
 def run() -> list[Row]:
-    """Seconds of the median kernel but the first of a process, which loads libraries and, in an empty cache, builds."""
+    """Time first calls of new kernels, without a process's first one, which loads libraries and builds shared parts."""
     nvrtc, nvcc = (_seconds(_TKJIT, TKJIT_COMPILER=compiler) for compiler in ("nvrtc", "nvcc"))
     what = "first call of a new kernel of one line"
     return [

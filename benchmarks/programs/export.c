@@ -1,4 +1,5 @@
-/* Microseconds a launch: of the launcher alone, and of an export's function. Arguments: the launcher, the calls of a run. */
+/* Prints microseconds per launch: by the launcher alone, and by an export's functions for tensors and for pointers.
+ * Arguments: the launcher, and the number of calls in a run. */
 #include <tkjit/arg.h>
 
 #include <layers.h>

@@ -13,7 +13,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// What a call of C costs that does nothing.
+// BenchmarkCgo measures a call of a C function that does nothing.
 func BenchmarkCgo(b *testing.B) {
 	for i := 0; i < b.N; i++ {
 		if Float32.Size() != 4 {

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def raising_alarm(error: type[Exception]) -> Iterator[None]:
-    """In the block the signal of ``signal.alarm`` and ``signal.setitimer`` raises an error."""
+    """Raise an error when an alarm of ``signal.alarm`` or ``signal.setitimer`` goes off in the block."""
 
     def stop(number: int, frame: object) -> None:
         raise error

@@ -1,4 +1,4 @@
-"""Invalid calls of one kernel: the change from a valid call, and the exact error message."""
+"""Invalid calls of one kernel: each changes a valid call, and has the exact error message."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -38,7 +38,7 @@ def probe(
 
 
 class Case(NamedTuple):
-    """One bad call: what it changes in a good one, and what must be said."""
+    """An invalid call: the arguments that it changes, and the expected error."""
 
     change: Callable[[], dict]
     kind: type[TkjitError]
@@ -110,28 +110,28 @@ TENSORS = {
     "dim unlike another argument's": Case(
         lambda: {"acc": torch.zeros(3)},
         ShapeError,
-        "probe: acc is (3,) float32 on cpu; expected (M=2,) of x's type float32; dim 0 is 3, and M=2 by x",
+        "probe: acc is (3,) float32 on cpu; expected (M=2,) of x's type float32; dim 0 is 3, but M=2 from x",
     ),
     "dim of an optional argument": Case(
         lambda: {"bias": torch.zeros(2, dtype=torch.int32)},
         ShapeError,
-        "probe: bias is (2,) int32 on cpu; expected (N=3,) int32; dim 0 is 2, and N=3 by x",
+        "probe: bias is (2,) int32 on cpu; expected (N=3,) int32; dim 0 is 2, but N=3 from x",
     ),
     "too few dims": Case(
         lambda: {"x": torch.zeros(3)},
         ShapeError,
-        "probe: x is (3,) float32 on cpu; expected (M, N) float32 or bfloat16; x has 1 dimension, and 2 are expected",
+        "probe: x is (3,) float32 on cpu; expected (M, N) float32 or bfloat16; x has 1 dimension, but 2 are expected",
     ),
     "no dims": Case(
         lambda: {"acc": torch.tensor(1.0)},
         ShapeError,
-        "probe: acc is () float32 on cpu; expected (M=2,) of x's type float32; acc has 0 dimensions, and 1 is expected",
+        "probe: acc is () float32 on cpu; expected (M=2,) of x's type float32; acc has 0 dimensions, but 1 is expected",
     ),
     "too many dims for the spec": Case(
         lambda: {"x": torch.zeros(1, 2, 3)},
         ShapeError,
         "probe: x is (1, 2, 3) float32 on cpu; expected (M, N) float32 or bfloat16; "
-        "x has 3 dimensions, and 2 are expected",
+        "x has 3 dimensions, but 2 are expected",
     ),
     "five dims": Case(
         lambda: {"x": torch.zeros(1, 1, 1, 2, 3)},
@@ -142,7 +142,7 @@ TENSORS = {
         lambda: {"x": torch.empty(2**31, 0)},
         ShapeError,
         "probe: x is (2147483648, 0) float32 on cpu; an extent must fit in 31 bits, "
-        "but for a kernel that takes pointers (args=True)",
+        "unless the kernel takes pointers (args=True)",
     ),
     "meta": Case(
         lambda: {"x": torch.empty(2, 3, device="meta")},
@@ -272,13 +272,13 @@ OUTPUTS = {
         lambda: {"out": torch.zeros(2)},
         ShapeError,
         "probe: y is (2,) float32 on cpu; expected (N=3,) of x's type float32; "
-        "dim 0 is 2, and N=3 by x; leave y out to have it made",
+        "dim 0 is 2, but N=3 from x; leave y out to have it made",
     ),
     "dims of out": Case(
         lambda: {"y": torch.zeros(1, 3)},
         ShapeError,
         "probe: y is (1, 3) float32 on cpu; expected (N=3,) of x's type float32; "
-        "y has 2 dimensions, and 1 is expected; leave y out to have it made",
+        "y has 2 dimensions, but 1 is expected; leave y out to have it made",
     ),
     "dtype of out": Case(
         lambda: {"out": torch.zeros(3, dtype=torch.float64)},

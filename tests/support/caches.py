@@ -13,7 +13,7 @@ import pytest
 
 from tkjit.system.process import name_of, working_in
 
-# what fills a cache: the glue of axpy, and its first variant for the CPU
+# fills a cache with the glue of axpy, and with its first variant for the CPU
 CALL = """
 import torch, tkjit
 print(tkjit.load("axpy")(torch.ones(3), torch.ones(3), 2.0).tolist())
@@ -22,7 +22,7 @@ RIGHT = "[3.0, 3.0, 3.0]\n"
 
 
 def entries(root: Path) -> set[Path]:
-    """The published ones that calls use, without what was set aside; only builds use the others."""
+    """Return the published entries that calls use, but not discarded ones or those that only builds use."""
     found = (path.parent for path in root.glob("v1/*/*/*/[!.]*/manifest.json"))
     return {path for path in found if path.parents[1].name not in ("simulator", "common_headers")}
 
@@ -32,12 +32,12 @@ def stagings(root: Path) -> list[Path]:
 
 
 def compilers(root: Path) -> list[str]:
-    """The names of the processes at work in a cache."""
+    """Return the names of the processes that work in a cache."""
     return sorted(filter(None, map(name_of, working_in(root))))
 
 
 def at_locks(pid: int, root: Path) -> list[str]:
-    """The directories whose locks a process holds or waits for: ``axpy-0123456789abcdef``."""
+    """Return the directories whose locks a process holds or waits for, such as ``axpy-0123456789abcdef``."""
     found = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
@@ -47,7 +47,7 @@ def at_locks(pid: int, root: Path) -> list[str]:
     return sorted(found)
 
 
-# a compiler that is a script has another version than the one that it runs
+# tkjit adds a script's hash to its version, so that the wrapper of a compiler must be a binary to have the same version
 PROGRAM = r"""
 #include <limits.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ def _program() -> bytes:
 
 
 def write_compiler(path: Path, script: str) -> None:
-    """Write a program that does what a script does, in one step: what is being run is not written over."""
+    """Write a program that runs a shell script. Both replace earlier files atomically, as these may be running."""
     for name, content in ((f"{path.name}.sh", script.encode()), (path.name, _program())):
         scratch = path.with_name(f"{name}.new")
         scratch.write_bytes(content)
@@ -84,9 +84,9 @@ def write_compiler(path: Path, script: str) -> None:
 
 
 class Compiler:
-    """A program that is ``CXX``: it writes down what it compiles, may wait for a sign, and then runs the compiler.
+    """A program for ``CXX`` that logs what it compiles, and can wait for a signal before it runs the real compiler.
 
-    It says the same version, so that a cache that was filled without it serves here too.
+    It reports the real compiler's version, so that a cache that was filled without it also has hits with it.
     """
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,12 +116,12 @@ exit $status
         write_compiler(self.path, script)
 
     def hold(self, only: str = "*") -> None:
-        """Let compilations whose command line matches begin and not go on."""
+        """Let compilations whose command line matches begin, but hold them before they do any work."""
         self._gate.unlink(missing_ok=True)
         self._write(before=only)
 
     def hold_at_the_end(self, only: str) -> None:
-        """Let them do their work and not end."""
+        """Let compilations whose command line matches do their work, but hold them before they end."""
         self._gate.unlink(missing_ok=True)
         self._write(after=only)
 
@@ -133,6 +133,6 @@ exit $status
 
     @property
     def compiled(self) -> list[str]:
-        """What was compiled: ``launcher``, or ``module`` for a glue or the runtime."""
+        """The compilations so far: ``launcher``, or ``module`` for a glue or the runtime."""
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         return sorted("launcher" if "launcher.cu" in line else "module" for line in lines)

@@ -1,4 +1,4 @@
-"""A kernel with a race, a clean kernel, and a function that returns the checker's findings."""
+"""A kernel with a race, a correct kernel, and a function that returns the checker's findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ F32 = "float32"
 
 
 def reverse(source: str, **options):
-    """A kernel of one block that turns 128 numbers round; its source is in the test."""
+    """Return a kernel of one block that reverses 128 numbers, with a source from the test."""
     options = {"entry": "reverse", "grid": 1, "block": 128, **options}
 
     @tkjit.kernel(source, **options)

@@ -17,7 +17,7 @@ def floats(*values: float) -> torch.Tensor:
 
 
 def define(source: Path | str | None, signature: str, **options) -> tkjit.Kernel:
-    """A kernel of a name and a source that no other test has."""
+    """Define a kernel with a unique name."""
     name = f"feature_{next(names)}"
     scope = dict(vars(tkjit))
     exec(f"def {name}{signature}: ...", scope)
@@ -25,5 +25,5 @@ def define(source: Path | str | None, signature: str, **options) -> tkjit.Kernel
 
 
 def host_function(source: Path | str, entry: str, signature: str, **options) -> tkjit.Kernel:
-    """A host function of a source, as a kernel."""
+    """Define a kernel that calls a host function of a source."""
     return define(source, signature, entry=entry, **{"args": True, "host": True, **options})

@@ -1,4 +1,4 @@
-"""The sections of docs/device-api.md: the spec, the call's arguments, and the rows of each."""
+"""Parses docs/device-api.md: each section's spec, call arguments and table rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import tkjit
 
 PAGE = (Path(__file__).parents[2] / "docs/device-api.md").read_text()
 _FIELD = re.compile(r"^(\w+: .+?)(?: +# (.*))?$", re.MULTILINE)
-# with which the meaning of a line may begin; the fields' elements are floats
+# the type with which a row's meaning may begin; the fields' elements are floats
 _TYPE = re.compile(r"`(int|float|bool|size_t|u?int64_t|T&)`(?:,|$)")
 _ROW = re.compile(r"^\| `(.+?)` \| (?:(.*?) )?\| (.+) \|$", re.MULTILINE)
 
 
 class Row(NamedTuple):
-    """A line of CUDA C++, what the second column says of it, and its meaning."""
+    """A row of a table: a line of CUDA C++, its value or type, and its meaning."""
 
     line: str
     said: str
@@ -29,7 +29,7 @@ class Row(NamedTuple):
         return self.line.endswith(";")
 
     def test(self) -> str:
-        """A statement after which ``right`` says whether the row is."""
+        """Return a statement that sets ``right`` to whether the row is correct."""
         if self.is_statement:
             return f"{{ {self.line} }} right = true;"
         if self.line.startswith("decltype("):
@@ -51,9 +51,9 @@ class Section(NamedTuple):
     Parameters
     ----------
     fields : tuple of str
-        The parameters of its spec, each as it stands in a function's signature.
+        The parameters of its spec, written as in a function's signature.
     arguments : dict of str to str
-        Those of the call, as Python expressions.
+        The arguments of the call, as Python expressions.
     """
 
     title: str
@@ -63,7 +63,7 @@ class Section(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The type's: ``tkjit::gl``."""
+        """The name of the section's type, such as ``tkjit::gl``."""
         return self.title.partition(": ")[0]
 
     @property
@@ -71,13 +71,13 @@ class Section(NamedTuple):
         return any("ParallelTensor" in field for field in self.fields)
 
     def define(self, name: str, source: str, *more: str) -> tkjit.Kernel:
-        """A kernel of these fields and more, with one thread."""
+        """Define a kernel of one thread with these fields, and more."""
         scope = {**vars(tkjit), "torch": torch}
         exec(f"def {name}({', '.join([*more, *self.fields])}): ...", scope)
         return tkjit.kernel(source, entry=name, grid=1, block=1)(scope[name])
 
     def values(self) -> dict[str, Any]:
-        """The arguments of a call."""
+        """Evaluate the arguments of a call."""
         return {name: eval(text, {"torch": torch}) for name, text in self.arguments.items()}
 
 
@@ -100,7 +100,7 @@ GROUPS = [section for section in SECTIONS.values() if section not in (BOUNDS, HE
 
 
 def members_kernel(section: Section, rows: list[Row]) -> tkjit.Kernel:
-    """A kernel with all rows, each in a line of its own; ``is_right`` gets a 1 for each that is."""
+    """Define a kernel with one line for each row; it sets the row's element of ``is_right`` if the row is correct."""
     name = "rows_of_" + re.sub(r"\W+", "_", section.name)
     lines = [f"    {row.test()} g.is_right[{i}] = right;" for i, row in enumerate(rows)]
     source = "\n".join(
@@ -110,7 +110,7 @@ def members_kernel(section: Section, rows: list[Row]) -> tkjit.Kernel:
 
 
 def headers_kernel() -> tkjit.Kernel:
-    """A kernel that includes every header of the page."""
+    """Define a kernel that includes every header of the page."""
     lines = dict.fromkeys(row.line for row in HEADERS.rows)
     source = "\n".join([*lines, "__global__ void all_headers(const __grid_constant__ Globals g) { g.x[0] = 1.f; }"])
     spec = Section("", ('x: InOut[Tensor, "float32", "N"]',), {}, ())

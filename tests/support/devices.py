@@ -32,7 +32,7 @@ def total(
     meetings: int = 1,
     fails: int = -1,
 ) -> Tensor:
-    """A sum over devices, times a number of each device's own, plus the device's number."""
+    """Sum over devices, then multiply by a number of each device and add the device's index."""
 
 
 def parts(count: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Kernels whose parameters are of every kind that an export has."""
+"""Kernels that together have every kind of parameter that an export supports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mix(
     y: Out[Tensor, "T", "N"],
     partial: Scratch[Tensor, F32, "N"],
 ) -> Tensor:
-    """y <- alpha * x[0] + bias + shift + flag; acc <- acc + 1."""
+    """Compute y = alpha * x[0] + bias + shift + flag, and add 1 to acc in place."""
 
 
 @tkjit.kernel(
@@ -55,7 +55,7 @@ def mix(
     block=1,
 )
 def turn(x: In[Strided, F32, "M", "N"], *, y: Out[Strided, F32, "N", "M"]) -> Tensor:
-    """y <- x transposed, for any strides."""
+    """Transpose a matrix with any strides."""
 
 
 @tkjit.kernel(
@@ -77,7 +77,7 @@ def pick(
     *,
     y: Out[Tensor, F32, 4],
 ) -> Tensor:
-    """y[i] <- x[indices[i]]."""
+    """Gather y[i] = x[indices[i]], and add the weights to y[0]."""
 
 
 @tkjit.kernel(
@@ -95,7 +95,7 @@ def pick(
     block="N",
 )
 def add(xs: In[list[Tensor | None], F32, "N", MaxLength(3)], *, y: Out[Tensor, F32, "N"]) -> Tensor:
-    """y <- the sum of all tensors that are there."""
+    """Sum all tensors that are not None."""
 
 
 @tkjit.kernel(
@@ -105,7 +105,7 @@ def add(xs: In[list[Tensor | None], F32, "N", MaxLength(3)], *, y: Out[Tensor, F
     block="N",
 )
 def noise(x: In[Tensor, F32, "N"], rng: In[Generator, "4"], *, y: Out[Tensor, F32, "N"]) -> Tensor:
-    """y <- uniform random numbers."""
+    """Fill y with uniform random numbers."""
 
 
 @tkjit.kernel(
@@ -121,7 +121,7 @@ def noise(x: In[Tensor, F32, "N"], rng: In[Generator, "4"], *, y: Out[Tensor, F3
     args=True,
 )
 def describe(x: In[Tensor, F32, "N"], text: str, dtype: torch.dtype, device: torch.device) -> int:
-    """A number of all arguments."""
+    """Combine all arguments into one number."""
 
 
 @tkjit.kernel(
@@ -132,7 +132,7 @@ def describe(x: In[Tensor, F32, "N"], text: str, dtype: torch.dtype, device: tor
     variants={"T": (F32, "int32")},
 )
 def ones(n: int, T: torch.dtype, device: torch.device, *, y: Out[Tensor, "T", "n"]) -> Tensor:
-    """y <- n ones, on a device."""
+    """Return n ones on a device."""
 
 
 ALL = (mix, turn, pick, add, noise, describe, ones)

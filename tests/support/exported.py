@@ -1,4 +1,4 @@
-"""Calls functions of an exported library with tensors of PyTorch's, through ctypes."""
+"""Calls functions of an exported library with PyTorch tensors, through ctypes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CTensor(ctypes.Structure):
 
 
 class Failed(Exception):
-    """An error of the library, with its kind."""
+    """An error of the library, with its kind as an attribute."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -47,7 +47,7 @@ class Failed(Exception):
 
 
 def c_tensor(tensor: torch.Tensor, **changes: Any) -> CTensor:
-    """A view of a tensor's memory; ``changes`` replace members."""
+    """Return a view of a tensor's memory, with members replaced by ``changes``."""
     made = CTensor(ABI, False, NUMBERS[str(tensor.dtype).removeprefix("torch.")], tensor.ndim)
     made.data = tensor.data_ptr() or None
     for i, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
@@ -58,10 +58,10 @@ def c_tensor(tensor: torch.Tensor, **changes: Any) -> CTensor:
 
 
 class Library:
-    """An export's library: each function by its name, with arguments of Python's.
+    """An export's library, whose functions are called by name with Python arguments.
 
-    A tensor becomes a view of its memory, a float a double, an int 64 bits, a list what C has for it, and None a null
-    pointer. An error is raised as ``Failed``.
+    A tensor becomes a view of its memory, a float a double, an int an int64_t, a list a pointer and a length, and None
+    a null pointer. An error is raised as ``Failed``.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -76,7 +76,7 @@ class Library:
         self._call(f"tkjit_{function}", arguments)
 
     def __call__(self, function: str, *arguments: Any, stream: int | None = None) -> None:
-        """Call a function of the export's own."""
+        """Call a function of this export."""
         self._call(f"{self.name}_{function}", [*arguments, *([] if function.endswith("_shape") else [stream])])
 
     def _call(self, symbol: str, arguments: Sequence[Any]) -> None:

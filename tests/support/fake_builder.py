@@ -1,4 +1,4 @@
-"""A fake builder for cache tests, its recipe, and lookups of what it builds."""
+"""A fake builder for cache tests, its recipe, and lookups of its builds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECIPE = Recipe(
 
 
 class Builder:
-    """Writes a shared object that names its dependencies' contents, and counts its calls."""
+    """Writes a shared object with its dependencies' contents in it, and counts its calls."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ def machine_code(*dependencies: Path) -> bytes:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that is older than all that follows: the clock that stamps files ticks every 4 to 10 ms."""
+    """Write a file and make sure that later files get a later time; the clock of files ticks every 4 to 10 ms."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     let_the_clock_tick(path)
 
 
 def let_the_clock_tick(path: Path) -> None:
-    """Wait until what is written next gets a later time than a file has."""
+    """Wait until newly written files get a later time than this file."""
     while True:
         with tempfile.TemporaryFile() as probe:
             if os.fstat(probe.fileno()).st_ctime_ns > path.stat().st_ctime_ns:
@@ -70,7 +70,7 @@ def below(directory: Path, pattern: str) -> list[str]:
 
 
 def loader_lookup(cache: Cache, recipe: Recipe = RECIPE) -> Entry | None:
-    """Look up as a loader does: by the warm record, and then by comparing what there is."""
+    """Look up as a loader does: by the warm record, then by the recipe."""
     warm_key = digest_of(repr(recipe))[:16]
     return cache.warm_lookup(warm_key) or cache.lookup(recipe, warm_key=warm_key)
 
@@ -84,18 +84,18 @@ def staging_in(cache: Cache) -> list[str]:
 
 
 def recipe_with_part(name: str, value: str, recipe: Recipe = RECIPE) -> Recipe:
-    """A recipe with another part."""
+    """Return a recipe with one part changed."""
     return replace(recipe, parts=tuple((n, value if n == name else text) for n, text in recipe.parts))
 
 
 def recipe_with_anchor(directory: Path) -> Recipe:
-    """A recipe of a kernel that lies in a directory."""
+    """Return the recipe of a kernel in a directory."""
     parts = (*RECIPE.parts, ("paths", f"{directory}\n{directory / 'sub'}"))
     return replace(RECIPE, parts=parts, anchors=(("kernels", str(directory)),), own=("kernels",))
 
 
 def compile_error(cache: Cache, recipe: Recipe = RECIPE) -> CompileError:
-    """What a compiler's error looks like once the failed build was kept."""
+    """Return a compiler's error whose failed build was kept."""
     log = cache.failure_directory(recipe) / "build.log"
     cache.make_directory(log.parents[1])
     log.parent.mkdir(0o700, exist_ok=True)
@@ -104,7 +104,7 @@ def compile_error(cache: Cache, recipe: Recipe = RECIPE) -> CompileError:
 
 
 def forget_leases(cache: Cache) -> None:
-    """What the end of a process does."""
+    """Drop the cache's leases, as the end of a process does."""
     if cache.leases._descriptor is not None:
         os.close(cache.leases._descriptor)
         cache.leases._descriptor = None

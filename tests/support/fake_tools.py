@@ -1,4 +1,4 @@
-"""Scripts in the place of compilers: they say a version, and write down how they are called."""
+"""Scripts that stand in for compilers: they print a version and log their calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_tool(path: Path, body: str) -> Path:
 
 
 def said(version: str) -> str:
-    """What a compiler that is a script has printed: its text is part of its version too."""
+    """Return the printed part of a script's version, to which tkjit adds a hash of the script's text."""
     printed, mark, digest = version.partition(" (script:")
     assert mark and re.fullmatch(r"[0-9a-f]{16}\)", digest)
     return printed
@@ -42,5 +42,5 @@ def write_nvcc(path: Path, root: str = "", codes: str = "sm_80 sm_90 sm_100 sm_1
 
 def calls(directory: Path) -> list[str]:
     lines = (directory / "calls").read_text() if (directory / "calls").exists() else ""
-    # the trial comes with each question for a version
+    # leave out the trial compilation that comes with each check of a version
     return [line for line in lines.splitlines() if "/trial.so" not in line]

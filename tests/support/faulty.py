@@ -51,7 +51,7 @@ __global__ void faulty(const __grid_constant__ Globals g) {
         case 21: g.y[i] = (INT_MIN + zero) % -one; break;
         case 22: g.y[i] = (LLONG_MIN + zero) / -(long long)one == LLONG_MIN; break;
         case 23: g.y[i] = (LLONG_MIN + zero) % -(long long)one == 0; break;
-        case 29:  // for seconds, and who waits sees that it has begun
+        case 29:  // runs for seconds, and tells the test that it has begun
             *reinterpret_cast<volatile int*>(g.y.raw_ptr) = 1;
             for (volatile int n = 0; n < 2000000000; n = n + 1) {}
             break;
@@ -84,6 +84,6 @@ def host(x: In[Tensor, "int32", "N"], y: Out[Tensor, "int32", "N"], divides: int
 
 
 def line(mark: str) -> str:
-    """``file:line`` of the line that carries ``// MARK mark``."""
+    """Return ``file:line`` of the line that ends in ``// MARK mark``."""
     (number,) = [i for i, text in enumerate(SOURCE.split("\n"), 1) if text.endswith(f"// MARK {mark}")]
     return f"inline.cu:{number}"

@@ -1,7 +1,7 @@
-"""Starts test processes quickly: forks them from a server with torch and tkjit imported.
+"""Starts test processes quickly, by forking a server that has already imported torch.
 
-Run as a script this is the server. It reads a JSON line per request: run code in a new process, or return a process's
-exit status.
+As a script, this file is the server. It reads a JSON line for each request: run code in a new process, or return a
+process's exit status.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 POLL_S = 0.01
-WHERE_ARE_YOU = signal.SIGUSR2  # a process writes the stacks of its threads to standard error
+WHERE_ARE_YOU = signal.SIGUSR2  # makes a process write the stacks of its threads to standard error
 
 
 class Child:
-    """A process that runs some code; its output goes to files, so that nothing it leaves behind holds a pipe."""
+    """A process that runs some code. Its output goes to files, because its orphans could hold a pipe open."""
 
     def __init__(self, server: Server, pid: int, output: Path) -> None:
         self.pid = pid
@@ -45,7 +45,7 @@ class Child:
         return self.code is None
 
     def wait(self, timeout_s: float = 120) -> Child:
-        """Wait for its end; one that does not come to it says where it is and is killed, and the test fails."""
+        """Wait for the end of the process. After the timeout, print its stacks, kill it and fail the test."""
         deadline = time.monotonic() + timeout_s
         while self.is_running:
             if time.monotonic() > deadline:
@@ -57,7 +57,7 @@ class Child:
         return self
 
     def printed(self, timeout_s: float = 120) -> str:
-        """What it printed, once it has ended well."""
+        """Wait for the process to succeed, and return its output."""
         self.wait(timeout_s)
         assert self.code == 0, f"the process ended with {self.code}\n{self.stdout}{self.stderr}"
         return self.stdout
@@ -68,7 +68,7 @@ class Child:
 
 
 class Server:
-    """Starts processes; each has a session of its own and the environment of the moment."""
+    """Starts processes, each in its own session and with the current environment."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -78,7 +78,7 @@ class Server:
         assert self._process.stdout is not None and self._process.stdout.readline() == "ready\n"
 
     def start(self, code: str, *arguments: object, **environ: str) -> Child:
-        """Run code in a fresh process, with some variables changed."""
+        """Run code in a fresh process, with some environment variables changed."""
         output = self._directory / str(len(self._children))
         for end in (".out", ".err"):
             output.with_suffix(end).touch()
@@ -93,11 +93,11 @@ class Server:
         return self._children[-1]
 
     def run(self, code: str, *arguments: object, **environ: str) -> str:
-        """What some code prints in a fresh process."""
+        """Run code in a fresh process, and return its output."""
         return self.start(code, *arguments, **environ).printed()
 
     def tkjit(self, *arguments: object, before: str = "", **environ: str) -> Child:
-        """What ``python -m tkjit`` does; code may run before it."""
+        """Run ``python -m tkjit`` in a fresh process, after some other code."""
         code = f"{before}\nimport sys\nfrom tkjit.cli import main\nsys.exit(main(sys.argv[1:]))"
         return self.start(code, *arguments, **environ).wait()
 
@@ -109,7 +109,7 @@ class Server:
 
     def close(self) -> None:
         for child in self._children:
-            child.signal(signal.SIGKILL)  # those of tests that failed
+            child.signal(signal.SIGKILL)  # only failed tests leave running children
         self._process.communicate(timeout=60)
 
 
@@ -124,7 +124,7 @@ def _serve() -> None:
             pid, status = os.waitpid(request["ended"], os.WNOHANG)
             reply = os.waitstatus_to_exitcode(status) if pid else None
         else:
-            # a Ctrl-C that a test sends at once waits until the child is ready for it
+            # blocked until the child is ready, because a test may send Ctrl-C immediately
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             if (reply := os.fork()) == 0:
                 _run(request)

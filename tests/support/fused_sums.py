@@ -1,4 +1,7 @@
-"""The sums of a tensor core in exact arithmetic, by arXiv 2511.10909: all terms at once, cut off below the largest."""
+"""Models a tensor core's sums in exact arithmetic: it adds all terms at once, truncated relative to the largest.
+
+Source: arXiv 2511.10909.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ def exponent(number: float, least: int) -> int:
 
 
 def cut(number: Fraction, place: int) -> Fraction:
-    """Without what is below 2 ** place."""
+    """Truncate a number to a multiple of 2 ** place."""
     return Fraction(math.trunc(number / Fraction(2) ** place)) * Fraction(2) ** place
 
 
 def fused_sum(a: Sequence[float], b: Sequence[float], c: float, dtype: str, kept: int, result_bits: int = 23) -> float:
-    """c + a[0] * b[0] + ..., to ``kept`` bits behind the point of the term with the largest exponent."""
+    """Return c + a[0] * b[0] + ..., truncated ``kept`` bits below the leading bit of the largest term."""
     least = LEAST[dtype]
     terms = [(Fraction(c), exponent(c, -126))]
     terms += [(Fraction(x) * Fraction(y), exponent(x, least) + exponent(y, least)) for x, y in zip(a, b, strict=True)]

@@ -1,4 +1,4 @@
-"""Texts that are held as files."""
+"""Compares rendered texts with golden files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def compare(golden: Path, text: str, request: pytest.FixtureRequest) -> None:
-    """Compare a text with its file, or write it there with --update-golden."""
+    """Compare a text with its golden file, or update the file if pytest runs with --update-golden."""
     if request.config.getoption("--update-golden"):
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(text)
@@ -17,4 +17,4 @@ def compare(golden: Path, text: str, request: pytest.FixtureRequest) -> None:
     if text != expected:
         lines = (t.splitlines(keepends=True) for t in (expected, text))
         diff = "".join(difflib.unified_diff(*lines, golden.name, "rendered now"))
-        pytest.fail(f"{diff}\nIf this is what should be rendered, `make golden` updates the files.", pytrace=False)
+        pytest.fail(f"{diff}\nIf the new text is right, run `make golden` to update the files.", pytrace=False)

@@ -1,4 +1,4 @@
-"""Arguments whose hooks run test code during a call."""
+"""Arguments of kernels with hooks that run test code during a call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 
 class Stop(BaseException):
-    """An error that says nothing of an argument, and must pass."""
+    """An error that is unrelated to the argument, and must propagate unchanged."""
 
 
 def raising(error: BaseException) -> Callable[[], object]:
-    """A hook that raises."""
+    """Return a hook that raises an error."""
 
     def hook() -> None:
         raise error
@@ -22,7 +22,7 @@ def raising(error: BaseException) -> Callable[[], object]:
 
 
 class Number:
-    """A number whose hook runs before it shows itself."""
+    """A number that runs a hook before it is converted."""
 
     def __init__(self, hook: Callable[[], object]) -> None:
         self.hook = hook
@@ -41,16 +41,16 @@ class Number:
 
 
 class Producer:
-    """An array of a framework that nobody has heard of.
+    """An array of an unknown framework that supports DLPack.
 
     Parameters
     ----------
     hook : callable
-        Runs before the array shows itself.
+        Runs before the array is exported.
     result : object
-        What it gives in place of its own capsule.
+        Returned in place of the array's capsule.
     versions : bool
-        Whether its DLPack has versions.
+        Whether its ``__dlpack__`` takes ``max_version``.
     """
 
     def __init__(

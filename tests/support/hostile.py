@@ -1,4 +1,4 @@
-"""Kernels whose names, parameters and docstrings mean something in C++, Go or Rust, or differ in case alone."""
+"""Kernels whose names, parameters and docstrings clash with C++, Go or Rust, or differ only in case."""
 
 from __future__ import annotations
 

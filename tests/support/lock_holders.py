@@ -1,4 +1,4 @@
-"""Fake holders of build locks: alive, ended, or on another host."""
+"""Fake holders of build locks: running, ended, or on another host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tkjit.system.process import Process, this_machine, this_process
 
 
 def hold_lock_as(path: Path, process: Process | None = None, since: float = 0.0, staging: str = "") -> int:
-    """Hold a lock in somebody's name; the descriptor, to be closed."""
+    """Take a lock on behalf of a process, and return its file descriptor, which the caller closes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -26,5 +26,5 @@ def process_on_other_host() -> Process:
 
 
 def ended_process() -> Process:
-    """A process of this machine that has ended: its number was given to another one."""
+    """Return a process of this machine that has ended, and whose number another process has now."""
     return Process(this_machine(), "here", os.getpid(), 1)

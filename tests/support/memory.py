@@ -1,4 +1,4 @@
-"""The memory that a process has."""
+"""Measures the memory of this process."""
 
 from __future__ import annotations
 

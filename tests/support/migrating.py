@@ -1,4 +1,4 @@
-"""The examples of docs/migrating.md: each kernel before, with another system, and now."""
+"""Runs the examples of docs/migrating.md: each kernel before, with another system, and now, with tkjit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXAMPLES = examples_of()
 
 
 def named(*, before: bool) -> list[object]:
-    """Those of one kind, each as a parameter that its section names."""
+    """Return the examples before or after migration as test parameters, named by their sections."""
     return [
         pytest.param(one, id=one.section, marks=pytest.mark.slow if "load_inline" in one.section else ())
         for one in EXAMPLES
@@ -44,8 +44,8 @@ def named(*, before: bool) -> list[object]:
 
 
 def run(example: Example, directory: Path, device: str) -> None:
-    """Run an example in a directory, with its x and y on a device, and look at y."""
-    inline = next(one.code for one in EXAMPLES if not one.is_before)  # whose source the file of a build has
+    """Run an example in a directory, with x and y on a device, and check y."""
+    inline = next(one.code for one in EXAMPLES if not one.is_before)  # has the source for examples that build a file
     source = re.search(r'source = r"""(.*?)"""', inline, re.DOTALL)
     assert source is not None
     binding = '\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("axpy", &axpy); }\n'
@@ -57,7 +57,7 @@ def run(example: Example, directory: Path, device: str) -> None:
         code = (
             f"import sys; sys.path.insert(0, {str(directory)!r}); import axpy_extension; axpy_extension.axpy(x, y, 2.0)"
         )
-    program = directory / "example.py"  # Triton reads the source of what it compiles
+    program = directory / "example.py"  # a file, because Triton reads the source of the functions that it compiles
     program.write_text(code)
     x, y = torch.randn(1000, device=device), torch.randn(1000, device=device)
     expected = y + 2 * x

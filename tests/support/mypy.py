@@ -1,4 +1,4 @@
-"""Runs mypy on files of a test's own, as a user's project would."""
+"""Runs mypy on a test's files, as a user's project would."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def mypy(cache: str, directory: Path, path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What mypy says, without a configuration.
+    """Run mypy without a configuration file.
 
     Parameters
     ----------
     cache : str
-        The name of the cache, in the project's own: reading torch takes 15 s, and is done once.
+        The name of a cache in the project's own cache directory; without it, each run would read torch for 15 s.
     path : str
-        Where mypy looks for modules.
+        The search path for modules.
     """
     return subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file=", "--python-version=3.10", *arguments],

@@ -1,4 +1,4 @@
-"""A kernel whose template arguments are an enumerator and a type of its source."""
+"""A kernel whose template arguments are an enumerator and a type from its source."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def combine(
     mode: str = "ops::Mode::add",
     policy: str = "Whole",
 ) -> Tensor:
-    """x and the policy's number of threads, combined."""
+    """Combine x with the policy's number of threads."""
     threads = 256 if policy == "Whole" else 32
     return x + threads if mode.endswith("add") else x * threads

@@ -1,4 +1,4 @@
-"""Kernels with operators, and calls that go through them: compiled, or seen by a profiler."""
+"""Kernels with operators, and calls that use the operators: compiled, or under a profiler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gradient(grad_y, factor):
 
 @tkjit.kernel(SCALE, **LAUNCH, backward=gradient)
 def scale(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"], *, factor: float = 2.0) -> Tensor:
-    """y <- factor * x"""
+    """Multiply x by a factor."""
     return factor * x
 
 
@@ -41,7 +41,7 @@ def parts(
     twice: Out[Tensor, "float32", "N"],
     square: Out[Tensor, "float32", "N"],
 ) -> tuple[Tensor, Tensor]:
-    """2 x and x * x"""
+    """Return 2 * x and x * x."""
     return 2 * x, x * x
 
 
@@ -49,7 +49,7 @@ def compiled(function, **options):
     return torch.compile(function, fullgraph=True, **options)
 
 
-# ---- what a plain call and one through the operator must have in common
+# ---- calls under a profiler
 
 
 def profiled(call, *args, **kwargs):

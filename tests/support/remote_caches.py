@@ -19,7 +19,7 @@ from tkjit.config import RemoteSettings
 
 
 def write_key(path: Path) -> Path:
-    """Write a private key, and beside it ``.pub``, as ``ssh-keygen`` does."""
+    """Write a private key and, next to it, the public key in ``.pub``, as ``ssh-keygen`` does."""
     key = Ed25519PrivateKey.generate()
     path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
@@ -36,17 +36,17 @@ def reader(url: str, key: Path) -> RemoteSettings:
 
 
 def statements(root: Path) -> list[Path]:
-    """The statements below a directory that is a remote cache."""
+    """Return the statements in a remote cache's directory."""
     return sorted(path for path in root.rglob("*.json") if path.name != "index.json")
 
 
 def objects(root: Path) -> list[Path]:
-    """The objects with files."""
+    """Return the objects that contain files."""
     return sorted(root.rglob("*.z"))
 
 
 def resign(path: Path, key: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change what a statement says, and sign it anew."""
+    """Change a statement and sign it again."""
     value = json.loads(path.read_bytes().partition(b"\n")[2])
     change(value)
     text = json.dumps(value, sort_keys=True).encode()
@@ -55,11 +55,11 @@ def resign(path: Path, key: Path, change: Callable[[dict[str, Any]], object]) ->
 
 @contextmanager
 def serving(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server on loopback that answers each connection by a function; its URL."""
+    """Run a server on loopback that answers each connection with a function, and yield its URL."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            with suppress(OSError):  # the client has had enough
+            with suppress(OSError):  # the client may have closed the connection
                 answer(self.request)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:

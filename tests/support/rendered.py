@@ -1,4 +1,4 @@
-"""Looks at rendered C++ as text: what a function declares, where its ``#line`` directives point."""
+"""Searches rendered C++ text for declarations and ``#line`` directives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TYPES = r"(?:const )?(?:tkjit::)?(?:int64_t|int|bool|double|TensorView|Object|S
 
 
 def declared_twice(text: str) -> list[str]:
-    """Variables that one function declares more than once; rendered bodies declare at one level of indentation."""
+    """Find variables that a function declares more than once at one level of indentation."""
     found = []
     for body in re.split(r"^\S.*\{$", text, flags=re.MULTILINE):
         names: Counter[str] = Counter()
@@ -22,7 +22,7 @@ def declared_twice(text: str) -> list[str]:
 
 
 def line_directives(text: str) -> list[tuple[int, int, str]]:
-    """Each ``#line``: the real number of the line after it, the number that it says, the file that it says."""
+    """Return each ``#line`` as (actual number of the next line, number in the directive, file in the directive)."""
     return [
         (i + 1, int(match[1]), match[2])
         for i, line in enumerate(text.split("\n"), 1)

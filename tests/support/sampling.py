@@ -1,4 +1,4 @@
-"""Selects the parametrized cases for ``make test``. The others are marked slow, for ``make test-all``."""
+"""Selects the parametrized cases for ``make test``, and marks the others as slow, for ``make test-all``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 
 def sample(cases: Iterable[Any], *kept: str, name: Callable[[Any], str] = str) -> list[Any]:
-    """Parameters of all cases, of which only those with a kept name are not slow.
+    """Return test parameters for all cases, and mark all but the kept ones as slow.
 
     Parameters
     ----------
     name : callable
-        A case's name, which is its test's id too.
+        Returns a case's name, which is also the id of its test.
     """
     cases = list(cases)
     missing = set(kept) - {name(case) for case in cases}

@@ -1,7 +1,7 @@
-"""A process that builds one small shared object through the cache, without torch: a tenth of a second and a compiler.
+"""Builds one small shared object through the cache, in a process without torch; it takes a tenth of a second.
 
-``small_build.py ROOT NUMBER [os|libc]`` prints the number, which a function of the shared object returns. With a third
-argument it forks a long-lived child during the build, and first prints the child's process ID.
+``small_build.py ROOT NUMBER [os|libc]`` builds a function that returns the number, and prints its result. With a third
+argument, it forks a long-lived child during the build and first prints the child's process ID.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from tkjit.cache import TEXT, Cache, Entry, Product, Recipe
 from tkjit.compile.compiler import Unit, compile_binary
 
-# <string> takes a fifth of a second
+# including <string> makes the compilation take a fifth of a second
 TEXT_OF = '#include <string>\nextern "C" int number() {{ return {}; }}\n'
 
 
@@ -40,8 +40,8 @@ def build(root: Path, text: str, fork: str = "") -> Entry:
 
 
 def _child_that_stays(fork: str) -> int:
-    """Fork as Python does it, or behind its back, as a library may."""
-    # with the interpreter's lock held: a thread that had it would not be there in the child
+    """Fork with Python's function, or with libc's and without Python's knowledge, as a library may."""
+    # PyDLL keeps the interpreter's lock: in the child, a thread that had taken it would not exist to release it
     libc = ctypes.PyDLL(None)
     pid = os.fork() if fork == "os" else libc.fork()
     while pid == 0:

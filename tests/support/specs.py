@@ -1,4 +1,4 @@
-"""Specs for tests: read from a function, or built by hand from fields; and what a refused one says."""
+"""Specs for tests, read from a function or built by hand from fields, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def field(name: str = "x", direction: str = "in", dtype: str = F32, *dims: str, 
 
 
 def by_hand(*fields: Field, **changes: Any) -> Spec:
-    """A spec built without a function, as tools do."""
+    """Build a spec without a function, as tools do."""
     plain: dict[str, Any] = {
         "entry": "scale",
         "fields": fields,
@@ -39,14 +39,14 @@ def by_hand(*fields: Field, **changes: Any) -> Spec:
 
 
 def spec_of(name: str, **attributes: Any) -> Spec:
-    """A spec by its attributes, whichever part they belong to."""
+    """Build a spec from attributes, and assign each to the part to which it belongs."""
     parts = {part: kind(**_of(kind, attributes)) for part, kind in PARTS.items()}
     assert not set(attributes) - {name for kind in PARTS.values() for name in _of(kind, attributes)}
     return Spec(name, **parts)
 
 
 def changed(spec: Spec, **attributes: Any) -> Spec:
-    """A spec with other attributes."""
+    """Return a spec with some attributes changed."""
     parts = {part: dataclasses.replace(getattr(spec, part), **_of(kind, attributes)) for part, kind in PARTS.items()}
     return dataclasses.replace(spec, **parts)
 

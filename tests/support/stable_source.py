@@ -1,4 +1,4 @@
-"""A source for torch's stable C++ API, as large libraries of kernels have them now."""
+"""A source for torch's stable C++ API, as in current large kernel libraries."""
 
 SOURCE = """
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>

@@ -1,4 +1,4 @@
-"""A static library to link with."""
+"""Builds a static library to link with."""
 
 from __future__ import annotations
 

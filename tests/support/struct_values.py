@@ -31,7 +31,7 @@ def blend(
     shift: Scalar[Struct, "float3"] = (1.0, 2.0, 3.0),
     pair: Scalar[Struct, "int2"] = (0, 0),
 ) -> Tensor:
-    """x with everything that the structs hold."""
+    """Combine x with all members of the structs."""
 
 
 @tkjit.kernel(
@@ -51,7 +51,7 @@ def place(
     origin: Scalar[Struct, "float4"],
     extent: Scalar[Struct, "dim3"],
 ) -> Tensor:
-    """A rendered struct with vector types in it."""
+    """Use a rendered struct that contains vector types."""
 
 
 @tkjit.kernel(
@@ -80,4 +80,4 @@ def filter_row(
     origin: Scalar[Struct, "Point", {"at": ("float", 2)}] = ((0.5, 0.25),),
     order: Scalar[list[int], "int", MaxLength(2)] = (3, 1),
 ) -> Tensor:
-    """The source's own struct, with arrays and a struct in it."""
+    """Use the source's own struct, which contains arrays and another struct."""

@@ -1,4 +1,4 @@
-"""Reads stubs: the signatures and docstrings of their kernels; and a kernel to make them of."""
+"""Renders and reads stubs: the signatures and docstrings of their kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stub(kernel: Kernel, source: str = "") -> str:
 
 
 def calls(text: str) -> list[str]:
-    """The signatures of a stub's kernels, without ``self`` and ``stream``."""
+    """Return the signatures of a stub's kernels, without ``self`` and ``stream``."""
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     found = [f"({ast.unparse(f.args)}) -> {ast.unparse(f.returns)}" for f in functions if f.name == "__call__"]
     assert all(STREAM in call for call in found)

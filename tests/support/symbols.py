@@ -1,4 +1,4 @@
-"""Kernels that read constants, and variables that live from launch to launch."""
+"""Kernels with constants, and with variables that persist between launches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def convolve(
     offsets: Constant[Tensor, "int32", 2, 2, Member("mine::offsets")],
     y: Out[Tensor, F32, "N"],
 ) -> Tensor:
-    """x convolved with three taps, which are constants."""
+    """Convolve x with three taps, which are constants."""
     moved = taps[0] * x + taps[1] * x.roll(-1) + taps[2] * x.roll(-2)
     return moved + offsets[:, 1].repeat((len(x) + 1) // 2)[: len(x)]
 
@@ -61,4 +61,4 @@ def convolve(
     symbols="factor",
 )
 def scaled(x: InOut[Tensor, F32, "N"]) -> Tensor:
-    """A rendered struct, and a constant that begins with a value."""
+    """Use a rendered struct, and a constant with an initial value."""

@@ -1,4 +1,4 @@
-"""Builds exported torch packages without an installation, in processes of their own."""
+"""Builds and runs exported torch packages in separate processes, without installing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGE = "layers"
 
 
 def build(directory: Path, **environment: str) -> Path:
-    """Build a package in place with setuptools; returns the directory to import it from."""
+    """Build a package in place with setuptools, and return the directory to import it from."""
     target = directory / "built"
     command = [sys.executable, "setup.py", "-q", "build_py", "-d", str(target), "build_ext", "-b", str(target)]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, env={**os.environ, **environment})

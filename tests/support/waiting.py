@@ -1,4 +1,4 @@
-"""Waits for other threads and processes."""
+"""Waits for conditions that other threads and processes bring about."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = 20, what: str = "") -> None:
-    """Wait until something holds; the test fails if it does not in time."""
+    """Wait until a condition holds, and fail the test after a timeout."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"

@@ -1,4 +1,4 @@
-"""Kernels whose tensors have more elements than 31 bits count."""
+"""Kernels for tensors with more than 2**31 elements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The applications of the WAYOUT paper (Zhu et al., IPDPS 2022), written anew: each in Python and in C++.
+"""The applications of the WAYOUT paper (Zhu et al., IPDPS 2022), rewritten in Python and in C++.
 
-A module has ``HEADERS``, its options for ``tkjit.bind``, and ``run(library, n)``, which returns named results. The C++
-program beside it prints the same names and numbers.
+Each module has ``HEADERS``, its options for ``tkjit.bind``, and ``run(library, n)``, which returns named results. The
+C++ program next to it prints the same names and numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES = {
 
 
 class Clock:
-    """The computing time of an application, from its inputs to its results, as ``Clock`` of application.hpp."""
+    """Measures an application's computing time, from its inputs to its results, like ``Clock`` in application.hpp."""
 
     seconds: float
     _started: float
@@ -49,7 +49,7 @@ class Application(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The keywords of ``tkjit.bind``."""
+        """The keyword arguments for ``tkjit.bind``."""
         if self.kind == "thrust":
             return {"namespaces": "thrust", "backend": "omp", "source": getattr(self.module, "SOURCE", "")}
         from support.applications import kokkos
@@ -64,7 +64,7 @@ class Application(NamedTuple):
         return results
 
     def compile_command(self, binary: Path) -> list[str | Path]:
-        """The compiler's line for the C++ program, with the flags of the bindings."""
+        """Return the command line that compiles the C++ program, with the flags of the bindings."""
         options = {name: value for name, value in self.options.items() if name not in ("namespaces", "start", "stop")}
         headers = make_header_set(self.module.HEADERS, **options)
         directories = [f"-I{directory}" for directory in headers.search_path]
@@ -74,6 +74,6 @@ class Application(NamedTuple):
 
 
 def numbers(n: int, below: int, seed: int = 1) -> np.ndarray:
-    """n numbers from 0 to below - 1, the same as application.hpp's."""
+    """Return n numbers from 0 to below - 1, the same as application.hpp's."""
     mixed = (np.arange(n, dtype=np.uint64) + np.uint64(seed)) * np.uint64(2654435761)
     return ((mixed >> np.uint64(7)) % np.uint64(1000003) % np.uint64(below)).astype(np.int32)

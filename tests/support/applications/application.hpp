@@ -1,4 +1,4 @@
-// What the C++ programs of the applications share: their input, and how they print results.
+// The common parts of the applications' C++ programs: their input, their clock, and printing of results.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-/// n numbers from 0 to below - 1, the same as applications.numbers of Python.
+/// Returns n numbers from 0 to below - 1, the same as applications.numbers in Python.
 inline std::vector<int> numbers(std::size_t n, int below, std::uint64_t seed = 1) {
     std::vector<int> found(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -17,7 +17,7 @@ inline std::vector<int> numbers(std::size_t n, int below, std::uint64_t seed = 1
     return found;
 }
 
-/// The computing time of a program, from its inputs to its results. It is printed to standard error.
+/// Measures the computing time of a program, from its inputs to its results, and prints it to standard error.
 class Clock {
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 
@@ -33,10 +33,10 @@ inline void print_one(float value) { std::printf(" %.17g", static_cast<double>(v
 inline void print_one(int value) { std::printf(" %d", value); }
 inline void print_one(long value) { std::printf(" %ld", value); }
 
-/// Whether results are printed: those of the first size are.
+/// Whether results are printed; only those of the first size are.
 inline bool is_printed = true;
 
-/// A line with a name and numbers.
+/// Prints a line with a name and numbers.
 template <class It>
 void print(const char* name, It first, It last) {
     if (!is_printed) return;
@@ -54,7 +54,7 @@ void print(const char* name, T value) {
 
 void run(std::size_t n);
 
-/// Run an application for each size that the command line names.
+/// Runs an application for each size on the command line.
 inline void run_each(char** sizes) {
     for (; *sizes != nullptr; ++sizes, is_printed = false) run(std::strtoul(*sizes, nullptr, 10));
 }

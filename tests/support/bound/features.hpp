@@ -1,4 +1,4 @@
-// What C++ has besides what garden.hpp shows, one of each. C++14 to 20.
+// One example of each C++ feature that garden.hpp lacks, for C++14 to C++20.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include <string_view>
 #endif
 
-/// In no namespace that is bound.
+/// Outside of the bound namespaces.
 struct Unbound {
     int count;
     double weight;
@@ -106,7 +106,7 @@ union Number {
     int integer;
     float real;
 };
-/// A getter that is declared and defined nowhere, as some of Eigen's expressions have.
+/// height() is declared but never defined, as in some of Eigen's expressions.
 struct Hollow {
     int depth = 2;
     int width() const { return 3; }
@@ -124,7 +124,7 @@ struct Scaled {
 struct Metres : Scaled<double> {};
 using Feet = Scaled<float>;
 
-/// A range whose iterators have a type that nobody else may name.
+/// A range whose iterators have a private type.
 class Countdown {
     struct Cursor {
         int at;
@@ -193,7 +193,7 @@ inline std::string_view view(std::string_view text) { return text; }
 #endif
 
 enum class Mode : int { slow, fast };
-enum class Mode : int;  // known already
+enum class Mode : int;  // a second declaration
 struct Multiplied {
     enum Kind { none, some };
     int by(Kind kind = some, int times = 1) const { return int(kind) * times; }

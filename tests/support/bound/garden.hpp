@@ -1,4 +1,4 @@
-// A small library with what C++ headers have, for tests of bindings.
+// A small library with the usual contents of C++ headers, for tests of bindings.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace garden {
 enum class Water { none, drip, spray = 7 };
 enum Season { spring, summer };
 
-inline int living = 0;  // beds and trees
+inline int living = 0;  // the number of Tree and Rooted objects
 
 /// The sum of two numbers.
 inline int add(int first, int second = 10) { return first + second; }
@@ -27,7 +27,7 @@ template <class T>
 T twice(const T& value) {
     return value + value;
 }
-/// Its type cannot be deduced.
+/// T cannot be deduced.
 template <class T>
 T zero() {
     return T(0);
@@ -96,7 +96,7 @@ private:
     void hidden() {}
 };
 
-/// A container; its members are those of a base that depends on T.
+/// A container, which inherits its members from a base that depends on T.
 template <class T>
 struct Base {
     std::vector<T> held;
@@ -129,7 +129,7 @@ Bed<T> twice_of(const Bed<T>& bed) {
 template <class T>
 using Beds = Bed<Bed<T>>;
 
-/// Can neither be copied, moved nor made without an argument.
+/// Cannot be copied, moved or default-constructed.
 struct Rooted {
     int depth;
     explicit Rooted(int depth) : depth(depth) { ++living; }

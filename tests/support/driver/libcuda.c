@@ -1,7 +1,7 @@
-// A CUDA driver of the tests: each call is a line on standard output, and succeeds unless DRIVER_FAILS names it.
+// A fake CUDA driver. Each call prints a line to standard output, and succeeds unless DRIVER_FAILS names it.
 //
 // DRIVER_FAILS="cuLaunchKernelEx=700"  DRIVER_CONTEXT=1: a context of device 1 is current  DRIVER_VERSION=12040
-// DRIVER_PRIMARY=1: the primary context of device 1 is active, and current where DRIVER_CONTEXT names no other
+// DRIVER_PRIMARY=1: the primary context of device 1 is active, and is current unless DRIVER_CONTEXT is set
 // DRIVER_CAPTURES=1: the stream is being captured  DRIVER_PARAMETERS="8,8,4": the bytes of each parameter of a launch
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// What an extension binds to Python; see tests/extensions/test_bindings.py.
+// Functions, classes and enumerations that an extension binds to Python; see tests/extensions/test_bindings.py.
 #define Py_LIMITED_API 0x03090000
 #include <Python.h>
 #include <torch/extension.h>

@@ -1,4 +1,4 @@
-// Operators with types that torch's C ABI does not pass, and calls of operators by name; see
+// Operators with types that torch's C ABI cannot pass, and calls of operators by name; see
 // tests/extensions/test_operators_by_name.py.
 #include <torch/extension.h>
 #include <ATen/core/dispatch/Dispatcher.h>

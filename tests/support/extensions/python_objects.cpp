@@ -1,4 +1,4 @@
-// What an extension does with Python's own objects and with NumPy's arrays; see tests/extensions/test_python_objects.py.
+// An extension's uses of Python objects and NumPy arrays; see tests/extensions/test_python_objects.py.
 #include <torch/extension.h>
 #include <pybind11/numpy.h>
 
@@ -70,7 +70,7 @@ struct OutOfRange : std::runtime_error {
 struct Other : std::exception {};
 enum class Mode { first, second };
 
-// containers, and what there is of any object
+// containers, and the attributes of any object
 py::dict containers(py::iterable items, py::sequence pair, py::object owner) {
     py::set seen;
     for (const py::handle& item : items) seen.add(item);

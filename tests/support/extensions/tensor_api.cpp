@@ -1,4 +1,4 @@
-// What an extension does with tensors; see tests/extensions/test_tensor_api.py.
+// An extension's uses of tensors; see tests/extensions/test_tensor_api.py.
 #include <torch/extension.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorUtils.h>

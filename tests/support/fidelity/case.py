@@ -1,4 +1,4 @@
-"""A comparison kernel for GPU and simulator, with its tolerance."""
+"""A kernel for comparing a GPU with the simulator, with its tolerance."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Bound = Callable[[np.ndarray], np.ndarray]
 class Case:
     """A kernel and its inputs.
 
-    ``results(*outputs)`` names the parts of what the kernel returned. ``expected(*inputs)`` says what some of them are,
-    computed without the simulator, and ``expected_bounds`` how far those may be off. ``device_bounds`` says by how much
-    a device may differ from the simulator; a part that is not in it is the same, bit for bit.
+    ``results(*outputs)`` names the parts of the kernel's results. ``expected(*inputs)`` computes some of them without
+    the simulator, and ``expected_bounds`` has their allowed errors. ``device_bounds`` has the allowed differences
+    between a device and the simulator; parts that it does not name must be equal bit for bit.
     """
 
     name: str
@@ -31,14 +31,17 @@ class Case:
     device_bounds: Mapping[str, Bound] = field(default_factory=dict)
 
     def run(self, device: str) -> Mapping[str, np.ndarray]:
-        """What the kernel gives on a device, by name."""
+        """Run the kernel on a device, and return its results by name."""
         returned = self.kernel(*(tensor.to(device) for tensor in self.inputs()))
         outputs = returned if isinstance(returned, tuple) else (returned,)
         return self.results(*(output.cpu() for output in outputs))
 
 
 def differences(got: np.ndarray, wanted: np.ndarray, bound: Bound | None) -> str:
-    """Where two results differ by more than the bound (without one: in any bit), or an empty string. NaNs are equal."""
+    """Describe where two results differ by more than the bound, or in any bit if there is none. NaNs are equal.
+
+    The description is empty if they do not differ.
+    """
     assert got.shape == wanted.shape and got.dtype == wanted.dtype, (got.shape, wanted.shape, got.dtype, wanted.dtype)
     if got.dtype.kind == "f":
         wrong = ~(np.isnan(got) & np.isnan(wanted)) & ((got != wanted) | (np.signbit(got) != np.signbit(wanted)))
@@ -55,7 +58,7 @@ def differences(got: np.ndarray, wanted: np.ndarray, bound: Bound | None) -> str
 
 
 def ulps(count: float, *, bits: int = 24, smallest: float = 2.0**-149, absolute: float = 0.0) -> Bound:
-    """``count`` units in the last of ``bits`` bits of the wanted value, and ``absolute`` on top."""
+    """Return a bound of ``count`` units in the last of ``bits`` bits of the wanted value, plus ``absolute``."""
 
     def bound(wanted: np.ndarray) -> np.ndarray:
         magnitude = np.where(np.isfinite(wanted) & (wanted != 0), np.abs(wanted), 1e-300)

@@ -1,4 +1,4 @@
-"""List of all comparison kernels."""
+"""The list of all comparison kernels."""
 
 from support.fidelity import floats, fp8, functions, integers, narrow, tensor_core, warps
 

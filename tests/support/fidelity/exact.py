@@ -1,4 +1,4 @@
-"""Arithmetic on fractions, rounded in any direction: what IEEE 754 says a result is."""
+"""Computes results as IEEE 754 defines them: exact arithmetic on fractions, rounded in any direction."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def rounded(exact: Fraction, direction: str, dtype: type[np.floating]) -> np.floating:
-    """``exact`` as a float: ``rn`` to nearest even, ``rz`` towards zero, ``ru`` up, ``rd`` down."""
+    """Round ``exact`` to a float: ``rn`` to nearest even, ``rz`` towards zero, ``ru`` up, ``rd`` down."""
     if direction == "rz":
         direction = "rd" if exact > 0 else "ru"
     if exact == 0:
@@ -48,7 +48,7 @@ def _nearest(exact: Fraction, below: np.floating, above: np.floating, largest: n
 
 
 def root(exact: Fraction) -> Fraction:
-    """The square root, to 200 bits and, where it does not end there, a little below."""
+    """Return the square root to 200 bits. An inexact root gets one more bit, so that it never looks exact."""
     shift = 2 * (200 + max(0, math.ceil(-math.log2(exact) / 2)))
     scaled = exact.numerator * 2**shift // exact.denominator
     floor = math.isqrt(scaled)
@@ -59,7 +59,7 @@ def root(exact: Fraction) -> Fraction:
 def reference(
     operation: Callable[..., Fraction], direction: str, dtype: type[np.floating]
 ) -> Callable[..., np.ndarray]:
-    """The operation on arrays."""
+    """Return the operation as a function of arrays."""
 
     def compute(*arrays: np.ndarray) -> np.ndarray:
         columns = [[Fraction(v) for v in array.tolist()] for array in arrays]

@@ -1,4 +1,4 @@
-"""Arithmetic and conversions of float and double in all four roundings: the same on every device, bit for bit."""
+"""Arithmetic and conversions of float and double in all four roundings; all devices must agree bit for bit."""
 
 import math
 
@@ -11,7 +11,7 @@ WHOLE = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor}
 
 
 def floats(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Ordinary numbers, any exponent (sums that cancel, products that overflow), subnormals. No zero, no NaN."""
+    """Generate ordinary numbers, any exponents (for cancellation and overflow) and subnormals, but no zeros or NaNs."""
     ordinary = generator.standard_normal((3, 256))
     close = ordinary[:1, :64] + generator.standard_normal((3, 64)) * 2.0**-20
     wide = generator.uniform(1, 2, (3, 128)) * 2.0 ** generator.integers(-126, 127, (3, 128))
@@ -29,7 +29,7 @@ def doubles(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 def specials(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """For conversions: halves, limits of integers, infinities, NaN."""
+    """Generate inputs for conversions: multiples of one half, limits of integers, infinities, NaN."""
     limits = 2.0 ** np.array([7, 8, 15, 16, 31, 32, 63, 64])
     single = np.concatenate([np.arange(-10, 10.5, 0.5), limits, -limits, [np.inf, -np.inf, np.nan, 1e30, -1e30]])
     x = np.concatenate([single, generator.standard_normal(256) * 2.0 ** generator.integers(0, 66, 256)])
@@ -57,7 +57,7 @@ def arithmetic(dtype: type[np.floating]) -> list[Row]:
 def to_integer(source: str, target: str, direction: str) -> Row:
     bits = 64 if target.endswith("ll") else 32
     low, high = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    # PTX ISA, "cvt": a NaN is 0, or the top bit alone where source or result has 64 bits.
+    # PTX ISA, "cvt": a NaN becomes 0, or only the top bit if the source or the result has 64 bits.
     of_nan = 2 ** (bits - 1) if bits == 64 or source == "double" else 0
 
     def convert(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -70,7 +70,7 @@ def to_integer(source: str, target: str, direction: str) -> Row:
 
 
 def _as_long_long(value: int, bits: int, signed: bool) -> int:
-    """What a cast to long long makes of an integer type's value, or of its bits."""
+    """Return a value of an integer type after a cast to long long."""
     bits = bits if signed else 64
     return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
 
@@ -86,7 +86,7 @@ def from_integer(source: str, target: str, direction: str, cast: str) -> Row:
 
 
 def integers(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Of all lengths, and never 0, whose sign is another story."""
+    """Generate integers of all lengths, but not 0, because the sign of a zero depends on the rounding."""
     x = generator.integers(-(2**63), 2**63 - 1, 512) >> generator.integers(0, 40, 512) | 1
     return x, x, x
 
@@ -120,7 +120,7 @@ FLOAT_ROWS = [
         for direction in DIRECTIONS
     ),
     Row("__saturatef(x)", lambda x, y, z: np.clip(x, np.float32(0), np.float32(1))),
-    # The low bits of a tf32 are not defined.
+    # The low bits of a tf32 are undefined.
     Row(
         "__uint_as_float(tkjit::to_tf32(x) & ~0x1fffu)",
         lambda x, y, z: (x.view(np.uint32) + 0x1000 & ~np.uint32(0x1FFF)).view(np.float32),

@@ -1,4 +1,4 @@
-"""The 8-bit floats: from float, double, half and bfloat16, saturating and not, and back. Bit for bit."""
+"""Conversions between 8-bit floats and float, double, half and bfloat16, with and without saturation, bit for bit."""
 
 import numpy as np
 import torch
@@ -8,17 +8,17 @@ FORMATS = {"e4m3": (torch.float8_e4m3fn, 0x7E, 0x7F), "e5m2": (torch.float8_e5m2
 
 
 def values(name: str) -> np.ndarray:
-    """What all 256 codes stand for."""
+    """Return the values of all 256 codes."""
     return torch.arange(256, dtype=torch.uint8).view(FORMATS[name][0]).double().numpy()
 
 
 def nearest(name: str, x: np.ndarray, saturates: bool, nan: np.ndarray | int = 0x7F) -> np.ndarray:
-    """``x`` (float64) rounded to the nearest code, ties to the even one."""
+    """Round ``x`` (float64) to the nearest code, and ties to even."""
     _, largest, overflow = FORMATS[name]
     finite = values(name)[: largest + 1]
-    next_value = 2 * finite[-1] - finite[-2]  # as if there were one more
+    next_value = 2 * finite[-1] - finite[-2]  # the next value if the format did not end here
     middles = (finite + np.append(finite[1:], next_value)) / 2
-    code = np.searchsorted(middles, np.abs(x))  # the first middle that is not below it
+    code = np.searchsorted(middles, np.abs(x))  # the first middle that is not below x
     at_middle = (code <= largest) & (np.abs(x) == middles[np.minimum(code, largest)])
     code = np.where(at_middle & (code % 2 == 1), code + 1, code)
     code = np.where(code > largest, largest if saturates else overflow, code)
@@ -26,7 +26,10 @@ def nearest(name: str, x: np.ndarray, saturates: bool, nan: np.ndarray | int = 0
 
 
 def inputs(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """x: all 16-bit patterns. y: bits of floats, among them every value and middle of both formats, and neighbours."""
+    """Generate all 16-bit patterns as x, and bits of floats as y.
+
+    y contains every value of both formats, every middle between two values, and the neighbours of these.
+    """
     exact = np.concatenate([values(name) for name in FORMATS]).astype(np.float32)
     exact = np.unique(exact[np.isfinite(exact)])
     middles = ((exact[:-1].astype(np.float64) + exact[1:]) / 2).astype(np.float32)
@@ -53,14 +56,14 @@ def single(y: np.ndarray) -> np.ndarray:
 
 
 def double(y: np.ndarray) -> np.ndarray:
-    """As ``double_of`` below: the float's value and a little more that no float holds; a NaN keeps its top bits."""
+    """Compute ``double_of`` below: a double slightly above the float's value. A NaN keeps its top bits."""
     value = single(y) * (1 + 2.0**-40)
     nan = ((y.astype(np.int64) | 0x7FF80000) << 32).view(np.float64)
     return np.where(np.isnan(value), nan, value)
 
 
 def nan_of_double(name: str, y: np.ndarray) -> np.ndarray:
-    """CUDA keeps the sign and, in e5m2, one bit of the payload."""
+    """Convert a NaN as CUDA does: it keeps the sign and, in e5m2, one bit of the payload."""
     bits = double(y).view(np.uint64)
     payload = 0x7F if name == "e4m3" else 0x7E | (bits >> 50 & 1).astype(np.int32)
     return (bits >> 56 & 0x80).astype(np.int32) | payload
@@ -103,7 +106,7 @@ def narrowing_rows(name: str) -> list[Row]:
 
 
 def constructor_rows(name: str) -> list[Row]:
-    """What constructors and casts give: saturated, and integers by way of float."""
+    """Return rows for constructors and casts, which saturate; integers are first converted to float."""
 
     def to(x: np.ndarray) -> np.ndarray:
         return nearest(name, x, True)
@@ -183,7 +186,7 @@ __device__ double double_of(int bits) {
     return value == value ? value * (1 + 0x1p-40) : __hiloint2double(bits | 0x7ff80000, 0);
 }
 __device__ long long pair(int low, int high) { return (static_cast<long long>(high) * (1ll << 32)) | low; }
-// The type whose bits are x's; of four codes, the third is x >> 2.
+// A value of type T with the bits of x; for four codes, the third one is x >> 2.
 template <class T>
 __device__ T code(int x) {
     T result;

@@ -1,4 +1,4 @@
-"""Mathematical functions: near what mpmath computes, and on a device within the errors that CUDA documents.
+"""Mathematical functions, compared with mpmath, and between a device and the simulator to CUDA's documented errors.
 
 Source: CUDA C++ Programming Guide, "Mathematical Functions" and "Intrinsic Functions".
 """
@@ -14,14 +14,14 @@ mpmath.mp.dps = 40
 
 
 def exactly(function: Callable[..., mpmath.mpf]) -> Callable[..., np.ndarray]:
-    """The function on arrays, in 40 digits, and rounded to double."""
+    """Return the function on arrays, computed with 40 digits and rounded to double."""
     return lambda *arrays: np.array(
         [float(function(*map(mpmath.mpf, v))) for v in zip(*map(np.ndarray.tolist, arrays), strict=True)]
     )
 
 
 def inputs(dtype: type[np.floating]) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
-    """x and y: ordinary numbers of both signs, up to 10. z: between 0 and 1, and near both ends."""
+    """Generate x and y as ordinary numbers of both signs up to 10, and z between 0 and 1, also near both ends."""
 
     def make(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
         x = np.concatenate([generator.standard_normal(192), generator.uniform(-10, 10, 64)])
@@ -41,7 +41,7 @@ def inverse_erfc(y: mpmath.mpf) -> mpmath.mpf:
     return mpmath.erfinv(1 - y)
 
 
-# Expression with {f} for float's suffix; the same exactly; CUDA's maximum error in ulps for float and for double.
+# Expression with {f} for float's suffix, exact function, CUDA's maximum error in ulps for float and for double.
 FUNCTIONS: list[tuple[str, Callable[..., mpmath.mpf], float, float]] = [
     ("rsqrt{f}(z)", lambda x, y, z: 1 / mpmath.sqrt(z), 2, 1),
     ("rcbrt{f}(x)", lambda x, y, z: mpmath.sign(x) / mpmath.cbrt(abs(x)), 1, 1),
@@ -67,7 +67,7 @@ FUNCTIONS: list[tuple[str, Callable[..., mpmath.mpf], float, float]] = [
     ("tgamma{f}(y > 0 ? y : -y)", lambda x, y, z: mpmath.gamma(abs(y)), 5, 10),
     ("fdivide{f}(x, y)", lambda x, y, z: x / y, 0, 0),
 ]
-# The documented errors of these are absolute where the result is near a zero that is not at 0.
+# The documented errors of these are absolute near a zero of the function that is not at 0.
 ABSOLUTE = {"sinpi", "cospi", "erfcinv", "normcdfinv"}
 
 
@@ -81,7 +81,7 @@ def function_rows(suffix: str, bits: int) -> list[Row]:
         def bound(count: float, smallest: float = smallest, absolute: float = absolute) -> Bound:
             return ulps(count, bits=bits, smallest=smallest, absolute=absolute)
 
-        # 2 - z is rounded before the function sees it, and x + 12 too: no reference for those.
+        # These have no reference, because 2 - z and x + 12 are rounded before the function gets them.
         is_exact = not ("2 - z" in text or "x + 12" in text)
         rows.append(
             Row(text.format(f=suffix), exactly(function) if is_exact else None, bound(3), bound(documented + 3))
@@ -94,7 +94,7 @@ def fast(expression: str, function: Callable[..., mpmath.mpf], device: Bound, si
 
 
 def grows_with_exponent(ulps_at_one: float, factor: float) -> Bound:
-    """An error of ``2 + floor(|factor * x|)`` ulps in an exponential, where |x| is at most 10."""
+    """Bound the error of an exponential, ``2 + floor(|factor * x|)`` ulps, for |x| of at most 10."""
     return ulps(ulps_at_one + abs(factor) * 10)
 
 

@@ -1,4 +1,4 @@
-"""Integer intrinsics, SIMD within a word, and what their results are."""
+"""Integer intrinsics and SIMD within a word, with references in NumPy."""
 
 import re
 
@@ -7,7 +7,7 @@ from support.fidelity.rows import Row, table
 
 
 def inputs(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Random words, and words of extreme elements, which overflow when added."""
+    """Generate random words, and words of extreme elements, which overflow when added."""
     extremes = generator.choice(np.array([0x00, 0x01, 0x7F, 0x80, 0x81, 0xFF], np.uint8), (3, 1024, 4))
     words = np.concatenate([generator.integers(0, 256, (3, 1024, 4), dtype=np.uint8), extremes], axis=1)
     return tuple(words.view(np.int32)[..., 0])
@@ -49,7 +49,7 @@ vsadu vsub vsubss vsubus vneg vnegss vabsdiffs vsads
 
 
 def simd_row(name: str, count: int) -> Row:
-    """The row of an intrinsic, whose meaning is read from its name: ``vaddss`` adds signed elements and saturates."""
+    """Derive the row of an intrinsic from its name: ``vaddss``, for example, adds signed elements and saturates."""
     bits = 32 // count
     pattern = r"v(cmp|set)?(absdiff|hadd|abs|add|avg|sad|max|min|neg|sub|eq|ne|ge|gt|le|lt)(us|ss|u|s)?"
     comparison, operation, suffix = re.fullmatch(pattern, name).groups()
@@ -69,7 +69,7 @@ def simd_row(name: str, count: int) -> Row:
 
 
 def unsigned(x: np.ndarray) -> np.ndarray:
-    """As Python's integers, which do not overflow."""
+    """Convert to Python's integers, which do not overflow."""
     return x.view(np.uint32).astype(object)
 
 
@@ -100,7 +100,7 @@ def permuted(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     for low, high, selectors in zip(unsigned(x), unsigned(y), unsigned(z), strict=True):
         result = 0
         for i in range(4):
-            byte = (high << 32 | low) >> 8 * (selectors >> 4 * i & 7) & 0xFF  # the selector's top bit is not looked at
+            byte = (high << 32 | low) >> 8 * (selectors >> 4 * i & 7) & 0xFF  # the selector's top bit is ignored
             result |= byte << 8 * i
         results.append(result)
     return wrapped(np.array(results, object))

@@ -1,4 +1,4 @@
-// ldmatrix, stmatrix and cp.async: one warp, four 8 x 8 matrices of 16 bits, one after another.
+// ldmatrix, stmatrix and cp.async by one warp, on four contiguous 8 x 8 matrices of 16-bit elements.
 #include <tkjit/cp_async.cuh>
 #include <tkjit/gl.h>
 #include <tkjit/ldmatrix.cuh>
@@ -6,7 +6,7 @@
 
 constexpr int words = 4 * 8 * 4;
 
-// Row 0: x as cp.async brings it. Row 1: of each 16 bytes, lane % 17 and then zeros.
+// Row 0 is x, copied with cp.async. Row 1 has the first lane % 17 bytes of each 16, followed by zeros.
 __device__ void copy(const Globals& g, uint32_t* tile) {
     const int lane = threadIdx.x;
     tkjit::cp_async_16(tile + 4 * lane, &g.x[4 * lane]);
@@ -20,7 +20,7 @@ __device__ void copy(const Globals& g, uint32_t* tile) {
     __syncwarp();
 }
 
-// `mode` counts x1, x2, x4, and the same transposed.
+// `mode` enumerates x1, x2 and x4, then the same transposed.
 template <int count, class Load, class Store>
 __device__ void load_and_store(const Globals& g, uint32_t* tile, uint32_t* target, int mode, Load load, Store store) {
     const int lane = threadIdx.x;

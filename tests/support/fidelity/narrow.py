@@ -1,7 +1,7 @@
-"""half and bfloat16: conversions in all roundings, arithmetic, comparisons. Bit for bit.
+"""half and bfloat16: conversions in all roundings, arithmetic and comparisons, bit for bit.
 
-That the simulator is right is tested for all values elsewhere (tests/sim/test_numbers.py); this file has references for
-the remaining operations.
+tests/sim/test_numbers.py tests the simulator for all values of most operations. This file has references for the
+remaining ones.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ INTEGERS = {"short": "short", "ushort": "unsigned short", "int": "int", "uint": 
 
 
 def inputs(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Integers of all lengths, whose low halves are any 16 bits."""
+    """Generate integers of all lengths, whose low 16 bits take any value."""
     lengths = generator.integers(0, 28, (3, 4096))
     return tuple((generator.integers(-(2**31), 2**31, (3, 4096)) >> lengths).astype(np.int32) | 1)
 
 
 def numbers(name: str, x: np.ndarray) -> np.ndarray:
-    """What the low 16 bits stand for."""
+    """Return the values of the low 16 bits."""
     bits = (x & 0xFFFF).astype(np.uint16)
     if name == "half":
         return bits.view(np.float16).astype(np.float64)
@@ -32,7 +32,7 @@ def numbers(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def of_integer(name: str, direction: str, dtype: type[np.integer]) -> Callable[..., np.ndarray]:
-    """The bits of an integer type's x, rounded to half or bfloat16."""
+    """Return a reference that rounds an integer x to half or bfloat16, and returns the bits."""
 
     def half(value: int) -> int:
         return int(rounded(Fraction(value), direction, np.float16).view(np.uint16))
@@ -56,7 +56,10 @@ def of_integer(name: str, direction: str, dtype: type[np.integer]) -> Callable[.
 
 
 def complex_multiply_add(part: str) -> Callable[..., np.ndarray]:
-    """A part of ``__hcmadd((x, y), (y, x), (x, y))``: two fused multiply-adds, each rounded to half."""
+    """Return a reference for a part of ``__hcmadd((x, y), (y, x), (x, y))``.
+
+    Each part is two fused multiply-adds, each rounded to half.
+    """
 
     def fused(a: np.float16, b: np.float16, c: np.float16) -> np.float16:
         if not np.isfinite([a, b, c]).all():
@@ -147,7 +150,7 @@ def arithmetic_rows(name: str) -> list[Row]:
     return result
 
 
-# NaNs are made the same: of their sign and payload little is promised.
+# All NaNs become 0x7fff, because little is documented about their sign and payload.
 DEFINITIONS = """
 template <class T>
 __device__ T number(int bits) {

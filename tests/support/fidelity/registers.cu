@@ -1,4 +1,4 @@
-// Two warpgroups, of which one gives registers to the other.
+// Two warpgroups, one of which gives registers to the other.
 #include <tkjit/gl.h>
 #include <tkjit/registers.cuh>
 

@@ -26,10 +26,10 @@ __global__ void {name}(const __grid_constant__ Globals g) {{
 
 @dataclass(frozen=True)
 class Row:
-    """An expression of x, y and z in C++, and the same in NumPy if no other test knows what it is.
+    """An expression of x, y and z in C++, with its reference in NumPy unless another test has one.
 
-    ``simulator`` is how far the simulator may be from the reference, ``device`` how far a device may be from the
-    simulator: its documented error and the simulator's own.
+    ``simulator`` bounds the simulator's error against the reference. ``device`` bounds the difference between a device
+    and the simulator: the device's documented error plus the simulator's.
     """
 
     expression: str
@@ -47,7 +47,10 @@ def table(
     result: str | None = None,
     definitions: str = "",
 ) -> Case:
-    """A case of all rows. ``inputs`` makes x, y and z; ``result`` is the dtype of the rows if it is not ``dtype``."""
+    """Make a case of all rows.
+
+    ``inputs`` generates x, y and z; ``result`` is the dtype of the rows if it is not ``dtype``.
+    """
     result = result or dtype
     types = {"int32": "int", "float32": "float", "float64": "double", "int64": "long long"}
     lines = [f"    g.results.raw_ptr[{k}ll * n + i] = {row.expression};" for k, row in enumerate(rows)]

@@ -1,10 +1,10 @@
-// Every shape of mma: one warp, whose lanes bring their registers as they are. tensor_core.py puts a line for each
-// wrapper where it says PRODUCTS.
+// Every shape of mma, by one warp that loads its registers unchanged. tensor_core.py replaces the comment PRODUCTS by a
+// line for each wrapper.
 #include <cuda_fp8.h>
 #include <tkjit/gl.h>
 #include <tkjit/mma.cuh>
 
-// One word a register, from and to rows of a, b, c and d.
+// Each register is one word of a row of a, b, c or d.
 template <class Register, int d_registers, int a_registers, int b_registers, class Multiply>
 __device__ void product(const Globals& g, int index, Multiply multiply) {
     const int lane = threadIdx.x;
@@ -20,7 +20,7 @@ __device__ void product(const Globals& g, int index, Multiply multiply) {
     for (int i = 0; i < d_registers; i++) memcpy(&g.d(0, index, lane, i), &d[i], 4);
 }
 
-// A wrapper is a set of overloads, which cannot be passed as it is.
+// A lambda, because a wrapper is a set of overloads, which cannot be passed as an argument.
 #define PRODUCT(index, Register, d_registers, a_registers, b_registers, ...)                              \
     product<Register, d_registers, a_registers, b_registers>(                                             \
         g, index,                                                                                         \

@@ -1,4 +1,4 @@
-"""mma of all shapes and types, ldmatrix, stmatrix, cp.async and setmaxnreg."""
+"""mma in all shapes and types, ldmatrix, stmatrix, cp.async and setmaxnreg."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,10 @@ TORCH = {"half": torch.float16, "bfloat16": torch.bfloat16, "e4m3": torch.float8
 
 @dataclass(frozen=True)
 class Product:
-    """A wrapper: A is (m, k) of type ``a``, B (k, 8) of type ``b``, C and D (m, 8) of ``sum``: float, half or int32."""
+    """A wrapper of an mma instruction.
+
+    A is (m, k) of type ``a``, B (k, 8) of type ``b``, C and D (m, 8) of type ``sum``: float, half or int32.
+    """
 
     m: int
     k: int
@@ -51,7 +54,7 @@ class Product:
         a_registers, b_registers = (rows * self.k * BITS[self.a] // 1024 for rows in (self.m, 8))
         return f"PRODUCT({index}, {register}, {d_registers}, {a_registers}, {b_registers}, {self.call})"
 
-    # The places below are read from the PTX ISA's figures, lane by lane.
+    # The positions below follow the PTX ISA's figures, lane by lane.
 
     def a_matrix(self, words: np.ndarray) -> np.ndarray:
         elements = _elements(words, self.a)
@@ -75,12 +78,12 @@ class Product:
         return matrix
 
     def lanes_sums(self, words: np.ndarray) -> np.ndarray:
-        """The (32, m / 4) elements of C or D that lanes hold, from their registers."""
+        """Return the (32, m / 4) elements of C or D in the lanes' registers."""
         dtype = {"float": np.float32, "half": np.float16, "int32": np.int32}[self.sum]
         return np.ascontiguousarray(words).view(dtype)[:, : self.m // 4]
 
     def lanes_of(self, matrix: np.ndarray) -> np.ndarray:
-        """The (32, m / 4) elements of an (m, 8) matrix that lanes hold."""
+        """Distribute an (m, 8) matrix over the lanes, as (32, m / 4) elements."""
         lane = np.arange(32)[:, None]
         i = np.arange(self.m // 4)
         return matrix[lane // 4 + 8 * (i // 2), lane % 4 * 2 + i % 2]
@@ -93,19 +96,19 @@ class Product:
         return (np.clip(whole, -(2**31), 2**31 - 1) if self.saturates else whole).astype(np.int32)
 
     def magnitude(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
-        """The largest sum of absolute values, to which rounding errors are relative."""
+        """Return the largest sum of absolute values, to which rounding errors are relative."""
         product = np.abs(self.a_matrix(a)) @ np.abs(self.b_matrix(b))
         return float((self.lanes_of(product) + np.abs(self.lanes_sums(c).astype(np.float64))).max())
 
 
 def _elements(words: np.ndarray, name: str) -> np.ndarray:
-    """(32, registers, elements) values of packed words."""
+    """Unpack words into values of shape (32, registers, elements)."""
     packed = torch.from_numpy(np.ascontiguousarray(words)).view(TORCH[name]).double().numpy()
     return packed.reshape(32, words.shape[1], 32 // BITS[name])
 
 
 def _random_words(generator: np.random.Generator, name: str) -> np.ndarray:
-    """(32, 4) registers of random elements."""
+    """Generate (32, 4) registers of random elements."""
     count = 4 * 32 // BITS[name]
     if name.endswith("int8"):
         return generator.integers(0, 256, (32, count), dtype=np.uint8).view(np.int32)
@@ -122,7 +125,7 @@ def _random_sums(generator: np.random.Generator, name: str) -> np.ndarray:
 
 
 def family(name: str, products: list[Product], device_error: float) -> Case:
-    """A case of all products. A device's sums may be off by ``device_error`` of the sum of absolute values."""
+    """Make a case of all products. A device's error is at most ``device_error`` times the sum of absolute values."""
     lines = "\n    ".join(product.line(index) for index, product in enumerate(products))
     source = (HERE / "tensor_core.cu").read_text().replace("// PRODUCTS", lines)
     count = len(products)
@@ -167,7 +170,7 @@ def family(name: str, products: list[Product], device_error: float) -> Case:
 
 
 def _bound(magnitude: float, error: float, is_half: bool, roundings: int) -> Bound:
-    """An error relative to the magnitude, and for halves the roundings of the result, or of the sum on the way."""
+    """Bound an error relative to the magnitude; for halves, add the roundings of the result and intermediate sums."""
     return lambda wanted: magnitude * (error + (roundings * 2.0**-11 if is_half else 0)) + np.zeros_like(wanted)
 
 
@@ -182,7 +185,7 @@ MMA = {
         + [Product(16, k, "half", "half", "half") for k in (8, 16)],
         32 * 2.0**-23,
     ),
-    # Tensor cores of sm_89 keep 13 bits or so of a sum of 8-bit products.
+    # The tensor cores of sm_89 keep about 13 bits of a sum of 8-bit products.
     "mma_fp8": family(
         "mma_fp8",
         [Product(16, k, a, b, s) for k in (16, 32) for a, b in _pairs("e4m3", "e5m2") for s in ("float", "half")],
@@ -220,7 +223,10 @@ def random_words(count: int) -> tuple[torch.Tensor]:
 
 
 def moved_matrices(x: torch.Tensor) -> Mapping[str, np.ndarray]:
-    """PTX ISA: lane l holds row l / 4, columns 2 (l % 4) and the next, of each matrix or of its transpose."""
+    """Compute the expected results of move_matrices.
+
+    Source: PTX ISA. Lane l holds row l / 4, columns 2 (l % 4) and 2 (l % 4) + 1 of each matrix or of its transpose.
+    """
     halves = x.numpy().view(np.uint16).reshape(4, 8, 8)
     by_lane = x.numpy().reshape(32, 4)
     copied = np.stack([x.numpy(), _kept_bytes(x.numpy())])
@@ -237,14 +243,14 @@ def moved_matrices(x: torch.Tensor) -> Mapping[str, np.ndarray]:
 
 
 def _kept_bytes(words: np.ndarray) -> np.ndarray:
-    """Of lane l's 16 bytes, the first l % 17; the rest are zeros."""
+    """Keep the first l % 17 of lane l's 16 bytes, and replace the rest by zeros."""
     rows = words.view(np.uint8).reshape(32, 16)
     kept = np.where(np.arange(16) < (np.arange(32) % 17)[:, None], rows, 0).astype(np.uint8)
     return kept.reshape(-1).view(np.int32)
 
 
 def named(copied: torch.Tensor, loaded: torch.Tensor, stored: torch.Tensor) -> Mapping[str, np.ndarray]:
-    """The results, without the words of ldmatrix that the smaller forms do not give."""
+    """Name the results, and clear the words that ldmatrix .x1 and .x2 do not load."""
     return {"copied": copied.numpy(), "loaded": _given(loaded.numpy()), "stored": stored.numpy()}
 
 

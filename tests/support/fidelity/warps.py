@@ -1,4 +1,4 @@
-"""Shuffles, votes, matches and reductions of a full warp: exact on every device."""
+"""Shuffles, votes, matches and reductions of a full warp, which are exact on every device."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ def inputs(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 def by_warp(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """``function`` of one warp's x, y and z gives the 32 results, or the one of all lanes."""
+    """Apply ``function`` to each warp's x, y and z. It returns 32 results, or one for all lanes."""
 
     def reference(*arrays: np.ndarray) -> np.ndarray:
         warps = zip(*(array.reshape(-1, 32) for array in arrays), strict=True)
@@ -24,7 +24,10 @@ def by_warp(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 
 def shuffled(source: Callable[[np.ndarray, int], np.ndarray], width: int) -> Callable[..., np.ndarray]:
-    """``source(lane in segment, operand)``; a lane whose source is outside its segment keeps its own value."""
+    """Return a reference for a shuffle from the lane ``source(lane in segment, operand)``.
+
+    A lane whose source is outside of its segment keeps its own value.
+    """
 
     def function(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         inside = LANE % width

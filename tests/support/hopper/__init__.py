@@ -1,1 +1,1 @@
-"""Kernels of Hopper's instructions as inline PTX: products through wgmma, boxes through tensor maps."""
+"""Kernels with Hopper's instructions as inline PTX: products with wgmma, boxes with tensor maps."""

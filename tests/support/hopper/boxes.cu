@@ -1,4 +1,4 @@
-// Copies a box of a 3-dimensional tensor to another place through shared memory, or adds it to what is there.
+// Loads a box of a 3-dimensional tensor into shared memory, adds 1, and stores it to another tensor or adds it there.
 #include <cuda.h>
 #include <tkjit/driver.h>
 
@@ -38,7 +38,7 @@ CUtensorMap map_of(const float* data, int depth, int rows, int columns, bool fil
         &map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float*>(data), sizes, strides, box, steps,
         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
         fills_with_nan ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (made != CUDA_SUCCESS) throw std::runtime_error("the driver refuses the map");
+    if (made != CUDA_SUCCESS) throw std::runtime_error("the driver rejects the tensor map");
     return map;
 }
 

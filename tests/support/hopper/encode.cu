@@ -1,9 +1,9 @@
-// Makes a tensor map of the numbers that it is given, and says what the driver says.
+// Makes a tensor map from the given numbers, and returns the driver's error code.
 #include <cuda.h>
 #include <tkjit/driver.h>
 
-// numbers: type, rank, offset of the address, interleave, swizzle, promotion, fill, offset of the map, then of each of 5
-// dimensions the extent, the stride in bytes of the next, the extent of the box, the element stride.
+// numbers: type, rank, offset of the address, interleave, swizzle, promotion, fill, offset of the map; then for each of 5
+// dimensions the extent, the next dimension's stride in bytes, the extent of the box, the element stride.
 void encode(int* result, const int64_t* numbers) {
     alignas(64) static char memory[256];
     alignas(64) static char room[256];

@@ -1,4 +1,4 @@
-// Hopper's instructions as inline PTX, in a header as libraries have them.
+// Hopper's instructions as inline PTX, in a header, as in libraries.
 #pragma once
 
 #include <cuda_runtime.h>

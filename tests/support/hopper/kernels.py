@@ -1,4 +1,4 @@
-"""The kernels of this folder: a product for each type of elements and layout, and the moving of a box."""
+"""The kernels of this folder: a product for each element type and layout, and a kernel that moves a box."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ import tkjit
 from tkjit import In, InOut, Out, Tensor
 
 DIRECTORY = Path(__file__).parent
-TYPES = {  # ELEMENT, its name in PTX and in tensor maps, torch's
+TYPES = {  # by its name in PTX: ELEMENT, the name in tensor maps, torch's dtype
     "bf16": ("__nv_bfloat16", "BFLOAT16", torch.bfloat16),
     "f16": ("__half", "FLOAT16", torch.float16),
     "e4m3": ("__nv_fp8_e4m3", "UINT8", torch.float8_e4m3fn),
@@ -22,7 +22,7 @@ TYPES = {  # ELEMENT, its name in PTX and in tensor maps, torch's
 
 @dataclass(frozen=True)
 class Product:
-    """``a @ b``, of a (64, K) and b (K, 64), where K is 128 bytes of elements."""
+    """``a @ b`` with a (64, K) and b (K, 64), where K elements are 128 bytes."""
 
     element: str
     swizzle: int = 128
@@ -75,7 +75,7 @@ class Product:
         return product
 
     def inputs(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """As the kernel takes them; floats that products and sums of are exact."""
+        """Generate inputs in the kernel's layouts, with values whose products and sums are exact."""
         generator = torch.Generator().manual_seed(0)
         k = 128 // self.dtype.itemsize
         low = 0 if self.element == "u8" else -4
@@ -106,7 +106,7 @@ def move_box(
 ) -> None: ...  # fmt: skip
 
 
-# Where a box is read, and where it is written: coordinates below zero are for reading alone.
+# The coordinates at which a box is read, then those at which it is written; only reads may begin below zero.
 BOXES = (
     (0, 0, 0, 0, 0, 0),
     (4, 2, 1, 4, 2, 1),

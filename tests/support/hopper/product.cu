@@ -1,7 +1,7 @@
-// One tile of a product through tensor maps and wgmma: d[64, 64] = a[64, K] @ b[K, 64], K = 128 bytes of elements.
+// One tile with tensor maps and wgmma: d[64, 64] = a[64, K] @ b[K, 64], where K elements are 128 bytes.
 //
-// ELEMENT, SUM, TYPES: of the elements, of the sums, and their names in PTX. SWIZZLE: 0, 32, 64 or 128 bytes.
-// A_BY_COLUMNS, B_BY_ROWS: whether a is given as (K, 64), and b as (K, 64) and not as (64, K). A_IN_REGISTERS.
+// ELEMENT and SUM are the types of elements and sums, TYPES their names in PTX. SWIZZLE is 0, 32, 64 or 128 bytes.
+// A_BY_COLUMNS: a is (K, 64) instead of (64, K). B_BY_ROWS: b is (K, 64) instead of (64, K). A_IN_REGISTERS: a is in registers.
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -32,7 +32,7 @@
 #define STORED_B
 #endif
 
-// The scale of D is a predicate, and the signs of A and B are 1. Two-byte elements say how they are stored as well.
+// The scale of D is a predicate, and the signs of A and B are 1. Only two-byte elements also have flags for transposition.
 __device__ inline void multiply(SUM (&d)[32], uint64_t a, uint64_t b) {
     asm volatile(
         "{\n"
@@ -62,7 +62,7 @@ constexpr int ROWS = 64, K = 128 / sizeof(ELEMENT), STEPS = 4;
 constexpr int WIDTH = SWIZZLE ? SWIZZLE : 16;  // bytes of a row of a box
 constexpr uint64_t SWIZZLE_MODE = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
 
-// Loads (rows, columns) elements as boxes of WIDTH bytes beside each other.
+// Loads (rows, columns) elements as adjacent boxes with rows of WIDTH bytes.
 __device__ void load(char* to, const CUtensorMap& map, uint64_t& barrier, int rows, int columns) {
     constexpr int in_box = WIDTH / sizeof(ELEMENT);
     for (int x = 0; x < columns; x += in_box) load_2d(to + x / in_box * rows * WIDTH, &map, barrier, x, 0);
@@ -73,7 +73,7 @@ __device__ uint64_t of_rows(const char* tile, int step) {  // stored with K as t
     const char* const at = tile + byte / WIDTH * ROWS * WIDTH + byte % WIDTH;
     return descriptor(at, SWIZZLE ? 16 : ROWS * 16, 8 * WIDTH, SWIZZLE_MODE);
 }
-__device__ uint64_t of_columns(const char* tile, int step) {  // with M or N
+__device__ uint64_t of_columns(const char* tile, int step) {  // stored with M or N as the contiguous dimension
     const char* const at = tile + step * 16 * WIDTH;
     return SWIZZLE ? descriptor(at, K * WIDTH, 8 * WIDTH, SWIZZLE_MODE) : descriptor(at, 128, K * 16, 0);
 }
@@ -124,7 +124,7 @@ CUtensorMap map_of(const ELEMENT* data, int rows, int columns) {
     const CUresult made = cuTensorMapEncodeTiled(
         &map, MAP_TYPE, 2, const_cast<ELEMENT*>(data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
         modes[SWIZZLE_MODE], CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (made != CUDA_SUCCESS) throw std::runtime_error("the driver refuses the map");
+    if (made != CUDA_SUCCESS) throw std::runtime_error("the driver rejects the tensor map");
     return map;
 }
 

@@ -1,4 +1,4 @@
-"""Products through the wrappers of ``tkjit/include/tkjit``: each type of elements, and widths from 32 to 256."""
+"""Products with the wrappers of ``tkjit/include/tkjit``, for each element type, and for widths from 32 to 256."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from tkjit import CExpr, In, Out, Tensor
 
 @dataclass(frozen=True)
 class Wrapped:
-    """``a @ b``, of a (64, K), K 128 bytes of elements, and b of n columns, or of n rows and taken transposed.
+    """``a @ b`` with a (64, K), where K elements are 128 bytes, and b (K, n), or (n, K) and transposed.
 
     Parameters
     ----------
     rows, columns : int
-        Of the result: fewer than a tile has.
+        The result's extents, if they are smaller than the tile.
     adds : bool
-        Whether the tile is added to the result once it has been stored.
+        Whether the tile is also added to the result after it has been stored.
     """
 
     element: str
@@ -62,7 +62,7 @@ class Wrapped:
         return product
 
     def inputs(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of numbers whose products and sums are exact."""
+        """Generate inputs whose products and sums are exact."""
         generator = torch.Generator().manual_seed(0)
         dtype = TYPES[self.element][2]
         k, n = 128 // dtype.itemsize, self.columns or self.n

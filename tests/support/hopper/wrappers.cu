@@ -1,5 +1,5 @@
-// One tile through the wrappers: d[64, WIDTH] = a[64, K] @ b, K = 128 bytes of elements. ELEMENT, SUM; COLUMNS: whether b is
-// given as (K, N) and not as (N, K). What is outside of the matrices is 0.
+// One tile with the wrappers: d[64, WIDTH] = a[64, K] @ b, where K elements are 128 bytes. ELEMENT and SUM are the types;
+// COLUMNS is whether b is (K, N) instead of (N, K). Elements outside of the matrices are 0.
 #include <cuda_fp8.h>
 #include <tkjit/bulk_copy.cuh>
 #include <tkjit/mbarrier.cuh>
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ Globals 
     if (threadIdx.x == 0) {
         for (int n = 0; n < WIDTH; n += 32) tkjit::tensor_store(g.d, 0, n, shared->d[n / 32]);
         tkjit::bulk_store_commit();
-        tkjit::bulk_store_wait<0>();  // nothing else orders what is added behind what was stored
+        tkjit::bulk_store_wait<0>();  // required, because nothing else orders the addition after the store
         for (int n = 0; ADDS && n < WIDTH; n += 32) tkjit::tensor_add(g.d, 0, n, shared->d[n / 32]);
         tkjit::bulk_store_commit();
         tkjit::bulk_store_wait<0>();

@@ -1,4 +1,4 @@
-// Every way to ask for the architecture. Where the device's answer is expected the value is its line's, else 0.
+// Every way to use __CUDA_ARCH__. The device's branches return their line numbers, the host's return 0.
 #include "vector_math.h"
 
 #if __CUDA_ARCH__ >= 700

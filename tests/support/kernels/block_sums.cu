@@ -1,9 +1,9 @@
-// Sums of blocks: dynamic shared memory in templates, at namespace scope and behind a macro, launches of several forms.
+// Block sums, with dynamic shared memory in templates, at namespace scope and in a macro, and several forms of launches.
 #include <cuda_runtime.h>
 
 #include <cstddef>
 
-// Programs with templates keep dynamic shared memory behind a struct, since one name cannot have two types in a file.
+// Programs with templates wrap dynamic shared memory in a struct, because a name cannot have two types in one file.
 template <class T>
 struct SharedMemory {
     __device__ inline operator T*() {
@@ -36,7 +36,7 @@ __global__ void block_sum(const T* input, T* output, unsigned n) {
 
 namespace staging {
 
-/* One declaration for all functions of the namespace. */
+/* One declaration for all functions in the namespace. */
 extern __shared__ __align__(16) unsigned char bytes[];
 
 template <typename T>
@@ -54,7 +54,7 @@ __global__ void swap_halves(const float4* input, float4* output) {
     output[blockDim.x + threadIdx.x] = front[blockDim.x - 1 - threadIdx.x];
 }
 
-// a parameter of that name is another thing
+// a parameter hides the name
 __device__ __host__ inline float first(const float* bytes) { return bytes[0]; }
 
 }  // namespace staging
@@ -84,7 +84,7 @@ __global__ void rotate(const int* input, int* output, int by) {
 
 #define LAUNCH(kernel, ...) kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
 
-/// The sum of each block: `output` has one value for each of `blocks`.
+/// Sums each block; `output` has one value for each of `blocks`.
 void sum_blocks(const float* input, float* output, int n, int blocks, cudaStream_t stream) {
     const dim3 grid(blocks), block(128);
     const size_t shared_bytes = block.x * sizeof(float);
@@ -121,7 +121,7 @@ __global__ void fill(T* output, T value) {
     output[threadIdx.x] = value;
 }
 
-// the arguments decide the template's parameter; a kernel's address; the runtime's own launch function
+// a deduced template parameter, a kernel's address, and the runtime's launch function
 void rotate_by(const int* input, int* output, int n, int by) {
     fill<<<1, n>>>(output, -1);
     const int* source = input;

@@ -1,4 +1,4 @@
-// A source that nobody wrote for tkjit: its own main, host code with <<<...>>>, raw dynamic shared memory.
+// A source that was not written for tkjit: it has a main, host code with <<<...>>>, and raw dynamic shared memory.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

@@ -6,7 +6,7 @@ from tkjit import In, Out, Tensor
 
 @tkjit.kernel("foreign.cu", entry="reverse_rows", args=True, grid="R", block=128, shared_memory="4 * n", fields="x y n")
 def kernel(x: In[Tensor, "float32", "R", "n"], n: int, y: Out[Tensor, "float32", "R", "n"]) -> Tensor:
-    """Each row of x, reversed."""
+    """Reverse each row of x."""
     return x.flip(1)
 
 
@@ -17,5 +17,5 @@ def host(
     n: int,
     y: Out[Tensor, "float32", "rows", "n"],
 ) -> Tensor:
-    """The same through the program's own launch."""
+    """Reverse each row of x through the program's own launch."""
     return x.flip(1)

@@ -1,4 +1,4 @@
-// A histogram by atomics: of shared memory, through cuda::atomic_ref, and aggregated over the lanes that agree.
+// A histogram with atomics on shared memory and through cuda::atomic_ref, and counts aggregated over equal lanes.
 #include <cooperative_groups.h>
 #include <cuda/atomic>
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ __global__ void histogram(const int* values, int* bins, int n, int bin_count) {
     }
 }
 
-// One atomic for all lanes that count the same.
+// Uses one atomic for all lanes that increment the same counter.
 __global__ void count_multiples(const int* values, int* counts, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

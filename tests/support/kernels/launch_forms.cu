@@ -1,4 +1,4 @@
-// Launches as programs write them: each kernel writes the values from `x[8 * k]` on.
+// Launches in all forms that programs use. Each kernel writes 8 values, at `x[8 * k]`.
 #include <cuda_runtime.h>
 #include <device_launch_parameters.h>
 
@@ -40,8 +40,8 @@ class Solver {
 #define LAUNCH(kernel, threads, ...) kernel<<<1, threads>>>(__VA_ARGS__)
 
 int launch_forms(float* x) {
-    for_each<<<2, 4>>>(8, [=] __device__(int i) { x[i] = 10.0f * i; });  // a template whose arguments decide it
-    fill<float><<<1, 8>>>(&x[8], 2);                                     // defaults of a template and of a function
+    for_each<<<2, 4>>>(8, [=] __device__(int i) { x[i] = 10.0f * i; });  // deduced template arguments
+    fill<float><<<1, 8>>>(&x[8], 2);                                     // default arguments of a template and of a function
     put<<<1, 8>>>(x + 16, 7);
     put<<<dim3(1, 1), 8, 0, 0>>>(x + 24, static_cast<const float*>(nullptr));
     line<<<1, 8>>>({{1, 0.5f}, 3}, x + 32);  // braces
@@ -63,7 +63,7 @@ int launch_forms(float* x) {
     void* arguments[] = {&last, &value, &n};
     error = cudaLaunchKernelExC(&config, (const void*)fill<float, 4>, arguments);
     if (error != cudaSuccess) return error;
-    void* const chosen[] = {(void*)fill<float, 4>, (void*)fill<float, 6>};  // whose types nothing says any more
+    void* const chosen[] = {(void*)fill<float, 4>, (void*)fill<float, 6>};  // the cast discards their types
     last = x + 80;
     return cudaLaunchKernel(chosen[1], dim3(1), dim3(8), arguments, 0, 0);
 }

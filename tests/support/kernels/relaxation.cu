@@ -1,4 +1,4 @@
-// Steps of a relaxation in one launch: the grid waits for itself between them.
+// Several steps of a relaxation in one launch, with a barrier of the grid between them.
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 

@@ -1,4 +1,4 @@
-// A local header beside the source, one from include_dirs=, and a define.
+// Uses a header next to the source, a header from include_dirs=, and a define.
 #include "beside.h"
 #include <shift.h>
 

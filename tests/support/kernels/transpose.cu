@@ -1,4 +1,4 @@
-// A transpose by tiles of warps, and row sums, with cooperative groups.
+// A tiled transpose, and row sums by warps, with cooperative groups.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cuda_runtime.h>

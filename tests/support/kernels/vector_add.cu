@@ -1,4 +1,4 @@
-// A whole program: memory, copies, a launch, events, and what it prints. Nobody wrote it for tkjit.
+// A complete program that was not written for tkjit: memory, copies, a launch, events, output.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
     }
     std::printf("%d elements, %s\n", added, milliseconds > 0.0f ? "timed" : "not timed");
 
-    // more threads than a block may have: refused, and nothing is written
+    // more threads than a block may have: the launch fails, and nothing is written
     vector_add<<<1, 2048>>>(device_a, device_b, device_c, n);
     const cudaError_t refused = cudaGetLastError();
     std::printf("%s, then %s\n", cudaGetErrorName(refused), cudaGetErrorName(cudaPeekAtLastError()));

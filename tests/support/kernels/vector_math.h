@@ -1,4 +1,4 @@
-// As headers of samples are written: a host compiler gets its own min and max, nvcc has them.
+// Like the headers of CUDA's samples: defines min and max for a host compiler, because only nvcc has them.
 #pragma once
 
 #include "cuda_runtime.h"

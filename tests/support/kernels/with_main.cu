@@ -1,4 +1,4 @@
-// A source that nobody wrote for tkjit: its own struct, launch shape, includes and main.
+// A source that was not written for tkjit, with its own struct, launch shape, includes and main.
 #include <cstdio>
 #include <vector>
 

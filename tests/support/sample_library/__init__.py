@@ -1,1 +1,1 @@
-"""A header library for the tests, and kernels that are written on it."""
+"""A header library for the tests, and kernels that use it."""

@@ -1,4 +1,4 @@
-"""The header library that lies beside this file, as tkjit knows such."""
+"""The header library next to this file, as a ``tkjit.HeaderLibrary``."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tkjit import CExpr, In, InOut, Member, Out, ParallelTensor, Tensor
 def gemm(
     A: In[Tensor, "bfloat16", "M", "K"], B: In[Tensor, "bfloat16", "K", "N"], C: Out[Tensor, "bfloat16", "M", "N"]
 ) -> Tensor:
-    """C = A @ B."""
+    """Multiply A by B."""
     return (A.float() @ B.float()).to(A.dtype)
 
 
@@ -32,7 +32,7 @@ def gemm(
     variants={"D": (32, 128)},
 )
 def row_scale(x: In[Tensor, "float32", "N", "D"], factor: float, y: Out[Tensor, "float32", "N", "D"]) -> Tensor:
-    """Each row of x backwards, times a factor."""
+    """Reverse each row of x, and multiply it by a factor."""
     return x.flip(1) * factor
 
 
@@ -51,7 +51,7 @@ def row_scale(x: In[Tensor, "float32", "N", "D"], factor: float, y: Out[Tensor, 
 def add_residual(
     x: In[Tensor, "T", "M", "N"], residual: In[Tensor, "T", "M", "N"], o: Out[Tensor, "T", "M", "N"]
 ) -> Tensor:
-    """The sum of x and a residual."""
+    """Add a residual to x."""
     return x + residual
 
 
@@ -70,7 +70,7 @@ def complex_product(
     y_imag: In[Tensor, "float32", "N", Member("y.imag")],
     magnitude: Out[Tensor, "float32", "N"],
 ) -> Tensor:
-    """The squared magnitude of the product of two complex vectors."""
+    """Compute the squared magnitude of the product of two complex vectors."""
     return (torch.complex(x_real, x_imag) * torch.complex(y_real, y_imag)).abs().square()
 
 
@@ -82,7 +82,7 @@ def complex_product(
     config="row_sums::config",
 )
 def row_sums(x: In[Tensor, "float32", "M", "N"], sums: Out[Tensor, "float32", "M"]) -> Tensor:
-    """The sum of each row."""
+    """Sum each row."""
     return x.sum(1)
 
 
@@ -96,7 +96,7 @@ def row_sums(x: In[Tensor, "float32", "M", "N"], sums: Out[Tensor, "float32", "M
     computed={"rows": "M", "cols": "N"},
 )
 def row_sums_by_host(x: In[Tensor, "float32", "M", "N"], sums: Out[Tensor, "float32", "M"]) -> Tensor:
-    """The same through the source's own launch."""
+    """Sum each row through the source's own launch."""
     return x.sum(1)
 
 
@@ -110,7 +110,7 @@ def row_sums_by_host(x: In[Tensor, "float32", "M", "N"], sums: Out[Tensor, "floa
     num_devices=2,
 )
 def device_sums(parts: In[ParallelTensor, "float32", "N"], out_: InOut[Tensor, "float32", "N", Member("out")]) -> None:
-    """On each device the sum of all devices' parts, plus its own number."""
+    """Sum all devices' parts on each device, and add the device's index."""
 
 
 @tkjit.kernel(
@@ -123,7 +123,7 @@ def device_sums(parts: In[ParallelTensor, "float32", "N"], out_: InOut[Tensor, "
     cluster=2,
 )
 def copy_in_clusters(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor:
-    """A copy by clusters of two blocks."""
+    """Copy x with clusters of two blocks."""
     return x.clone()
 
 
@@ -135,7 +135,7 @@ def copy_in_clusters(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N
     pdl=True,
 )
 def copy_early(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor:
-    """A copy that may begin before the launch before it has ended; the struct's launch members are not const."""
+    """Copy x in a launch that may overlap the previous one; the struct's launch members are not const."""
     return x.clone()
 
 
@@ -148,7 +148,7 @@ def copy_early(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) ->
     block=1,
 )
 def built_for(out_: InOut[Tensor, "int32", 2, Member("out")]) -> Tensor:
-    """The architecture's generation, and the library's flavour."""
+    """Return the architecture's generation, and the library's flavour."""
 
 
 KERNELS = {

@@ -1,4 +1,4 @@
-"""Compiles a source of this folder against the simulator and calls its launchers through ctypes."""
+"""Compiles a source in this folder against the simulator, and calls its launchers through ctypes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compile_source(source: Path, directory: Path, *flags: str) -> Library:
 
 @cache
 def simulator(flags: tuple[str, ...]) -> Path:
-    """The object that is linked with every source, compiled once for these flags."""
+    """Return the object to link with every source, compiled once for these flags."""
     output = Path(tempfile.mkdtemp(prefix="tkjit-simulator-")) / "simulator.o"
     atexit.register(shutil.rmtree, output.parent)
     compile_with(*flags, "-c", TKJIT / "sim/simulator.cpp", "-o", output)
@@ -72,7 +72,7 @@ class Library:
     def launch(
         self, name: str, grid: tuple[int, ...] | int, block: tuple[int, ...] | int, *arguments: Any, shared: int = 0
     ) -> str | None:
-        """Run a kernel on NumPy arrays and integers; the simulator's error text, or None."""
+        """Run a kernel on NumPy arrays and integers, and return the simulator's error text, or None."""
         dims = (ctypes.c_uint * 6)(*_three(grid), *_three(block))
         function = getattr(self.functions, f"run_{name}")
         function.restype = ctypes.c_char_p
@@ -83,7 +83,7 @@ class Library:
         return None if text is None else text.decode()
 
     def line(self, mark: str) -> str:
-        """``file:line`` of the line that carries ``// MARK mark``, as error texts write it."""
+        """Return ``file:line`` of the line that ends in ``// MARK mark``, as in error texts."""
         (number,) = [i for i, line in enumerate(self.lines, 1) if line.endswith(f"// MARK {mark}")]
         return f"{self.source}:{number}"
 

@@ -1,5 +1,5 @@
 // Kernels that call CUB's primitives for blocks and warps, for tests/sim/test_cub_block.py and test_nvcc_cub.py. Each
-// block of X x Y threads has N items a thread. `y` has a row of a tile for each question.
+// block of X x Y threads has N items per thread. Each result is a row of `y`, as long as the block's items.
 #include <cub/block/block_shuffle.cuh>
 #include <cub/cub.cuh>
 #include <cuda/functional>
@@ -18,7 +18,7 @@ struct Rows {
     }
 };
 
-// What comes before the blocks that a prefix callback has seen.
+// A prefix callback that adds up the totals of the blocks before this one.
 template <class T>
 struct RunningTotal {
     T total;
@@ -156,7 +156,7 @@ __global__ void sort(const T* x, T* y, int, int end_bit) {
     using Sort = cub::BlockRadixSort<T, X, N, int, 4, true, cub::BLOCK_SCAN_WARP_SCANS, cudaSharedMemBankSizeFourByte, Y>;
     using Keys = cub::BlockRadixSort<T, X, N, cub::NullType, 4, true, cub::BLOCK_SCAN_WARP_SCANS,
                                      cudaSharedMemBankSizeFourByte, Y>;
-    constexpr bool merges = (X * Y & (X * Y - 1)) == 0;  // CUB merges powers of two alone
+    constexpr bool merges = (X * Y & (X * Y - 1)) == 0;  // CUB requires a power of two
     using Merge = cub::BlockMergeSort<T, merges ? X : 32, N, int, merges ? Y : 1>;
     __shared__ union {
         typename Sort::TempStorage sort;
@@ -354,7 +354,7 @@ __device__ void warps_of(int row, const T* x, T* y, int valid) {
     Store(temp.store).Store(y + ((row + 14) * X * Y + warp * Threads) * N, result);
 }
 
-// Of whole warps.
+// Only for blocks of whole warps.
 template <class T, int X, int Y, int N>
 __global__ void warps(const T* x, T* y, int, int valid) {
     if constexpr (X * Y % 32 == 0) {

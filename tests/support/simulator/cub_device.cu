@@ -1,5 +1,5 @@
-// Calls of CUB's algorithms for a whole device, for tests/sim/test_cub_device.py and test_nvcc_cub.py. Each returns the
-// error; results lie where the caller says.
+// Calls of CUB's algorithms for a whole device, for tests/sim/test_cub_device.py and test_nvcc_cub.py. Each returns an
+// error code, and writes results to the caller's arrays.
 #include <cub/cub.cuh>
 #include <cuda/functional>
 #include <cuda/std/functional>
@@ -8,7 +8,7 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-// Calls an algorithm without temporary storage, and then with it.
+// Calls an algorithm first to get the size of its temporary storage, then to run it.
 template <class Call>
 int in_two_phases(Call call) {
     size_t bytes = 0;
@@ -46,7 +46,7 @@ struct Square {
     }
 };
 
-// y: sum, min, max, sum of 5 and all, sum of squares
+// y: sum, min, max, 5 plus the sum, sum of squares, greatest and least element
 template <class T, class N>
 int reduce(const T* x, T* y, std::int64_t* indices, N n) {
     if (int e = in_two_phases([=](void* t, size_t& b) { return cub::DeviceReduce::Sum(t, b, x, y, n); })) return e;
@@ -69,7 +69,7 @@ int reduce(const T* x, T* y, std::int64_t* indices, N n) {
     });
 }
 
-// Five rows of n.
+// Six rows of n.
 template <class T, class N>
 int scan(const T* x, T* y, std::int64_t*, N n) {
     if (int e = in_two_phases([=](void* t, size_t& b) { return cub::DeviceScan::ExclusiveSum(t, b, x, y, n); })) return e;
@@ -92,7 +92,7 @@ int scan(const T* x, T* y, std::int64_t*, N n) {
            in_two_phases([=](void* t, size_t& b) { return cub::DeviceScan::ExclusiveSum(t, b, y + 5 * n, n); });
 }
 
-// Rows: keys up, keys down, keys and their indices up, the same down of double buffers, those of a merge sort, segments.
+// Rows: ascending keys, descending keys, pairs, descending pairs of double buffers, merge-sorted pairs, sorted segments.
 template <class T, class N>
 int sort(const T* x, T* y, std::int64_t* indices, N n) {
     if (int e = in_two_phases([=](void* t, size_t& b) { return cub::DeviceRadixSort::SortKeys(t, b, x, y, n); })) return e;
@@ -132,8 +132,8 @@ int sort(const T* x, T* y, std::int64_t* indices, N n) {
     return e;
 }
 
-// Rows: odd items, flagged ones, unique ones, a partition, first items of runs, sums of runs; indices: their numbers, and
-// the lengths of the runs.
+// Rows: odd items, flagged items, unique items, a partition, the first items of runs, the sums of runs. `indices` gets
+// the count of each, and the lengths of the runs.
 template <class T, class N>
 int select(const T* x, T* y, std::int64_t* indices, N n) {
     std::int64_t* const lengths = indices + 8;
@@ -161,7 +161,7 @@ int select(const T* x, T* y, std::int64_t* indices, N n) {
     });
 }
 
-// Bins of 0 to 6 by 1.5, and between 0, 1, 4, 5.
+// Counts in bins of width 1.5 from 0 to 6, and in bins between 0, 1, 4 and 5.
 template <class T, class N>
 int histogram(const T* x, T*, std::int64_t* indices, N n) {
     unsigned long long* const counts = reinterpret_cast<unsigned long long*>(indices);
@@ -188,7 +188,7 @@ int histogram(const T* x, T*, std::int64_t* indices, N n) {
     EXPORT int select_##name(const T* x, T* y, std::int64_t* z, int n) { return select<T, N>(x, y, z, n); }         \
     EXPORT int histogram_##name(const T* x, T* y, std::int64_t* z, int n) { return histogram<T, N>(x, y, z, n); }
 TYPE(int32, int, int)
-#ifdef TKJIT_SIM  // each takes nvcc a minute
+#ifdef TKJIT_SIM  // not for nvcc, which takes a minute for each
 TYPE(float32, float, std::int64_t)
 TYPE(uint8, unsigned char, int)
 TYPE(float64, double, unsigned)

@@ -1,11 +1,11 @@
-// Divisions in the forms that instructions have, and faults below tkjit's own layer.
+// Divisions with each operand form of the x86 instruction, and faults before a barrier of the grid.
 #include <cuda_runtime.h>
 #include <limits.h>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 #ifdef __x86_64__
-// y = {quotient, remainder}; `form` chooses where the divisor stands.
+// y = {quotient, remainder}; `form` selects the operand form of the divisor.
 __device__ volatile int divisor_32 = -1;
 __global__ void least_by_minus_one(long long* y, int form, int divisor) {
     struct {
@@ -55,7 +55,7 @@ EXPORT const char* run_least_by_minus_one(const unsigned* dims, size_t, long lon
 }
 #endif
 
-// A block of a grid fails while the others wait for it.
+// One block of a grid fails while the others wait for it.
 __global__ void fails_before_the_grid(int* y, int block) {
     if (int(blockIdx.x) == block && threadIdx.x == 5) y = nullptr;
     *(volatile int*)(y + (y ? blockIdx.x : 0)) = 1;

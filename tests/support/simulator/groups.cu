@@ -1,4 +1,4 @@
-// What the tests of cooperative groups and of cuda::atomic run.
+// Kernels for the tests of cooperative groups and cuda::atomic.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
@@ -13,7 +13,7 @@
 
 namespace cg = cooperative_groups;
 
-// ---- groups: a row of `result` for each question, a column for each thread
+// ---- groups; `result` has a row for each query, and a column for each thread
 __global__ void block_and_grid(int* result) {
     const cg::thread_block block = cg::this_thread_block();
     const cg::grid_group grid = cg::this_grid();
@@ -137,7 +137,7 @@ __global__ void references(int* integers, float* sum, double* precise, unsigned 
     cuda::atomic_ref<unsigned long long, cuda::thread_scope_system>(*wide).fetch_add(1ull << 33);
 }
 
-// A block hands a value from thread to thread through a flag; the first thread waits for the last.
+// A block passes a value from thread to thread through a flag, beginning with the last thread.
 __global__ void relay(int* result) {
     __shared__ cuda::atomic<int, cuda::thread_scope_block> turn;
     __shared__ int value;
@@ -162,7 +162,7 @@ __global__ void locks(int* counter, int* lock) {
     mutex.store(0, cuda::memory_order_release);
 }
 
-// What atomicCAS and the others take besides int: 2, 8 and 16 bytes, vectors.
+// Atomics on types other than int: 2, 8 and 16 bytes, and vectors.
 __global__ void widths(unsigned short* narrow, unsigned long long* wide, long long* lowest, ulonglong2* widest,
                        float2* pair, float4* quad) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
-// What the tests of the simulator's language run: grids, shared memory, barriers, warps, atomics, faults. The launchers
-// at the end are what a rendered launcher would be.
+// Kernels for the tests of the simulator's language: grids, shared memory, barriers, warps, atomics, faults. The
+// launchers at the end do what a rendered launcher would.
 #include <assert.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -51,7 +51,7 @@ __global__ void reverse_dynamic(const int* x, int* y, int* misaligned) {
     y[blockIdx.x * blockDim.x + threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
 }
 
-// More than the static TLS of a process has room for, and a large array in local memory.
+// Uses more shared memory than fits in a process's static TLS, and a large array in local memory.
 __global__ void large_static(int* x) {
     __shared__ int tile[50 * 1024];
     int local[4096];
@@ -151,7 +151,7 @@ __global__ void divergent_shuffles(int* result) {
     result[lane] = value;
 }
 
-// Each warp operation by its number, and what it gives a lane of a mask whose lanes bring lane + 1.
+// Each warp operation by its number, called with lane + 1; expected_of has the result for a lane of a mask.
 constexpr int warp_operations = 16;
 __device__ int warp_operation(int number, unsigned mask, int lane) {
     const int value = lane + 1;
@@ -192,7 +192,7 @@ __device__ int expected_of(int number, unsigned mask, int lane) {
     return all[number];
 }
 
-// One half of the lanes is in one operation while the other is in another one, of all lanes or of their own.
+// Half of the lanes run one operation while the others run another one, with a mask of all lanes or of their half.
 __global__ void overlapping_masks(int parity, int* wrong) {
     const int lane = threadIdx.x;
     const unsigned even = 0x55555555u;
@@ -203,12 +203,12 @@ __global__ void overlapping_masks(int parity, int* wrong) {
                     atomicAdd(&wrong[first * warp_operations + second], 1);
                 }
             };
-            // half of them first, then all; the others wait there meanwhile
+            // first half of the lanes, then all; the other half already waits in the second operation
             if (lane % 2 == parity) run(first, even << parity);
             run(second, ~0u);
-            // each half for itself
+            // each half separately
             lane % 2 == parity ? run(first, even << parity) : run(second, even << !parity);
-            // halves of halves, and then what holds both
+            // half of one half, then that half, then all lanes
             if (lane % 2 == parity) {
                 if (lane % 4 < 2) run(first, 0x11111111u << parity);
                 run(second, even << parity);
@@ -218,7 +218,7 @@ __global__ void overlapping_masks(int parity, int* wrong) {
     }
 }
 
-// Every fourth lane leaves before the others wait for it, or while they do.
+// Every fourth lane exits before the others name it in a mask, or while they already wait.
 __global__ void masks_with_exited_lanes(int before, int* wrong) {
     const int lane = threadIdx.x;
     if (lane % 4 == 3) return;
@@ -243,7 +243,7 @@ __global__ void votes(const int* x, unsigned* result) {
     result[7 * blockDim.x + threadIdx.x] = __reduce_xor_sync(~0u, static_cast<unsigned>(value) << lane % 8);
 }
 
-// Lanes that are converged get each other's mask; the aggregated atomic of CUDA's documentation builds on it.
+// Converged lanes get a mask of each other, which the aggregated atomic in CUDA's documentation relies on.
 __global__ void active_masks(unsigned* masks, int* counter) {
     const int lane = threadIdx.x % 32;
     masks[threadIdx.x] = __activemask();
@@ -287,7 +287,7 @@ __global__ void atomics(int* integers, float* sum, unsigned long long* wide, __h
     atomicXor(&integers[4], i);
     atomicInc(reinterpret_cast<unsigned*>(&integers[5]), 6);
     atomicSub(&integers[6], 2);
-    while (true) {  // a lock that is held for a moment
+    while (true) {  // take a lock for a moment
         if (atomicCAS(&integers[7], 0, 1) == 0) break;
     }
     integers[8]++;
@@ -298,7 +298,7 @@ __global__ void atomics(int* integers, float* sum, unsigned long long* wide, __h
     if (i < 1000) atomicAdd(pair, __floats2half2_rn(1.0f, -1.0f));
 }
 
-// ---- faults; the tests look for these lines by their marks
+// ---- faults; the tests find these lines by their marks
 __global__ void deadlock(int* x) {
     if (threadIdx.x < 32) {
         __syncthreads();  // MARK barrier of the first warp
@@ -363,7 +363,7 @@ __global__ void barriers(int* x, int rounds) {
 // ---- launchers
 EXPORT void set_workers(int workers) { tkjit::sim::set_workers(workers); }
 
-// The kernels' arguments are all pointers and integers, which C passes alike.
+// All arguments of the kernels are pointers and integers, which ctypes can pass.
 #define LAUNCHER(name, kernel, parameters, ...)                                                             \
     EXPORT const char* name(const unsigned* dims, size_t dynamic_shared_bytes, parameters) {                \
         return tkjit::sim::launch(kernel, dim3(dims[0], dims[1], dims[2]), dim3(dims[3], dims[4], dims[5]), \

@@ -1,4 +1,4 @@
-// Conversions and arithmetic of half and bfloat16, and the intrinsics: elementwise kernels over arrays.
+// Elementwise kernels over arrays: conversions and arithmetic of half and bfloat16, and intrinsics.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -26,7 +26,7 @@ ELEMENTWISE(portable_half_to_float, LIST(const unsigned short* x, float* y),
 ELEMENTWISE(portable_float_to_half, LIST(const float* x, unsigned short* y),
             y[i] = tkjit::sim::half_bits_portable(x[i]))
 
-// The same for both types; NAME is CUDA's syllable, TAG what the tests call it.
+// The same kernels for both types. NAME is the type's part of CUDA's function names, TAG its name in the tests.
 #define BOTH_TYPES(TAG, T, T2, NAME, NAME2)                                                                         \
     ELEMENTWISE(TAG##_to_float, LIST(const T* x, float* y), y[i] = __##NAME##2float(x[i]))                          \
     ELEMENTWISE(TAG##_to_int, LIST(const T* x, int* y), y[i] = x[i])                                                \
@@ -79,7 +79,7 @@ ELEMENTWISE(bits, LIST(const unsigned* x, unsigned* y), unsigned* row = y + 8 * 
             row[6] = __funnelshift_l(x[i], 0x12345678u, 12);
             row[7] = __float_as_uint(__uint_as_float(x[i] & 0x7f7fffffu)))
 
-// Contraction would give the exact residual instead of 0 here.
+// With contraction to a fused multiply-add, the result would be the rounding error of the product instead of 0.
 ELEMENTWISE(no_contraction, LIST(const float* x, float* y),
             y[i] = __fsub_rn(__fmul_rn(x[i], x[i]), __fmul_rn(x[i], x[i])))
 

@@ -1,4 +1,4 @@
-// mma, ldmatrix, stmatrix and cp.async, each alone, and in a GEMM. Compiles with nvcc too, up to the launchers.
+// mma, ldmatrix, stmatrix and cp.async, each alone, and in a GEMM. All but the launchers also compiles with nvcc.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 #include <tkjit/shared_memory.cuh>
 #include <tkjit/stmatrix.cuh>
 
-// D (16 x 8) = A (16 x 16) B (16 x 8) + C, fragments gathered by hand as the PTX ISA draws them.
+// D (16 x 8) = A (16 x 16) B (16 x 8) + C, with fragments gathered by hand as in the PTX ISA's figures.
 template <class T>
 __global__ void one_mma(const T* a, const T* b, const float* c, float* d) {
     const int group = threadIdx.x / 4, pair = 2 * (threadIdx.x % 4);
@@ -30,7 +30,7 @@ __global__ void one_mma(const T* a, const T* b, const float* c, float* d) {
     for (int i = 0; i < 4; i++) d[(group + i / 2 * 8) * 8 + pair + i % 2] = sum[i];
 }
 
-// Four 8 x 8 matrices, one after another in x; what each lane gets from x1, x2, x4, plain and transposed: 14 words.
+// x has four contiguous 8 x 8 matrices. Each lane's result is 14 words, from x1, x2 and x4, plain and transposed.
 __global__ void load_matrices(const uint16_t* x, uint32_t* result) {
     __shared__ __align__(16) uint16_t tile[4 * 64];
     const int lane = threadIdx.x;
@@ -52,7 +52,7 @@ __global__ void load_matrices(const uint16_t* x, uint32_t* result) {
     for (int i = 0; i < 4; i++) words[10 + i] = four[i];
 }
 
-// seen[0]: before any wait; [1]: after waiting for the first of two groups; [2]: after the second, which has 6 bytes.
+// seen[0]: before any wait; [1]: after waiting for the first of two groups; [2]: after the second, which copies 6 bytes.
 __global__ void copies(const uint16_t* x, uint16_t* seen) {
     __shared__ __align__(16) uint16_t tile[2][32][8];
     const int lane = threadIdx.x;
@@ -74,7 +74,7 @@ __global__ void copies(const uint16_t* x, uint16_t* seen) {
 // C = A B^T with A (m x k) and B (n x k): 64 x 64 tiles, 4 warps, two stages of cp.async. Extents are multiples of 64.
 template <class T>
 __global__ void __launch_bounds__(128) gemm(const T* a, const T* b, float* c, int n, int k) {
-    constexpr int stride = 40;  // 32 columns and 8 of padding, so that the rows of a matrix lie in different banks
+    constexpr int stride = 40;  // 32 columns and 8 of padding, so that the rows of a matrix are in different banks
     struct Stage {
         T a[64][stride], b[64][stride];
     };
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(128) gemm(const T* a, const T* b, float* c, in
             uint32_t a_fragment[4];
             tkjit::ldmatrix_x4(a_fragment, &stage.a[warp * 16 + lane % 16][inner + lane / 16 * 8]);
             for (int tile = 0; tile < 8; tile += 2) {
-                uint32_t two[4];  // two tiles of eight columns: (tile, k 0-7), (tile, k 8-15), and the next tile's
+                uint32_t two[4];  // two tiles of eight columns: (tile, k 0-7), (tile, k 8-15), then the next tile
                 tkjit::ldmatrix_x4(two, &stage.b[tile * 8 + lane / 16 * 8 + lane % 8][inner + lane / 8 % 2 * 8]);
                 const uint32_t first[2] = {two[0], two[1]}, second[2] = {two[2], two[3]};
                 tkjit::mma_m16n8k16<T>(sums[tile], a_fragment, first, sums[tile]);
@@ -135,7 +135,7 @@ __global__ void misaligned_copy(const uint16_t* x) {
     tkjit::cp_async_wait_all();
 }
 
-// The first eight lanes store rows 0 to 7; what the others give is not read, unless it is in x2 or x4.
+// The first eight lanes store rows 0 to 7; stmatrix_x1 ignores the addresses of the other lanes.
 __global__ void misaligned_store(int misaligned_lane) {
     __shared__ __align__(16) uint16_t tile[72];
     const uint32_t one[1] = {};
@@ -143,7 +143,7 @@ __global__ void misaligned_store(int misaligned_lane) {
     tkjit::stmatrix_x1(tile + lane % 8 * 8 + (lane == misaligned_lane), one);  // MARK misaligned store
 }
 
-// What a register count may be is known at compile time.
+// Register counts are compile-time constants; the tests compile an invalid one.
 #ifndef REGISTERS
 #define REGISTERS 240
 #endif

@@ -1,4 +1,4 @@
-// Algorithms of Thrust on a device's vectors, for tests/sim/test_thrust.py.
+// Thrust's algorithms on device vectors, for tests/sim/test_thrust.py.
 #include <thrust/adjacent_difference.h>
 #include <thrust/binary_search.h>
 #include <thrust/copy.h>
@@ -46,7 +46,7 @@ struct InKernel {
     __host__ __device__ int operator()(int) const { return tkjit::sim::current_block != nullptr; }
 };
 
-// Numbers of the array.
+// Reductions and positions, one number of y each.
 EXPORT void reductions(const int* x, int n, int* y) {
     const thrust::device_vector<int> data(x, x + n);
     *y++ = thrust::reduce(data.begin(), data.end());
@@ -65,7 +65,7 @@ EXPORT void reductions(const int* x, int n, int* y) {
     *y++ = thrust::distance(data.begin(), thrust::lower_bound(data.begin(), data.end(), 2));
 }
 
-// Rows of n: sums, exclusive sums from 5, squares, differences, the sorted values and their indices, reversed pairs.
+// Rows of n: sums, exclusive sums from 5, squares, differences, sorted values, their indices, in reverse, a gather.
 EXPORT void rows(const int* x, int n, int* y) {
     thrust::device_vector<int> data(x, x + n), other(n);
     const thrust::device_ptr<int> out(y);
@@ -86,7 +86,7 @@ EXPORT void rows(const int* x, int n, int* y) {
     thrust::gather(other.begin(), other.end(), again.begin(), out + 7 * n);
 }
 
-// The lengths of what is kept, and behind them the items.
+// Writes the number of items that each algorithm keeps to `counts`, and the items to the rows of `y`.
 EXPORT void selections(const int* x, int n, int* counts, int* y) {
     thrust::device_vector<int> data(x, x + n), kept(n), runs(n);
     const auto put = [&](auto end) {

@@ -1,4 +1,4 @@
-// Products of nvcuda::wmma, for tests/sim/test_wmma.py and test_nvcc_cub.py: c = a b + c with a of m x k.
+// Products with nvcuda::wmma, for tests/sim/test_wmma.py and test_nvcc_cub.py, where a is m x k.
 #include <mma.h>
 
 #include <type_traits>
@@ -13,7 +13,8 @@ __device__ T doubled(T x) {
     return x + x;
 }
 
-// A is row-major or column-major, B the other, and C is like A. The fragment's elements are doubled on the way.
+// Computes c += 3 a b. A is row-major or column-major, B is the opposite, and C is like A. The product is added once by
+// mma_sync, and twice through the elements of a fragment.
 template <int m, int n, int k, class T, class Memory, class Sum, bool a_by_rows>
 __global__ void multiply(const Memory* a, const Memory* b, Sum* c) {
     using A = wmma::row_major;

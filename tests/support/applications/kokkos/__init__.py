@@ -1,4 +1,4 @@
-"""The applications of Kokkos Kernels. Debian has it."""
+"""The applications of Kokkos Kernels, a library that Debian packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The factors L and U of a matrix.
+// Computes the incomplete factors L and U of a matrix.
 #pragma once
 
 #include "program.hpp"

@@ -1,4 +1,4 @@
-"""Colours for the points of a grid, such that no neighbours, or no neighbours of neighbours, have the same."""
+"""Colours the points of a grid so that neighbours differ, and then also neighbours of neighbours."""
 
 from support.applications import clock
 from support.applications.kokkos import HANDLE, MATRIX, NAMESPACES

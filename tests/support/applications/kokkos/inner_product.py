@@ -1,4 +1,4 @@
-"""The inner product <y, A x>."""
+"""Computes the inner product <y, A x>."""
 
 import numpy as np
 

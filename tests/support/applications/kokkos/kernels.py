@@ -1,4 +1,4 @@
-"""Every kernel of Kokkos Kernels' wiki, called once: its results, and NumPy's."""
+"""Calls every kernel in Kokkos Kernels' wiki once, with NumPy's results to compare."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ N = 6
 
 
 def results(kind):
-    """(name, result, expected) of the kernels of a kind, in a process where Kokkos has not been started."""
+    """Yield (name, result, expected) for each kernel of a kind, in a process where Kokkos has not been started."""
     source = MATRICES if kind == "sparse" else ""
     library = tkjit.bind(*HEADERS[kind], namespaces=NAMESPACES[kind], source=source, **OPTIONS)
     return {"dense": dense, "sparse": sparse}[kind](library)
 
 
 def dense(kk):
-    """Of those on vectors and dense matrices."""
+    """Yield the results of kernels on vectors and dense matrices."""
     xs, ys, ws = np.linspace(-2, 3, N), np.linspace(1, 2, N), np.full(N, 2.0)
     full = np.arange(N * N, dtype=float).reshape(N, N) % 7 + N * np.eye(N)
     lower = np.tril(full)
@@ -92,7 +92,7 @@ def dense(kk):
     product = matrix(full)
     kk.trsm(*sides, 2.0, matrix(lower), product)
     yield "trsm", np.array(product), np.linalg.solve(lower, 2 * full)
-    left = "Kokkos::LayoutLeft"  # LAPACK's
+    left = "Kokkos::LayoutLeft"  # the layout that LAPACK requires
     factored, solution = (kk.View("double**", left)("m", N, columns) for columns in (N, 1))
     np.asarray(factored)[:], np.asarray(solution)[:] = full, ys[:, None]
     kk.gesv(factored, solution, kk.View("int*", left)("pivots", N))
@@ -103,7 +103,7 @@ def dense(kk):
 
 
 def sparse(kk):
-    """Of those on sparse matrices and graphs."""
+    """Yield the results of kernels on sparse matrices and graphs."""
     matrix_type, width = kk.CrsMatrix(*MATRIX), 5
     count = width * width
     a, line = kk.grid(width, width, template_args=[matrix_type]), kk.line(count, template_args=[matrix_type])
@@ -158,7 +158,7 @@ def sparse(kk):
     kk.sptrsv_solve(ptr(solver), triangle.graph.row_map, triangle.graph.entries, triangle.values, x, y)
     yield "sptrsv_solve", np.array(y), np.linalg.solve(triangle_full, xs)
 
-    left, upper = factors(kk, a, count)  # of this level it is the whole factorisation
+    left, upper = factors(kk, a, count)  # with this level, the factorisation is exact
     yield "spiluk_symbolic", left.numRows(), count
     yield "spiluk_numeric", _full(left, count) @ _full(upper, count), full
 
@@ -187,7 +187,7 @@ def sparse(kk):
 
 
 def _full(matrix, columns):
-    """A sparse matrix as a dense one."""
+    """Convert a sparse matrix to a dense one."""
     rows, entries, values = (np.array(one) for one in (matrix.graph.row_map, matrix.graph.entries, matrix.values))
     full = np.zeros((len(rows) - 1, columns))
     for row in range(len(rows) - 1):
@@ -205,7 +205,7 @@ def _pattern(row_map, entries, count):
 
 
 def _clashes(colors, linked):
-    """How many different points that are linked have one colour."""
+    """Count linked points with equal colours, and points without a colour."""
     colors = np.array(colors)
     same = (colors[:, None] == colors[None, :]) & ~np.eye(len(colors), dtype=bool)
     return int((same & linked).sum()) + int((colors == 0).sum())

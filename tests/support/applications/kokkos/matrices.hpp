@@ -1,11 +1,11 @@
-// Matrices for the applications: Debian's packages lack the generator that Kokkos Kernels' own examples include.
+// Generates matrices for the applications, because Debian's packages lack the generator of Kokkos Kernels' examples.
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace matrices {
 
-/// A matrix in compressed rows, from its rows of (column, value).
+/// Makes a matrix in compressed rows from its rows of (column, value).
 template <class Matrix>
 Matrix from_rows(const std::string& name, int columns, const std::vector<std::vector<std::pair<int, double>>>& rows) {
     const int count = static_cast<int>(rows.size());
@@ -34,7 +34,7 @@ Matrix line(int n) {
     return from_rows<Matrix>("line", n, rows);
 }
 
-/// The Laplacian of a grid of five points: -1, -1, 4, -1, -1.
+/// The five-point Laplacian of a grid: -1, -1, 4, -1, -1.
 template <class Matrix>
 Matrix grid(int width, int height) {
     std::vector<std::vector<std::pair<int, double>>> rows(width * height);
@@ -60,7 +60,7 @@ Matrix lower(const Matrix& matrix) {
     return from_rows<Matrix>("lower", matrix.numRows(), rows);
 }
 
-/// The neighbours in a grid of nine points, as a graph: without the points themselves.
+/// The adjacency matrix of a grid in which each point has eight neighbours.
 template <class Matrix>
 Matrix neighbours(int width, int height) {
     std::vector<std::vector<std::pair<int, double>>> rows(width * height);

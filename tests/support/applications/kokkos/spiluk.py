@@ -15,7 +15,7 @@ BOUND = [*NAMESPACES, "KokkosSparse::Experimental", "KokkosKernels::Experimental
 
 
 def factors(kk, matrix, level):
-    """The factors L and U of a matrix."""
+    """Compute the incomplete factors L and U of a matrix."""
     rows, entries, values = matrix.graph.row_map, matrix.graph.entries, matrix.values
     count, room = matrix.numRows(), 6 * matrix.nnz() * (level + 1)
     handle = kk.KokkosKernelsHandle(*HANDLE)()

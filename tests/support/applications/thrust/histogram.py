@@ -1,4 +1,4 @@
-"""How often each value occurs: of all values, and of those that occur."""
+"""Counts how often each value occurs, in a dense histogram and in a sparse one."""
 
 from support.applications import clock, numbers
 

@@ -1,4 +1,4 @@
-"""The most frequent value."""
+"""Finds the most frequent value."""
 
 from support.applications import clock, numbers
 

@@ -1,4 +1,4 @@
-// What the C++ programs share.
+// The common parts of the C++ programs for Thrust.
 #pragma once
 
 #include "../application.hpp"

@@ -1,4 +1,4 @@
-"""y = a x + y: by two transformations and a temporary vector, and by one with a function object."""
+"""Computes y = a x + y, with two transformations and a temporary vector, and with a single function object."""
 
 import numpy as np
 

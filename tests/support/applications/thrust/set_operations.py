@@ -1,4 +1,4 @@
-"""Union, intersection, difference, symmetric difference and merge of two sorted ranges."""
+"""Computes union, intersection, difference, symmetric difference and merge of two sorted ranges."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Sorting of keys, of keys with values, of pairs, and in the other direction."""
+"""Sorts keys in both directions, floats, and keys with values."""
 
 import numpy as np
 

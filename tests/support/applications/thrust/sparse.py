@@ -1,4 +1,4 @@
-"""The sum of two sparse vectors."""
+"""Adds two sparse vectors."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The sum of numbers, and of their squares."""
+"""Computes the sum and the maximum of numbers."""
 
 from support.applications import clock, numbers
 

@@ -1,4 +1,4 @@
-// A layout of another library: a pointer and four extents, of which the type fixes three.
+// Another library's layout: a pointer and four extents, three of which the type fixes.
 #pragma once
 #include <cstddef>
 

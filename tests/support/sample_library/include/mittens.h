@@ -1,7 +1,7 @@
-// Mittens: a header library for tests, small, and of the shape of those that real kernels are written on. SPDX: MIT.
+// Mittens: a small header library for tests, in the style of the libraries that real kernels use. SPDX: MIT.
 //
-// Macros say what it is compiled for: MITTENS_AMPERE, MITTENS_HOPPER or MITTENS_BLACKWELL. For Hopper and later a global
-// layout makes a tensor map of each of its tiles, for which it calls the CUDA driver.
+// MITTENS_AMPERE, MITTENS_HOPPER or MITTENS_BLACKWELL selects the architecture. For Hopper and later, a global layout
+// makes a tensor map for each of its tiles, for which it calls the CUDA driver.
 #pragma once
 
 #include <mittens/kernel.h>

@@ -1,4 +1,4 @@
-// What the library's macros and flags say.
+// Returns the values of the library's macros and flags.
 #include <mittens.h>
 
 #if defined(MITTENS_BLACKWELL)

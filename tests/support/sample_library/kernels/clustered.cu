@@ -1,4 +1,4 @@
-// What a cluster's blocks, and a launch that overlaps the one before it, see of themselves.
+// A copy that can be launched in clusters, or overlapping the launch before it.
 #include <mittens.h>
 
 struct copy_globals {

@@ -1,4 +1,4 @@
-// The product of complex vectors, whose real and imaginary parts are layouts of their own.
+// The product of complex vectors, whose real and imaginary parts are separate layouts.
 #include <mittens.h>
 
 using vector = mittens::gl<float, 1, 1, 1, -1>;

@@ -1,4 +1,4 @@
-// Each device writes the sum of all devices' parts, plus its own number.
+// Each device writes the sum of all devices' parts, plus its own index.
 #include <mittens.h>
 
 struct device_sums_globals {

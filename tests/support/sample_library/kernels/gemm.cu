@@ -1,4 +1,4 @@
-// A matrix product behind the library's kernel template, with a program and a binding of its own below it.
+// A matrix product that uses the library's kernel template, followed by a program and a Python binding.
 #include <mittens.h>
 
 using namespace mittens;

@@ -1,4 +1,4 @@
-// The sum of two matrices, some rows a block: how many stands in the struct, and behind it.
+// The sum of two matrices, several rows per block. The number of rows is in the struct, and an argument after it.
 #include <mittens.h>
 
 static constexpr int NUM_THREADS = 32;

@@ -1,4 +1,4 @@
-// Scales rows by a factor; the struct, nested in a template, says its own launch.
+// Scales and reverses rows; the struct, nested in a template, defines the launch's shape.
 #include <mittens.h>
 
 template <int D>

@@ -1,4 +1,4 @@
-// Sums of rows: a __device__ function that a struct of constants launches, and a host function that launches it.
+// Sums of rows, by a __device__ function with a struct of launch constants, and by a host function that launches it.
 #include <mittens.h>
 
 namespace row_sums {

@@ -1,4 +1,4 @@
-// One kernel for many: a template says its layout, its threads, what it shares, and what it does.
+// A generic kernel, whose template argument defines its layout, threads, shared memory and body.
 #pragma once
 
 #include <cuda_runtime.h>

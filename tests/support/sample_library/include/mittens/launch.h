@@ -1,4 +1,4 @@
-// Launches of __device__ functions, by a struct of constants.
+// Launches of __device__ functions, with a struct of launch constants.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Global layouts: a pointer and four extents, of which the type may fix some.
+// Global layouts: a pointer and four extents, some of which the type may fix.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace mittens {
 
-// An extent that the type fixes is given as nullptr, and takes no room.
+// An extent that the type fixes is passed as nullptr, and takes no space.
 template <int Extent>
 struct extent {
     using argument = std::nullptr_t;
@@ -58,7 +58,7 @@ struct gl {
 template <class G>
 concept all_gl = requires { typename G::identifier; } && std::same_as<typename G::identifier, layout_identifier>;
 
-// A complex layout: two of one type.
+// A complex layout: two layouts of one type.
 template <all_gl G>
 struct cgl {
     using component = G;
@@ -66,7 +66,7 @@ struct cgl {
     component real, imag;
 };
 
-// The threads of a block load and store a tile together; what lies outside of the layout is 0.
+// The threads of a block load and store a tile together; elements outside of the layout are 0.
 template <class Tile, all_gl G>
 __device__ void load(Tile& into, const G& from, int row, int col) {
     for (int i = threadIdx.x; i < Tile::size; i += blockDim.x) {

@@ -1,4 +1,4 @@
-// A layout's tensor maps, one for each tile that it is read in.
+// A layout's tensor maps, one for each type of tile with which it is read.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -42,7 +42,7 @@ struct tensor_maps<Tile, Others...> {
             &map, tensor_map_type<T>(), 2, const_cast<void*>(data), extents, stride_bytes, box, steps,
             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-        if (result != CUDA_SUCCESS) throw std::runtime_error("mittens: a tensor map cannot be made of these extents");
+        if (result != CUDA_SUCCESS) throw std::runtime_error("mittens: these extents do not allow a tensor map");
     }
 };
 
