@@ -1,10 +1,10 @@
 """``load``, ``load_inline`` and ``BuildExtension`` of ``torch.utils.cpp_extension``, without torch's headers.
 
-A program changes its import: ``from tkjit import cpp_extension``. Sources that use tensors, and no more of torch than
-``tkjit/include/tkjit/torch`` has, are compiled without torch's headers, which take nvcc a minute and a half.
+A program only changes its import: ``from tkjit import cpp_extension``. Sources that need no more of torch than
+``tkjit/include/tkjit/torch`` provides are then compiled without torch's headers, which take nvcc a minute and a half.
 
-A ``setup.py`` does too: ``from tkjit.cpp_extension import BuildExtension, CUDAExtension``. Its wheel then works with
-Python 3.10, torch 2.11, and every later version.
+A ``setup.py`` changes its import as well: ``from tkjit.cpp_extension import BuildExtension, CUDAExtension``. Its wheel
+then works with Python 3.10 and torch 2.11, and with every later version of both.
 """
 
 from __future__ import annotations
@@ -41,31 +41,33 @@ def load(
     is_standalone: bool = False,
     keep_intermediates: bool = True,
 ) -> Any:
-    """A module of C++ and CUDA sources, compiled when it is first asked for.
+    """Import a module of C++ and CUDA sources, and compile it first if it is not in the cache.
 
     The arguments are those of ``torch.utils.cpp_extension.load``.
 
     Parameters
     ----------
     build_directory : str or Path, optional
-        A directory for a copy of the shared object. What is kept lies in tkjit's cache.
+        Directory for a copy of the shared object. The original stays in tkjit's cache.
     verbose : bool
         Print each compiler's command and output, including those of cached objects.
     keep_intermediates : bool
-        Whether to keep what torch generates from sources for ROCm; there is nothing of the kind here.
+        Ignored: it concerns the sources that torch generates for ROCm, and tkjit generates none.
     with_cuda : bool, optional
-        True: C++ sources may include CUDA's headers, also if no source is CUDA's.
+        True lets C++ sources include CUDA's headers even if there is no CUDA source.
     is_python_module : bool
-        False: the shared object is loaded for the operators that it registers, and its path returned.
+        False loads the shared object for the operators that it registers, and returns its path.
 
     Raises
     ------
     ArgumentError
-        For a source that is not there, and for what tkjit does not do: SYCL, programs.
+        If a source does not exist, or an option asks for something that tkjit does not support, such as SYCL or a
+        standalone program.
     CompileError
         If the sources do not compile.
     ToolchainError
-        If a compiler is missing, or no GPU is visible and ``TORCH_CUDA_ARCH_LIST`` names none.
+        If a compiler is missing, if ``TORCH_CUDA_ARCH_LIST`` names an unknown architecture, or if the kernels would run
+        in the simulator, but need something that it does not support.
     """
     from tkjit.extensions.load import load_extension
     from tkjit.extensions.sources import extension_of, files_of
@@ -108,20 +110,22 @@ def load_inline(
     use_pch: bool = False,
     no_implicit_headers: bool = False,
 ) -> Any:
-    """A module of C++ and CUDA texts; see ``load``.
+    """Import a module of C++ and CUDA texts; see ``load``.
 
     The arguments are those of ``torch.utils.cpp_extension.load_inline``.
 
     Parameters
     ----------
     functions : str, sequence or mapping, optional
-        The functions that the module has; with their documentation. Without it the sources define the module.
+        The functions that the module exposes; a mapping also gives their docstrings. If omitted, the sources define
+        the module; if they do not, it gets all of their functions that take or return tensors.
     use_pch : bool
-        True is refused: there is no large header to precompile.
+        True is rejected, because there is no large header to precompile.
     with_pytorch_error_handling : bool
-        False is refused: C++ exceptions always become Python's.
+        False is rejected, because C++ exceptions always become Python exceptions.
     no_implicit_headers : bool
-        Whether ``torch/extension.h`` and, for CUDA, ``torch/types.h`` are not included by themselves.
+        True leaves out the implicit includes: ``torch/extension.h`` and, in the CUDA source, ``torch/types.h`` and
+        CUDA's headers.
     """
     from tkjit.extensions.load import load_extension
     from tkjit.extensions.sources import Source, extension_of
@@ -155,12 +159,12 @@ def load_inline(
 
 
 def include_paths(device_type: str = "cpu", *_: Any, **__: Any) -> list[str]:
-    """No directory: ``BuildExtension`` finds the headers by itself. A ``setup.py`` may ask for torch's here."""
+    """Return no directories, because ``BuildExtension`` finds the headers. A ``setup.py`` may ask for torch's here."""
     return []
 
 
 def __getattr__(name: str) -> Any:
-    """What only a ``setup.py`` uses, since setuptools takes long to import."""
+    """Import on demand what only a ``setup.py`` uses, because setuptools takes long to import."""
     if name in ("BuildExtension", "CUDAExtension", "CppExtension"):
         from tkjit.extensions import build_ext
 
@@ -175,7 +179,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _cuda_home() -> str | None:
-    """The directory of the CUDA toolkit, as ``torch.utils.cpp_extension.CUDA_HOME``; None without one."""
+    """The CUDA toolkit's directory or None, like ``torch.utils.cpp_extension.CUDA_HOME``."""
     from tkjit.config import Settings
     from tkjit.loader import loader_for
 
@@ -188,9 +192,9 @@ def _texts(given: str | Sequence[str] | None) -> list[str]:
 
 
 def _module_of(functions: Sequence[str] | Mapping[str, str] | str) -> str:
-    """The definition of a module with these functions."""
+    """The C++ definition of a module with these functions."""
     if not isinstance(functions, (str, Mapping, Sequence)):
-        raise ArgumentError(f"cpp_extension: functions is a text, a list or a dict, not {functions!r}")
+        raise ArgumentError(f"cpp_extension: functions is {functions!r}; expected a str, a list or a dict")
     names: Iterable[str] = [functions] if isinstance(functions, str) else functions
     documented = dict(functions) if isinstance(functions, Mapping) else {each: each for each in names}
     lines = [f'    m.def("{each}", &{each}, {_quoted(doc)});' for each, doc in documented.items()]
@@ -205,12 +209,12 @@ def _quoted(text: str) -> str:
 _REASONS = {
     "use_pch": "use_pch=True is not supported, because there is no large header to precompile",
     "with_pytorch_error_handling": "with_pytorch_error_handling=False is not supported, because C++ exceptions always"
-    " become Python's",
+    " become Python exceptions",
 }
 
 
 def _refuse(**options: Any) -> None:
-    """Refuse options that are given."""
+    """Raise an error for the first option that is set."""
     for option, is_given in options.items():
         if is_given:
             reason = _REASONS.get(option, f"{option}= is not supported")

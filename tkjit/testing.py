@@ -1,15 +1,15 @@
-"""Runs the checker, and verifies kernels, in tests: functions and a pytest plugin.
+"""Checks and verifies kernels in tests: functions and a pytest plugin.
 
 Examples
 --------
-In a test, with pytest's ``-p tkjit.testing`` or ``pytest_plugins = ["tkjit.testing"]`` in ``conftest.py``::
+In a test, with ``pytest -p tkjit.testing`` or ``pytest_plugins = ["tkjit.testing"]`` in ``conftest.py``::
 
     def test_my_kernel_is_clean(check_kernel):
-        check_kernel(my_kernel)                        # sizes from its spec
-        check_kernel(my_kernel, torch.randn(100), 2.0)     # or a call of one's own
+        check_kernel(my_kernel)  # sizes from its spec
+        check_kernel(my_kernel, torch.randn(100), 2.0)  # or your own call
 
     def test_my_kernel_is_right():
-        tkjit.testing.verify(my_kernel)                # against the body of its function
+        tkjit.testing.verify(my_kernel)  # compares with the body of its function
 """
 
 from __future__ import annotations
@@ -34,25 +34,27 @@ from tkjit.verify.call import call_kernels, planned
 
 try:
     import pytest
-except ModuleNotFoundError:  # the check alone needs none
+except ModuleNotFoundError:  # only the fixture needs pytest
     pytest = None  # type: ignore[assignment]
 
 
 class KernelCheckWarning(UserWarning):
-    """A check has found something that may work on the hardware, and that the language does not promise."""
+    """Warns of code that works on the hardware but that the language leaves undefined."""
 
 
 class KernelCheckError(AssertionError):
-    """A check has found something.
+    """A check has found errors.
 
     Parameters
     ----------
     report : Report
-        What it found.
+        The findings.
     """
 
     def __init__(self, kernel: str, report: Report) -> None:
-        super().__init__("\n".join([f"{kernel}: {len(report.findings)} found", *map(str, report.findings)]))
+        count = len(report.findings)
+        head = f"{kernel}: {count} finding{'' if count == 1 else 's'}"
+        super().__init__("\n".join([head, *map(str, report.findings)]))
         self.report = report
 
 
@@ -68,35 +70,35 @@ def check(
     strict: bool = False,
     **kwargs: Any,
 ) -> Report:
-    """Run a kernel in the simulator's checked builds; without arguments, with sizes from its spec.
+    """Run a kernel in the simulator's checked builds, with the given arguments or with sizes from its spec.
 
     Parameters
     ----------
     kernel : str or Kernel
         A name, or what the decorator returned.
     *args, **kwargs
-        A call's arguments, CPU tensors among them; none are changed.
+        A call's arguments, with tensors on the CPU. The check does not change them.
     modes : sequence of str
-        Of ``memory``, ``race``, ``init`` and ``order``.
+        Any of ``memory``, ``race``, ``init`` and ``order``.
     types : sequence of str
         Only variants of these dtypes.
     dims : dict, optional
-        Extents of dims, and values of numbers, instead of several made up.
+        Extents of dims and values of numbers, instead of generated ones.
     seed : int
-        Of the inputs and the random orders.
+        For the inputs and the random orders.
     timeout_s : float
         For each launch.
     volatile : str
         ``"race"``: volatile orders nothing; ``"atomic"``: volatile accesses count as relaxed atomics.
     strict : bool
-        Whether to fail with warnings too. Otherwise each is a ``KernelCheckWarning``, and in the report.
+        Whether warnings fail the check. Otherwise each is issued as a ``KernelCheckWarning``, and is in the report.
 
     Raises
     ------
     KernelCheckError
-        If anything is found: an ``AssertionError`` with the findings.
+        If the check finds errors; an ``AssertionError`` with the findings.
     SpecError
-        If no call can be made up; give one.
+        If no call can be generated; pass arguments.
     """
     found = _found(kernel)
     options = Options(modes, types, dims or {}, seed, timeout_s, volatile=volatile, strict=strict)
@@ -111,12 +113,12 @@ def check(
 
 
 class KernelVerifyError(AssertionError):
-    """A kernel's results are not those of its reference.
+    """A kernel's results differ from those of its reference.
 
     Parameters
     ----------
     outcomes : list of Outcome
-        What came of all calls.
+        The outcomes of all calls.
     """
 
     def __init__(self, kernel: str, outcomes: list[Outcome]) -> None:
@@ -134,7 +136,7 @@ def verify(
     dims: dict[str, Any] | None = None,
     seed: int = 0,
 ) -> list[Outcome]:
-    """Call a kernel with inputs made from its spec, in this process, and compare the results with its reference.
+    """Call a kernel in this process with inputs generated from its spec, and compare the results with its reference.
 
     Parameters
     ----------
@@ -145,16 +147,16 @@ def verify(
     types : sequence of str
         Only variants of these dtypes.
     dims : dict, optional
-        Extents of dims, numbers and variants, instead of several made up.
+        Extents of dims, numbers and variants, instead of generated ones.
     seed : int
-        Of the inputs' values.
+        For the inputs' values.
 
     Raises
     ------
     KernelVerifyError
-        If a result is wrong: an ``AssertionError`` that says which and where.
+        If a result is wrong; an ``AssertionError`` that names the calls and elements.
     SpecError
-        If the kernel has no reference, or no call can be made up.
+        If the kernel has no reference, or no call can be generated.
     """
     Verification(device=device)
     found = _found(kernel)
@@ -167,7 +169,7 @@ def verify(
 
 
 def _found(kernel: str | Kernel) -> Kernel:
-    """A kernel whose spec file has been run: one that was loaded as it is recorded knows nothing of its examples."""
+    """Return a kernel whose spec file has been run, because a kernel from a warm record lacks its examples."""
     if isinstance(kernel, str):
         return find(kernel)
     reference = kernel.specs[0].reference
@@ -177,28 +179,28 @@ def _found(kernel: str | Kernel) -> Kernel:
 
 
 def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Spec, ...], list[Case]]:
-    """The overload that takes a call, and the call as a case."""
-    refusals = []
+    """Return the overload that takes a call, and the call as a case."""
+    problems = []
     for spec in kernel.specs:
         positional = [f.name for f in spec.given if not f.keyword_only and f.direction != "out"]
         given = {**dict(zip(positional, args, strict=False)), **kwargs}
         missing = [f.name for f in spec.fields if f.is_required and f.name not in given]
         unknown = set(given) - {f.name for f in spec.given}
         if len(args) > len(positional) or missing or unknown:
-            refusals.append(f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(sorted(unknown))}")
+            problems.append(f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(sorted(unknown))}")
             continue
         try:
             return (spec,), [case_of_call(spec, given)]
-        except TkjitError as error:  # its dtypes or shapes are another overload's
+        except TkjitError as error:  # the dtypes or shapes may fit another overload
             if len(kernel.specs) == 1:
                 raise
-            refusals.append(str(error))
-    raise ArgumentError(f"{kernel.name}: no overload takes these arguments: {'; '.join(refusals) or 'too many'}")
+            problems.append(str(error))
+    raise ArgumentError(f"{kernel.name}: no overload takes these arguments: {'; '.join(problems) or 'too many'}")
 
 
 if pytest is not None:
 
     @pytest.fixture(scope="session")
     def check_kernel() -> Callable[..., Report]:
-        """``tkjit.testing.check``: fails the test with what it finds."""
+        """``tkjit.testing.check``, which fails the test if it finds errors."""
         return check

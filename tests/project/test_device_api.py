@@ -20,15 +20,9 @@ FIELD_HEADERS = ("gl.h", "pgl.h", "list.h", "strided.h", "philox.h")
 INTERNAL = {"converter"}  # of the launcher
 
 
-@pytest.fixture(params=["plain", "bounds"])
-def bounds(request, monkeypatch) -> bool:
-    monkeypatch.setenv("TKJIT_SIM_BOUNDS", str(int(request.param == "bounds")))
-    return request.param == "bounds"
-
-
 @pytest.mark.parametrize("section", GROUPS, ids=lambda section: section.name)
-def test_every_line_has_the_value_that_the_page_says(section: Section, bounds):
-    rows = [row for row in section.rows if not (bounds and OTHERWISE in row.meaning)]
+def test_every_line_has_the_value_that_the_page_says(section: Section):
+    rows = [row for row in section.rows if OTHERWISE not in row.meaning]
     marks = [torch.zeros(len(rows), dtype=torch.int32) for _ in range(2 if section.is_parallel else 1)]
     kernel = members_kernel(section, rows)
     kernel(is_right=marks if section.is_parallel else marks[0], **section.values())
@@ -36,8 +30,7 @@ def test_every_line_has_the_value_that_the_page_says(section: Section, bounds):
     assert wrong == []
 
 
-def test_every_index_outside_has_the_error_that_the_page_says(monkeypatch):
-    monkeypatch.delenv("TKJIT_SIM_BOUNDS", raising=False)
+def test_every_index_outside_has_the_error_that_the_page_says():
     cases = "\n".join(f"        case {i}: (void)({row.line}); break;" for i, row in enumerate(BOUNDS.rows))
     source = f"__global__ void outside(Globals g) {{\n    switch (g.row) {{\n{cases}\n    }}\n    g.y[0] = 1.f;\n}}"
     kernel = BOUNDS.define("outside", source, 'y: InOut[Tensor, "float32", 1]', "row: int")

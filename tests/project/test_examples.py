@@ -14,7 +14,7 @@ MODULES = [m.name for m in pkgutil.walk_packages(tkjit.__path__, "tkjit.") if no
 NEEDS_A_COMPILER = {"tkjit.kernel.kernel.load"}
 COMPILING = {
     "tkjit.bindings.batch",
-    "tkjit.kernel.ahead.warming",
+    "tkjit.kernel.prebuild.warming",
     "tkjit.kernel.inspect.make_globals",
     "tkjit.kernel.kernel.Kernel.prepare",
     "tkjit.kernel.kernel.Kernel.warm_up",

@@ -69,7 +69,7 @@ def test_the_commands_take_its_name(sites, cache_with_runtime, operators, tmp_pa
     first, second = ({"PYTHONPATH": str(site)} for site in sites)
     tkjit = [sys.executable, "-m", "tkjit"]
     listed = {one["name"]: one["summary"] for one in json.loads(run(*tkjit, "list", "--json", **first))}
-    assert listed["my_kernels.silu_mul"] == "y <- silu(gate) * up"
+    assert listed["my_kernels.silu_mul"] == "Computes silu(gate) * up."
     bundle = tmp_path / "bundle"
     chosen = ["--device", "cpu", "--types", "float32"]
     run(*tkjit, "bundle", "my_kernels", *chosen, "-o", str(bundle), **first)
