@@ -94,7 +94,8 @@ bool aligned(const Call& call, const TensorView& view, unsigned bytes) {
 // Checks the alignment that load and store instructions need for a complex number.
 template <class Call>
 bool naturally_aligned(const Call& call, const TensorView& view) {
-    return view.dtype < TKJIT_COMPLEX64 || aligned(call, view, view.dtype == TKJIT_COMPLEX64 ? 8 : 16);
+    if (view.dtype == TKJIT_COMPLEX64) return aligned(call, view, 8);
+    return view.dtype != TKJIT_COMPLEX128 || aligned(call, view, 16);
 }
 
 // Rejects read-only arrays that the kernel writes to. Some NumPy arrays and all JAX arrays are read-only.
