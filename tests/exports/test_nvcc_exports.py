@@ -60,4 +60,4 @@ def test_library_for_the_cpu_passes_gpu_calls_on(tmp_path, loader):
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run([built], capture_output=True, text=True, env=environment)
     assert done.returncode == 0
-    assert len(done.stdout.splitlines()) == 2 and "for the CPU alone" not in done.stdout
+    assert len(done.stdout.splitlines()) == 2 and "for the CPU only" not in done.stdout

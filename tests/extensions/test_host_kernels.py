@@ -192,7 +192,7 @@ def test_errors_keep_their_torch_types(x):
         (
             "norm",
             {"schema": SCHEMA.replace("-> ()", "-> Tensor")},
-            "returns Tensor, and norm returns nothing",
+            "returns Tensor, but norm returns nothing",
         ),
         ("norm", {"schema": SCHEMA.replace("float epsilon=1e-06", "int epsilon")}, "epsilon is int .* takes float"),
         ("norm", {"schema": "norm(Tensr x) -> ()"}, "schema= is 'norm"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from support.waiting import wait_until
 
 from tkjit.cache import Product
 from tkjit.config import Settings
-from tkjit.errors import CompileError
 from tkjit.loader import loader_for
 from tkjit.loader.modules import RuntimePlan
 
@@ -45,15 +43,3 @@ def test_the_simulator_and_the_launchers_header_are_built_at_the_same_time(compi
     assert loader.runtime and len(seen) == 1
     loader.build_shared()  # adds the header of glue, whose flags are known only once the runtime is built
     assert has_entries(cache, "common_headers", 2) and has_entries(cache, "simulator")
-
-
-def test_an_error_is_raised_without_delay(cache, monkeypatch):
-    def make(plan, staging):
-        raise CompileError("no", what="the runtime", log="", log_path=staging, command="g++")
-
-    monkeypatch.setattr(RuntimePlan, "make", make)
-    monkeypatch.setattr("tkjit.loader.loader._GPU", Path("/"))  # as with a GPU, the simulator is not built
-    begun = time.monotonic()
-    with pytest.raises(CompileError):
-        loader_for(Settings.from_environment()).runtime  # noqa: B018
-    assert time.monotonic() - begun < 5

@@ -11,8 +11,8 @@ pytestmark = pytest.mark.compiles
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
-def test_the_kernel_of_your_own_runs():
-    own = README.split("## A kernel of your own")[1].split("\n## ")[0]
+def test_your_first_kernel_runs():
+    own = README.split("## Your first kernel")[1].split("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", own, re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) <= 22
     exec(code, {"__name__": "__main__"})  # it ends with an assertion against its reference

@@ -146,12 +146,12 @@ def of_launchers(env: Environment, target: Target) -> CommonHeaderPlan:
     """The header of most launchers for a CPU: those with the default C++ standard and model."""
     what = "the header of launchers for the CPU"
     paths = [f"-I{directory}" for directory in (flags.INCLUDE, flags.SIMULATOR)]
-    return CommonHeaderPlan(env, LAUNCHER, what, _OF_LAUNCHERS, [*_plain_flags(env, target), *paths])
+    return CommonHeaderPlan(env, LAUNCHER, what, _OF_LAUNCHERS, [*_plain_flags(target), *paths])
 
 
 def for_launcher(env: Environment, target: Target, launcher: Flags) -> CommonHeaderPlan | None:
     """The same header, if the flags of a launcher match it. The compiler itself compares the macros."""
-    plain = _plain_flags(env, target)
+    plain = _plain_flags(target)
     may_begin = launcher.compile[: len(plain)] == plain and "-include" not in launcher.compile
     return of_launchers(env, target) if may_begin else None
 
@@ -162,5 +162,5 @@ def of_host_halves(env: Environment) -> CommonHeaderPlan:
     return CommonHeaderPlan(env, HOST_HALF, what, _OF_LAUNCHERS, flags.host_half_flags(Compilation.std))
 
 
-def _plain_flags(env: Environment, target: Target) -> tuple[str, ...]:
+def _plain_flags(target: Target) -> tuple[str, ...]:
     return tuple(flags.cpu_flags(Compilation.std, NEWEST_MODEL, target, checks_bounds=True))

@@ -136,12 +136,10 @@ class RuntimePlan(SharedModulePlan):
     arch = RUNTIME
     # -O2 would take a third longer to compile and make calls no faster; -g0 because nobody debugs it. The unit is
     # small, so the compiler's default limit on its growth would prevent inlining along the path of a call. Nobody reads
-    # the texts of torch's own checks, because tkjit turns their exceptions into other errors. With -pipe the assembler
-    # runs concurrently, and g++ skips a garbage collection that would free 15 MB: together these save a twentieth
+    # the texts of torch's own checks, because tkjit turns their exceptions into other errors
     cflags = (
         *(_STD, "-O1", "-finline-functions", "-finline-small-functions", "--param=inline-unit-growth=400"),
         *("-falign-functions=32", "-g0", "-fvisibility=hidden", "-DSTRIP_ERROR_MESSAGES"),
-        *("-pipe", "--param=ggc-min-heapsize=600000"),
     )
     what = "the runtime (once per environment)"
 

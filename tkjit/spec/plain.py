@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
-# what a plain spec file may import from tkjit, besides the decorator
+# markers that are called with arguments
 _CALLED = ("Align", "CExpr", "CType", "Fill", "HeaderLibrary", "MaxLength", "Member")
+# what a plain spec file may import from tkjit, besides the decorator
 _MARKERS = (
     *("In", "InOut", "Out", "Scratch", "Constant", "Scalar", "Struct", "Tensor", "Strided", "ParallelTensor"),
     *("Generator", "Zero"),

@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 	refused(t, err, ArgumentError, "tkjit_tensor_new: the tensor is (-1,); expected extents that are not negative")
 	_, err = Slice[float64](a)
 	refused(t, err, ArgumentError, "Slice: t is float32; expected float64")
-	if _, err = Empty(Float32, CUDA(0), 1); err == nil || !strings.Contains(err.Error(), "for the CPU alone") {
+	if _, err = Empty(Float32, CUDA(0), 1); err == nil || !strings.Contains(err.Error(), "for the CPU only") {
 		t.Fatal(err)
 	}
 	func() {

@@ -108,10 +108,9 @@ class Remote:
         Raises
         ------
         CacheError
-            If they are invalid or contradict each other.
+            If they are invalid.
         """
         self._keys.trusted  # noqa: B018
-        self.writes  # noqa: B018
 
     @contextmanager
     def _one_at_a_time(self, check: Callable[[], None]) -> Iterator[None]:
