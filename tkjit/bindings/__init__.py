@@ -1,4 +1,4 @@
-"""Binds C++ libraries from their headers. Each call is compiled once for the types of its arguments, and cached."""
+"""Binds C++ libraries from their headers. Each call is compiled once per combination of argument types, and cached."""
 
 from __future__ import annotations
 
@@ -34,31 +34,33 @@ def bind(
     headers : str or Path
         Names as in an ``#include``, files, or directories of headers.
     namespaces : str or sequence of str
-        The namespaces to bind, with their inner namespaces. By default, all names that the headers themselves declare.
+        The namespaces to bind, including their inner namespaces. By default, tkjit binds every name that the headers
+        themselves declare.
     backend : {"cpp", "omp", "cuda"}
-        ``"cpp"`` is the C++ compiler, ``"omp"`` the same with OpenMP, and ``"cuda"`` is nvcc.
+        ``"cpp"`` is the C++ compiler, ``"omp"`` is the C++ compiler with OpenMP, and ``"cuda"`` is nvcc.
     include_dirs, libraries, defines, flags
-        Options of the compiler. A library is a name or a file.
+        Options for the compiler. A library is a name or a file.
     std : {"c++14", "c++17", "c++20"}
         The C++ standard.
     source : str
-        C++ code that follows the headers: functions and classes of your own.
+        C++ code to put after the headers, such as your own functions and classes.
     arch : str
-        The GPU architecture that nvcc compiles for. The default is that of the first GPU.
+        The GPU architecture that nvcc compiles for. The default is the first GPU's architecture.
     start, stop : str
-        C++ functions to call before the first call, and at exit after all objects have been destroyed.
+        C++ functions. ``start`` is called before the first call, and ``stop`` is called at exit, after all objects have
+        been destroyed.
 
     Returns
     -------
     Library
-        An object with the names as attributes.
+        An object whose attributes are the bound names.
 
     Raises
     ------
     ArgumentError
         If an option has an invalid value.
     ToolchainError
-        If a directory, a header or a compiler is missing. tkjit reads the headers when you first use a name.
+        If a directory, a header or a compiler is missing. tkjit reads the headers only when you first use a name.
 
     Examples
     --------
@@ -86,16 +88,18 @@ def bind(
 
 
 def batch() -> AbstractContextManager[None]:
-    """Compile the calls that a ``with`` block makes on bound libraries together.
+    """Compile all calls that a ``with`` block makes to bound libraries together.
 
-    From the first call that is not compiled yet, calls wait and return placeholders, which you can pass to other calls.
-    tkjit compiles and makes them in order at the end of the block, or when a value is needed (for a condition, a
-    conversion, an array). A call that takes a NumPy array sees its contents at that time.
+    As soon as the block makes a call that is not compiled yet, that call and all later ones wait. They return
+    placeholders, which you can pass to other calls. tkjit compiles the waiting calls and makes them in order at the end
+    of the block, or earlier if a value is needed (for a condition, a conversion or an array). A call that takes a NumPy
+    array sees the array's contents at that time.
 
     Raises
     ------
     ArgumentError
-        If C++ rejects a call: at the end of the block, or when a value is needed. The calls before it have been made.
+        If C++ rejects a call. The error appears at the end of the block, or when a value is needed. The calls before
+        the rejected one have been made.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Converts the arguments of a call for C++: to positional arguments, and to types that C++ has."""
+"""Prepares the arguments of a call for C++: makes them positional, and converts them to types that C++ has."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def in_order(
     overloads : sequence of dict
         The overloads from ``read_declarations``.
     default : callable
-        Returns an argument for the C++ text of a default. It fills parameters that are omitted before a keyword.
+        Turns the C++ text of a default into an argument, for parameters that are omitted before a keyword.
 
     Raises
     ------

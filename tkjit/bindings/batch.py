@@ -53,7 +53,7 @@ def batch() -> Iterator[None]:
 
 
 class Batch:
-    """Waiting calls, all of one library. A call of another library flushes them."""
+    """Waiting calls, which all belong to one library. A call to another library flushes them."""
 
     def __init__(self) -> None:
         self._waiting: list[Waiting] = []
@@ -107,16 +107,16 @@ class Batch:
             args = tuple(arg.value if isinstance(arg, (Waiting, PointerTo)) else arg for arg in one.args)
             if unit is not None:
                 given = engine.describe(one.call.name, args)[1]
-                # If a result is a null pointer, or an adapter has replaced it, the types differ from the compiled ones.
+                # If a result is a null pointer, or an adapter has replaced it, its type is not the compiled one.
                 if all(map(unit.fits, expressions[position].given, given)):
                     unit.keep(position, Expression(one.call.form, given, one.call.name))
             one.settle(one.call.make(*args))
 
 
 def _deduplicate(waiting: Sequence[Expression]) -> tuple[list[Expression], list[int]]:
-    """Return the distinct calls, and for each waiting call its position among them.
+    """Return the distinct calls, and the position of each waiting call among them.
 
-    Calls are equal if they have the same arguments: the same types, and the results of equal calls.
+    Calls are equal if their arguments have the same types, and if arguments that are results come from equal calls.
     """
     found: dict[Expression, int] = {}
     positions: list[int] = []
@@ -129,12 +129,12 @@ def _deduplicate(waiting: Sequence[Expression]) -> tuple[list[Expression], list[
     return list(found), positions
 
 
-_waiting_batches: set[Batch] = set()  # of all threads
+_waiting_batches: set[Batch] = set()  # from all threads
 _before_call_lock = ForkSafeLock()
 
 
 def _update_before_call(runtime: ModuleType, batch: Batch) -> None:
-    """Have the runtime call ``_flush_current`` before each compiled call while calls wait in a batch of any thread."""
+    """Have the runtime call ``_flush_current`` before each compiled call while any thread's batch has waiting calls."""
     with _before_call_lock:
         if batch.waits():
             _waiting_batches.add(batch)
@@ -151,7 +151,7 @@ def _flush_current() -> None:
 
 
 class Call(NamedTuple):
-    """The C++ expression of a call, and the function that makes the call."""
+    """A call: its C++ expression, and the function that makes the call."""
 
     form: str
     name: str
@@ -162,7 +162,8 @@ class Call(NamedTuple):
 def add_to_current(engine: Engine, call: Call, args: tuple[Any, ...]) -> Waiting | None:
     """Add a call to this thread's batch.
 
-    Return None if there is no batch, or if the call can be made now: it is compiled already, and no other call waits.
+    Return None if there is no batch, or if the call can be made now because it is already compiled and no other call
+    waits.
     """
     current = _current.get()
     if current is None:
@@ -175,7 +176,7 @@ def add_to_current(engine: Engine, call: Call, args: tuple[Any, ...]) -> Waiting
 
 
 class Waiting:
-    """A call that waits in a batch; later, its result."""
+    """A call that waits in a batch. Once the call has been made, it holds the result."""
 
     def __init__(self, batch: Batch, position: int, call: Call, args: tuple[Any, ...], expression: Expression) -> None:
         self.batch = batch

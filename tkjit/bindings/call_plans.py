@@ -1,4 +1,4 @@
-"""The cache entries of compiled calls, and of the calls that belong to a class."""
+"""The cache entries for compiled calls, and for the calls that belong to a class."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tkjit.loader.environment import Environment
 from tkjit.system.fork_safe import cached_property
 
 _NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # the wording of g++, and of nvcc's front end
-_UNWATCHED_S = 1.0  # most units are compiled by then, and a watchdog would add a tenth to their cost
+_UNWATCHED_S = 1.0  # most units have compiled by then, and a watchdog would make each a tenth slower
 _CALLS, _CALLS_OBJECT = "calls.cpp", "calls.so"
 
 
 class Prepared(Protocol):
-    """The part of ``PreparedHeaders`` that is needed to compile calls."""
+    """The part of ``PreparedHeaders`` that compiling a call needs."""
 
     headers: HeaderSet
 
@@ -46,7 +46,7 @@ class UnitPlan(HeaderSetPlan):
     calls : sequence of Expression
         The calls of this entry. They are adjacent in the unit.
     shared : tuple of Path and int, optional
-        The shared object in which they have already been compiled, and the position of the first.
+        The shared object that already contains the compiled calls, and the position of the first call in it.
     """
 
     def __init__(self, prepared: Prepared, calls: Sequence[Expression], shared: tuple[Path, int] | None = None) -> None:
@@ -65,7 +65,7 @@ class UnitPlan(HeaderSetPlan):
         return [*super().inputs(), __file__, expressions.__file__]
 
     def render(self) -> Recipe:
-        # is_optional is a property of the request, so it must not affect the recipe
+        # is_optional belongs to the request, not to the compiled call, so it must not affect the recipe
         text = render_unit([replace(call, is_optional=False) for call in self._calls])
         return self._recipe(text, headers=self._prepared.digest, link=" ".join(self._link_flags))
 
@@ -88,7 +88,7 @@ class UnitPlan(HeaderSetPlan):
 
         if self._shared is not None:
             path, position = self._shared
-            with suppress(OSError):  # the file has been removed, or hard links are not possible
+            with suppress(OSError):  # the file has been removed, or the file system has no hard links
                 os.link(path, staging / _CALLS_OBJECT)
                 files.write(staging / _CALLS, self.recipe.text)
                 return Product(_CALLS_OBJECT, (), {"what": self.what, "module": str(position)})
@@ -111,7 +111,7 @@ class UnitPlan(HeaderSetPlan):
             return [[*line, *linking]]
 
         product = compiler.compile_binary(unit, staging, _CALLS_OBJECT, commands)
-        # the digest in the recipe covers the headers
+        # no dependencies, because the digest in the recipe covers the headers
         return Product(product.shared_object, (), {**product.facts, "module": "0"})
 
 
@@ -121,11 +121,12 @@ class CallsPlan(UnitPlan):
     Parameters
     ----------
     together : sequence of Expression, optional
-        The calls of the unit: this call first, then others to compile with it.
+        All calls in the unit: this call first, then the calls to compile with it.
     optional : int
-        How many calls at the end of ``together`` are left out if the unit does not compile with them.
+        How many calls at the end of ``together`` to leave out if the unit does not compile with them.
     origins : mapping of str to Expression, optional
-        For a type, a call that returned an object of it. A type that C++ may not name is spelled as that call's result.
+        Maps a type to a call that returned an object of that type. A type that C++ code may not name is spelled as the
+        result type of that call.
     """
 
     arch = "calls"

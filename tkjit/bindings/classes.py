@@ -1,4 +1,4 @@
-"""The Python class of a C++ type. It is made when the first object of the type appears."""
+"""Makes the Python class for a C++ type, when the first object of that type appears."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tkjit.errors import ArgumentError
 # bind.h's Form
 _OBJECT, _ENUMERATION = 8, 11
 
-# methods after which references into the object are no longer valid
+# The methods that invalidate references into the object.
 INVALIDATING = frozenset(
     "assign clear emplace emplace_back erase insert operator= pop_back push_back reserve resize "
     "shrink_to_fit swap".split()
@@ -24,7 +24,7 @@ INVALIDATING = frozenset(
 
 
 def make_class(engine: Engine, number: int, name: str, form: int, protocols: int) -> type:
-    """Make the Python class of a C++ type.
+    """Make the Python class for a C++ type.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
 
     def __getattr__(this: Any, member: str) -> Any:
         facts = known.get(member)
-        # notebooks look up these names on every object, which is not worth a compilation
+        # notebooks look up these names on every object, so do not compile anything for them
         if member.startswith("__") or (facts is None and member.startswith(("_repr_", "_ipython_"))):
             raise AttributeError(member)
         if facts is not None and not facts["kind"] and facts.get("access"):
@@ -67,7 +67,7 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
 
     def __setattr__(this: Any, member: str, value: Any) -> None:
         if not hasattr(type(this), member):
-            getattr(this, member)  # makes the property
+            getattr(this, member)  # the side effect is that the property now exists
         object.__setattr__(this, member, value)
 
     def __dir__(this: Any) -> list[str]:
@@ -90,7 +90,7 @@ def _public(members: dict[str, Any]) -> list[str]:
 
 
 def _printer(engine: Engine, name: str) -> Callable[[Any], str]:
-    """Make ``__str__``. It returns what ``operator<<`` writes to a stream, or the repr if there is no such operator."""
+    """Make ``__str__``, which returns the output of ``operator<<``, or the repr if the type has no such operator."""
 
     def __str__(this: Any) -> str:
         _, given = engine.describe(name, (this,))
@@ -127,7 +127,7 @@ def _member(
 
 
 def _member_of_pointee(engine: Engine, member: str) -> property:
-    """Make a property for a member of the object that C++'s arrow operator leads to."""
+    """Make a property for a member of the object that the type's ``operator->`` points to."""
     follow = engine.function("*{0}", "operator->")
     return property(
         lambda this: getattr(follow(this), member), lambda this, value: setattr(follow(this), member, value)
@@ -149,7 +149,7 @@ def _field(engine: Engine, name: str, member: str) -> property:
 
 
 def _ask_for_member(engine: Engine, this: Any, name: str, member: str) -> str:
-    """Ask the compiler for the kind of a member that no declaration shows, such as one from a base of a template."""
+    """Ask the compiler what kind of member a name is, if no declaration shows it (as for a template's base)."""
     _, given = engine.describe(name, (this,))
     own_field = Expression(data_member(member), given, f"{name}::{member}", is_optional=True)
     held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {given[0].type})", (), f"{name}::{member}")

@@ -11,11 +11,11 @@ from tkjit.errors import CompileError
 _ERROR = re.compile(r"^(?P<file>[^\n:]*):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 _CANDIDATE = re.compile(r": note: candidate: (?P<text>.*)$", re.MULTILINE)
 _REASON = re.compile(r": note:   (?P<text>[^\n]*)$", re.MULTILINE)
-_MAX_LINES = 6  # of each kind
+_MAX_LINES = 6  # for each kind of line
 
 
 def refusal(call: Expression, error: CompileError, declarations: Declarations) -> str:
-    """Return a text with the call, the compiler's first error, and each candidate with the reason against it."""
+    """Return a message with the call, the compiler's first error, and why C++ rejected each candidate."""
     log = error.log
     found = _ERROR.search(log)
     first = found["text"] if found else error.summary.split("\n")[0]

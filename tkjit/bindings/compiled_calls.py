@@ -1,4 +1,4 @@
-"""Finds the compiled calls of a set of headers in memory or in the cache, and compiles missing ones."""
+"""Finds the compiled calls for a set of headers in memory or in the cache, and compiles those that are missing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tkjit.loader.loader import Loader
 
 
 class ClassOf(NamedTuple):
-    """The class of a call's object. The calls that such objects probably need are compiled with the first one."""
+    """The class to which a call belongs. The first call on a class also compiles the calls that probably follow."""
 
     type_text: str
-    arguments: tuple[Any, ...] = ()  # of the template
+    arguments: tuple[Any, ...] = ()  # the template arguments
 
 
-# How results that are Python values rather than objects are passed to another call, by bind.h's Form.
+# Maps bind.h's Form to the way a result that is a Python value, not an object, is passed to another call.
 _PASSED = {
     1: ("", "bool"),
     2: ("text", "std::string"),
@@ -39,7 +39,7 @@ _PASSED = {
 
 
 def _given_of_value(compiled: Any) -> Given:
-    """Return how a result that is a Python value is passed to another call."""
+    """Return the way in which a result that is a Python value is passed to another call."""
     how, type_text = _PASSED[compiled.result_form]
     return Given(how, compiled.result_name if compiled.result_name in NUMBERS else type_text)
 
@@ -53,9 +53,9 @@ class Unit(NamedTuple):
     opened: list[Any]
 
     def fits(self, compiled_for: Given, given: Given) -> bool:
-        """Whether an argument has the type for which the unit was compiled.
+        """Return whether an argument has the type for which the unit was compiled.
 
-        For the result of another call, that is the type that the call has returned.
+        If the argument is the result of another call, compare with the type that this call returned.
         """
         if not compiled_for.how.startswith("deferred"):
             return compiled_for == given
@@ -66,7 +66,7 @@ class Unit(NamedTuple):
         return given == _given_of_value(result)
 
     def keep(self, position: int, call: Expression) -> None:
-        """Store a call under the types that its arguments turned out to have."""
+        """Store a call under the types that its arguments actually had."""
         if not self.calls.is_kept(self.types, call, None):
             self.calls.put(call, self.shared_object, position, self.opened[position])
 
@@ -74,14 +74,14 @@ class Unit(NamedTuple):
 class CompiledCalls:
     """Finds and compiles calls.
 
-    Each call has its own cache entry. Entries of calls that were compiled together share one shared object.
+    Each call has its own cache entry. Calls that were compiled together use the same shared object.
     """
 
     def __init__(self, prepared: PreparedHeaders, loader: Loader) -> None:
         self._prepared = prepared
         self._loader = loader
         self._known: dict[Expression, Any] = {}  # None for an optional call that does not compile
-        self._rejected: dict[Expression, str] = {}  # the compiler's reasons
+        self._rejected: dict[Expression, str] = {}  # why the compiler rejected each call
         self._seen_classes: set[str] = set()
         self._uncached_members: dict[str, tuple[Expression, ...]] = {}  # by class
         self._recorded: set[Expression] = set()
@@ -94,7 +94,7 @@ class CompiledCalls:
         of: ClassOf | None = None,
         also: Callable[[], Sequence[Expression]] = tuple,
     ) -> list[Any]:
-        """Return the compiled calls, with None for an optional one that does not compile.
+        """Return the compiled calls, with None for each optional call that does not compile.
 
         Parameters
         ----------
@@ -103,8 +103,8 @@ class CompiledCalls:
         of : ClassOf, optional
             The class to which the calls belong.
         also : callable
-            Returns calls that will be needed next. If ``calls`` have to be compiled, these are compiled with them, but
-            may fail.
+            Returns the calls that will probably be needed next. If ``calls`` have to be compiled, tkjit compiles these
+            calls as well, but it is no error if they fail.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class CompiledCalls:
                 record_call(path, self._prepared.headers, replace(call, makes=returned))
 
     def is_kept(self, types: Any, call: Expression, of: ClassOf | None) -> bool:
-        """Whether a call can be made without compiling."""
+        """Return whether a call can be made without compiling."""
         if of is not None and of.type_text not in self._seen_classes and self._load_class(types, of):
             self._seen_classes.discard(of.type_text)
         return not self._find(types, [call])
@@ -146,9 +146,9 @@ class CompiledCalls:
         Parameters
         ----------
         calls : sequence of Expression
-            The calls in order. All but the first may take results of others.
+            The calls in order. Each may take the results of the calls before it.
         classes : iterable of ClassOf
-            The classes of which the calls construct objects.
+            The classes whose objects the calls construct.
         also : sequence of Expression
             See ``get``.
         """
@@ -162,7 +162,7 @@ class CompiledCalls:
         try:
             entry = self._loader.find_or_build(plan)
         except CompileError:
-            return None  # the caller compiles them one by one, so that the error names the right call
+            return None  # the caller then compiles the calls one by one, so that the error names the right call
         if plan.compiled is None:
             return None
         opened = types.open(str(entry.shared_object))
@@ -175,7 +175,7 @@ class CompiledCalls:
         return Unit(self, types, entry.shared_object, opened)
 
     def put(self, call: Expression, shared_object: Path, position: int, compiled: Any) -> None:
-        """Store a call that was compiled together with others."""
+        """Store a call that was compiled together with other calls."""
         self._remember(call, compiled)
         self._loader.find_or_build(CallsPlan(self._prepared, call, shared=(shared_object, position)))
 
@@ -185,7 +185,7 @@ class CompiledCalls:
             self._origins.setdefault(compiled.result_name, replace(call, is_optional=False))
 
     def _find(self, types: Any, calls: Iterable[Expression]) -> list[Expression]:
-        """Look up calls in the cache, and return those that it lacks."""
+        """Look up calls in the cache, and return the calls that are missing from it."""
         missing = []
         for call in dict.fromkeys(calls):
             if call in self._known and (call.is_optional or self._known[call] is not None):
@@ -201,7 +201,7 @@ class CompiledCalls:
         return missing
 
     def _load_class(self, types: Any, of: ClassOf) -> tuple[Expression, ...]:
-        """Load the probable calls of a class. If the cache lacks them, return them, so that they are compiled."""
+        """Load the calls that a class will probably need. If they are not in the cache, return them to be compiled."""
         self._seen_classes.add(of.type_text)
         if of.type_text in self._uncached_members:
             return self._uncached_members[of.type_text]
@@ -217,7 +217,7 @@ class CompiledCalls:
         return ()
 
     def _remember_class(self, found: Iterable[tuple[Expression, Any]]) -> None:
-        """Remember the calls of a class, under the full names of its types."""
+        """Remember the calls that belong to a class, under the full names of its types."""
         there = [(call, compiled) for call, compiled in found if compiled is not None]
         names = _names_of_types(there)
         self._seen_classes.update(names.values())
@@ -275,7 +275,7 @@ class CompiledCalls:
                 entry = self._loader.find_or_build(plan, replacing=entry)
         shared = entry.shared_object
         opened = _open(types, entry, missing[0])
-        if plan.compiled is None:  # another process has compiled it
+        if plan.compiled is None:  # another process has compiled the unit
             self._remember(missing[0], opened[int(entry.module)])
             if missing[1:]:
                 self.get(types, missing[1:])
@@ -311,5 +311,5 @@ def _open(types: Any, entry: Entry, call: Expression) -> list[Any]:
 
 
 def _names_of_types(found: Iterable[tuple[Expression, Any]]) -> dict[str, str]:
-    """Map the texts that stand for types to the types' full names."""
+    """Map each text that stands for a type to the type's full name."""
     return {call.makes: compiled.result_name for call, compiled in found if call.makes and compiled is not None}

@@ -1,4 +1,4 @@
-"""The C++ types of Python values, and Python numbers that keep the C++ type with which they were returned."""
+"""Finds the C++ types of Python values, and defines Python numbers that remember the C++ type they were returned as."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TYPES: dict[Any, str] = {
     str: "std::string",
     None: "void",
 }
-# C++ types by the letters of NumPy's dtypes
+# Maps NumPy's dtype.char to C++ types.
 _DTYPES = {
     "?": "bool",
     "b": "signed char",
@@ -60,13 +60,13 @@ def template_argument(given: Any) -> str:
 
 
 def template_arguments(given: tuple[Any, ...]) -> str:
-    """Return the C++ text of template arguments, with brackets. An empty list stands for no arguments."""
+    """Return the C++ text of template arguments, in angle brackets. An empty list means that there are no arguments."""
     every = [one for each in given for one in (each if isinstance(each, (list, tuple)) else [each])]
     return f"<{', '.join(map(template_argument, every))}>"
 
 
 def _dtype_letter(given: Any) -> str:
-    """Return the letter of a NumPy dtype or scalar class. It is empty for other values."""
+    """Return the ``dtype.char`` of a NumPy dtype or scalar class, or an empty text for any other value."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not (
         isinstance(given, numpy.dtype) or (isinstance(given, type) and issubclass(given, numpy.generic))
@@ -76,7 +76,7 @@ def _dtype_letter(given: Any) -> str:
 
 
 def dtype_of(element: str) -> str:
-    """Return the letter of NumPy's dtype for a C++ type. It is empty if there is none."""
+    """Return NumPy's ``dtype.char`` for a C++ type, or an empty text if NumPy has no such dtype."""
     return next((letter for letter, text in _DTYPES.items() if text == element), "")
 
 
@@ -89,14 +89,14 @@ _FLOATS = ("float", "long double")
 
 def _subclass(base: type, text: str) -> type:
     def __reduce__(self: Any) -> tuple[type, tuple[Any]]:
-        return base, (base(self),)  # copies and pickled numbers are plain
+        return base, (base(self),)  # a copied or unpickled number is a plain Python number
 
     doc = f"A number that C++ returned as {text}. Arithmetic gives a plain {base.__name__}."
     members = {"__slots__": (), "__module__": __name__, "__doc__": doc, "__cpp__": text, "__reduce__": __reduce__}
     return type(text, (base,), members)
 
 
-# by their C++ types
+# Maps C++ types to the Python classes of their numbers.
 NUMBERS = {
     **{text: _subclass(int, text) for text in _INTEGERS},
     **{text: _subclass(float, text) for text in _FLOATS},

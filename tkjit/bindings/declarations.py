@@ -1,4 +1,4 @@
-"""The declarations of headers, which are read once and cached."""
+"""Looks up names in the declarations of headers. tkjit reads the headers once and caches the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNKNOWN_DEFAULT = "..."  # a parameter has a default, but a macro hides it
 
 
 class Declared(NamedTuple):
-    """A name in a namespace, with the facts that ``read_declarations`` has found."""
+    """A name in a namespace, with the facts that ``read_declarations`` has found about it."""
 
     namespace: str
     name: str
@@ -25,7 +25,7 @@ class Declared(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The absolute name, which C++ finds from anywhere."""
+        """The fully qualified name, which C++ finds from any scope."""
         return f"::{self.namespace}::{self.name}" if self.namespace else f"::{self.name}"
 
     @property
@@ -75,7 +75,7 @@ class Declarations:
         return any(path == namespace or path.startswith(f"{namespace}::") for path in self._namespaces)
 
     def class_of(self, type_name: str) -> Declared | None:
-        """Return the class or class template of a type, by its full C++ name, which may contain inline namespaces."""
+        """Return the class or class template of the type with a full C++ name, which may contain inline namespaces."""
         return self._class_of(without_arguments(type_name))
 
     @cache  # noqa: B019  bounded by the number of classes
@@ -89,7 +89,7 @@ class Declarations:
         return None
 
     def _leads_to(self, path: str, scopes: list[str]) -> bool:
-        """Whether scopes lead to a namespace. Further scopes must be inline namespaces, so none may be a class."""
+        """Return whether scopes lead to a namespace. Extra scopes must be inline namespaces, so none may be a class."""
         parts, before = path.split("::"), ""
         for scope in scopes:
             if parts and parts[0] == scope:
@@ -99,7 +99,7 @@ class Declarations:
         return not parts
 
     def members(self, type_name: str) -> dict[str, Any]:
-        """Return the members that a type's class and its bases are known to declare."""
+        """Return all members that a type's class and its bases declare, as far as libclang shows them."""
         found: dict[str, Any] = {}
         pending, seen = [type_name], set()
         while pending:

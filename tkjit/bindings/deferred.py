@@ -1,4 +1,4 @@
-"""Placeholders for results in a batch. They can be passed to calls, and have members and operators.
+"""Placeholders for the results of waiting calls. They can be passed to calls, and have members and operators.
 
 The Python attributes of a placeholder begin with an underscore, because all other names belong to C++.
 """
@@ -28,7 +28,7 @@ def value_of(argument: Any) -> Any:
 
 
 def pointer_to(argument: Any, mark: Callable[[Any], Any]) -> Any:
-    """Return a pointer to an object, or to the object of a placeholder.
+    """Return a pointer to an object, or to the object that a placeholder stands for.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _waits(argument: Any) -> bool:
 
 
 def _combine(this: Deferred, form: str, name: str, make: Callable[..., Any], *others: Any) -> Any:
-    """Return the result of an operator or a member. It waits if ``this`` does."""
+    """Return the result of an operator or a member, which is a placeholder if ``this`` still waits."""
     if not _waits(this):
         return make(value_of(this), *map(value_of, others))
     engine = this._waiting.batch.engine

@@ -25,7 +25,7 @@ from tkjit.system.fork_safe import ForkSafeLock, cached_property
 
 
 class Engine:
-    """The compiled calls of one set of headers, and the types that appear in them.
+    """Compiles the calls for one set of headers, and knows the types that appear in them.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Engine:
         Makes the Python class of a C++ type from its number in this process, its name, bind.h's ``Form`` of its values,
         and bind.h's ``Protocol``.
     start, stop : str
-        C++ functions to call before the first call, and at exit.
+        C++ functions. ``start`` is called before the first call, and ``stop`` is called at exit.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Engine:
         self._calls = CompiledCalls(self._prepared, self._loader)
         self._make_class = make_class
         self._hooks = [_hook(name) if name else None for name in (start, stop)]
-        self._adapters: dict[str, Callable[[Any], Any]] = {}  # by a type or a template
+        self._adapters: dict[str, Callable[[Any], Any]] = {}  # maps a type or a template to its converter
         self._converters: dict[type, Callable[[Any], Any]] = {}
         self._is_converting: ContextVar[bool] = ContextVar("is_converting", default=False)
-        self._made: set[str] = set()  # types of which objects have been made
+        self._made: set[str] = set()  # types that already have objects
         self._starting = ForkSafeLock()
         self._has_started = False
 
@@ -88,7 +88,7 @@ class Engine:
         self._converters |= from_python
 
     def _on_new_type(self, number: int, name: str, form: int, protocols: int) -> type:
-        """Make the class of a type, whose first object is about to be made."""
+        """Make a type's Python class, just before its first object is created."""
         self._made.add(name)
         adapter = self._adapters.get(name) or self._adapters.get(without_arguments(name))
         if adapter is not None:
@@ -105,7 +105,7 @@ class Engine:
         form : str
             See ``Expression``.
         overloads : sequence of dict
-            The declared overloads, whose parameter names allow calls with keywords.
+            The declared overloads. Their parameter names make calls with keywords possible.
         options
             Options of the runtime's ``Function``: ``brief``, ``invalidates``, ``owns_results``.
         """
@@ -113,14 +113,14 @@ class Engine:
         return self.runtime.Function(name, miss, options.pop("doc", None), **options)
 
     def method(self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), **options: Any) -> Any:
-        """Return such a callable as a method of a class."""
+        """Like ``function``, but return a method."""
         miss = self.on_miss(form, name, overloads, 1)
         return self.runtime.Method(name, miss, options.pop("doc", None), **options)
 
     def on_miss(
         self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
     ) -> Callable[..., Any]:
-        """Return the function that the runtime's ``Function`` calls if it has no compiled call for these arguments."""
+        """Return the function that the runtime's ``Function`` calls if it has no compiled call for some arguments."""
 
         def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             prepared = self.prepare(name, overloads, args, kwargs, own)
@@ -138,12 +138,12 @@ class Engine:
     def on_templated_miss(
         self, form_with: Callable[[str], str], name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
     ) -> Callable[..., Any]:
-        """Return the same for a possible template, whose calls may have ``template_args=`` and ``take_ownership=``.
+        """Like ``on_miss``, for a possible template, whose calls may have ``template_args=`` and ``take_ownership=``.
 
         Parameters
         ----------
         form_with : callable
-            Returns the expression for the text of template arguments: ``<int, 3>``, or an empty text for none.
+            Takes the text of template arguments, ``<int, 3>`` or an empty text for none, and returns the expression.
         """
         plain = self.on_miss(form_with(""), name, overloads, own)
         special: dict[tuple[str, bool], Any] = {}
@@ -168,12 +168,12 @@ class Engine:
         kwargs: dict[str, Any],
         own: int = 0,
     ) -> tuple[Any, ...]:
-        """Convert arguments to values that C++ has types for. Return the same tuple if nothing has to be converted.
+        """Convert arguments to values for which C++ has types. Return the same tuple if nothing has to be converted.
 
         Parameters
         ----------
         own : int
-            How many arguments come before the overloads' parameters: 1 for a method, because of its object.
+            How many arguments come before the overloads' parameters: 1 for a method, which takes its object first.
         """
         if kwargs:
             args = (*args[:own], *in_order(name, overloads, args[own:], kwargs, self.constant))
@@ -183,7 +183,7 @@ class Engine:
     def _adapted(self, value: Any) -> Any:
         convert = next((self._converters[of] for of in type(value).__mro__ if of in self._converters), None)
         if convert is None or self._is_converting.get():
-            return value  # calls that a converter makes are not converted themselves
+            return value  # do not convert the arguments of calls that a converter itself makes
         token = self._is_converting.set(True)
         try:
             converted = convert(value)
@@ -192,14 +192,14 @@ class Engine:
         return value if converted is NotImplemented else converted
 
     def constant(self, expression: str, make: Callable[[], Any] | None = None) -> Any:
-        """Return an argument that C++ makes when a call needs it.
+        """Return an argument that C++ creates each time a call needs it.
 
         Parameters
         ----------
         expression : str
             The C++ expression: ``thrust::plus<int>()``.
         make : callable
-            Makes a bound object of it if Python needs one.
+            Makes a bound object from the expression, in case Python needs one.
         """
         made = self.runtime.constant(self._constant_class, self.types, expression)
         made._make = make
@@ -237,7 +237,7 @@ class Engine:
     def compile(
         self, calls: Sequence[Expression], of: ClassOf | None = None, also: Sequence[Expression] = ()
     ) -> list[Any]:
-        """Return compiled calls, with None for an optional one that does not compile; see ``CompiledCalls.get``."""
+        """Return compiled calls, with None for each optional call that does not compile; see ``CompiledCalls.get``."""
         of = of or self._class_of(calls[0])
         found = self._calls.get(self.types, calls, of, lambda: [*also, *filter(None, self._hooks)])
         self._start_once()
@@ -249,7 +249,7 @@ class Engine:
         return ClassOf(call.given[0].type) if is_member else None
 
     def is_kept(self, call: Expression, of: ClassOf | None = None) -> bool:
-        """Whether a call can be made without compiling."""
+        """Return whether a call can be made without compiling."""
         return self._calls.is_kept(self.types, call, of or self._class_of(call))
 
     def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None:
@@ -260,7 +260,7 @@ class Engine:
         return unit
 
     def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
-        """Return the numbers of the arguments' types, and the types.
+        """Return the arguments' types, first as numbers and then as ``Given``.
 
         Raises
         ------
@@ -287,7 +287,7 @@ class Engine:
     # ---- hooks
 
     def _start_once(self) -> None:
-        """Call the start hook before the first call is made. Both hooks have been compiled with that call."""
+        """Call the start hook before the first call is made. Both hooks were compiled together with that call."""
         if self._has_started:
             return
         with self._starting:  # other threads wait until the hook has returned

@@ -1,4 +1,4 @@
-"""The C++ expressions of calls, and the source files in which they are compiled."""
+"""Defines the C++ expressions of calls, and renders the source files that compile them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Given:
     how : str
         ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"`` or ``"const array"``;
         ``"text"`` for a str, or ``"as characters"`` if the function takes no ``std::string``; ``"constant"`` for an
-        expression that the call evaluates; ``"deferred"`` or ``"deferred pointer"`` for the result of another call of
-        the unit. Empty for a number.
+        expression that the call evaluates; ``"deferred"`` or ``"deferred pointer"`` for the result of another call in
+        the same unit. Empty for a number.
     type : str
         The C++ type. For an array, the type of its elements; for a constant, its expression; for a deferred result, the
         number of the other call.
@@ -75,14 +75,14 @@ class Expression:
     Parameters
     ----------
     form : str
-        C++ with ``{0}``, ``{1}`` for the arguments, and ``{a0}`` for the parameter itself. ``{*}`` stands for all
-        arguments, and ``{1*}`` for all but the first.
+        C++ code in which ``{0}`` and ``{1}`` stand for the arguments, and ``{a0}`` stands for the parameter itself.
+        ``{*}`` stands for all arguments, and ``{1*}`` for all arguments but the first.
     given : tuple of Given
         The types of the arguments.
     name : str
-        The name of the call for users: ``thrust::sort``.
+        The name of the call in messages: ``thrust::sort``.
     is_optional : bool
-        Whether the call may turn out not to compile.
+        Whether it is acceptable that the call does not compile.
     makes : str
         The type of the result, if it is needed: in a record, or as a text for other calls of the unit that take such a
         result.
@@ -106,16 +106,16 @@ class Expression:
 
     @property
     def is_of_member(self) -> bool:
-        """Whether the call is about its first argument, like a member or an operator, and not a call of a function."""
+        """Whether the call uses a member or an operator of its first argument, rather than a function."""
         return bool(self.given) and "{0}" in self.form
 
     def with_characters(self) -> Expression:
-        """Return the same call with each str as a ``const char*``."""
+        """Return a copy of this call that passes each str as a ``const char*``."""
         given = tuple(replace(one, how="as characters") if one.how == "text" else one for one in self.given)
         return replace(self, given=given)
 
     def with_types(self, names: Mapping[str, str]) -> Expression:
-        """Return the same call with the full names of types in place of texts."""
+        """Return a copy of this call in which the full names of types replace the texts that stand for them."""
         given = tuple(replace(one, type=names.get(one.type, one.type)) for one in self.given)
         return replace(self, given=given, is_optional=False)
 
@@ -123,7 +123,7 @@ class Expression:
         return f"{self.name}({', '.join(map(str, self.given))})"
 
 
-# the expressions behind Python's syntax and protocols
+# The C++ expressions that implement Python's syntax and protocols.
 SIZE = "static_cast<std::size_t>({0}.size())"
 AT = "tkjit::bind::item({0}, {1})"
 SET_AT = "void({0}[tkjit::bind::at({0}, {1})] = {2})"
@@ -160,17 +160,18 @@ def binary(sign: str) -> str:
     return f"{{0}} {sign} {{1}}"
 
 
-# a unit includes a header if one of its calls contains the text
+# Maps a header to a text. A unit includes the header if one of its calls contains the text.
 _HEADERS = {"tkjit/bind_print.h": "tkjit::bind::printed(", "tkjit/bind_complex.h": "std::complex<"}
 
 
 def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] = MappingProxyType({})) -> str:
-    """Render a source file of calls, with an entry for each call in the same order.
+    """Render the source file for some calls, with one entry for each call, in the same order.
 
     Parameters
     ----------
     origins : mapping of str to Expression
-        For each type that C++ may not name, a call that returns it. The type is spelled as that call's result.
+        Maps each type that C++ code may not name to a call that returns it. The type is spelled as the result type of
+        that call.
     """
     texts = [text for call in calls for text in (call.form, *(one.declared for one in call.given))]
     headers = [name for name, sign in _HEADERS.items() if any(sign in text for text in texts)]
@@ -191,7 +192,7 @@ def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] =
         f"    tkjit::bind::abi_version, {len(calls)}, tkjit_entries}};",
     ]
     body = "\n".join(lines)
-    # A closure's type contains the name of its function, so a digest keeps the closures of two units apart.
+    # A closure's type contains the name of the enclosing function, so a digest keeps the closures of two units apart.
     digest = hashlib.sha256(body.encode()).hexdigest()[:12]
     for name in ("tkjit_call_", "tkjit_origin_"):
         body = body.replace(name, f"{name}{digest}_")
@@ -199,7 +200,7 @@ def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] =
 
 
 def _hidden(calls: Iterable[Expression], origins: Mapping[str, Expression]) -> list[str]:
-    """Return the types of arguments that have an origin, each after the types that its origin takes."""
+    """Return the argument types that have an origin. Each type comes after the types that its origin needs."""
     found: dict[str, None] = {}
     for call in calls:
         for one in call.given:

@@ -1,4 +1,4 @@
-"""The cache entries of a set of headers: its precompiled header, libraries, declarations and members of classes."""
+"""The cache entries for a set of headers: its precompiled header, libraries, declarations and class members."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from tkjit.system.fork_safe import cached_property
 HEADERS = "headers.h"
 PRECOMPILED, DECLARATIONS, MEMBERS, LIBRARIES = "precompiled", "declarations", "members", "libraries"
 # Leaves out the special functions of <cmath> (Bessel functions and the like). They cost 20 ms in each unit, because g++
-# instantiates again what inline functions use. Headers that do not compile without them are compiled with them.
+# instantiates everything again that inline functions use. If headers do not compile without the special functions,
+# tkjit compiles them again with these functions.
 _WITHOUT_SPECIAL_FUNCTIONS = "#define _GLIBCXX_BITS_SPECFUN_H 1\n"
 
 
 class HeaderSetPlan(Plan):
-    """The common part of all plans of a set of headers."""
+    """The base class of all plans for a set of headers."""
 
     arch: str
 
@@ -112,12 +113,12 @@ class PrecompiledHeaderPlan(HeaderSetPlan):
             if not lean:
                 raise
             product = compiler.compile_binary(replace(unit, text=self.recipe.text), staging, name, commands)
-            shutil.rmtree(error.log_path.parent, ignore_errors=True)  # only the first attempt has failed
+            shutil.rmtree(error.log_path.parent, ignore_errors=True)  # the second attempt succeeded, so drop the log
             return product
 
 
 class LibrariesPlan(HeaderSetPlan):
-    """The libraries as one shared object, so that all compiled calls share their static variables."""
+    """All libraries linked into one shared object, so that all compiled calls share the libraries' static variables."""
 
     arch = LIBRARIES
 
@@ -141,7 +142,7 @@ class LibrariesPlan(HeaderSetPlan):
         )
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            # compiled calls find it by this name, wherever the cache is
+            # compiled calls find the shared object by this name, wherever the cache is
             options = ["-shared", f"-Wl,-t,-soname,{self.soname}"]
             files = ["-MD", "-MF", str(depfile), str(source), "-o", str(output)]
             return [[str(self._env.toolchain.cxx.path), "-fPIC", *options, *files, *self._headers.link_flags]]
@@ -206,7 +207,7 @@ class DeclarationsPlan(HeaderSetPlan):
 
 
 class MembersPlan(HeaderSetPlan):
-    """The names of a class's members, with those of its bases, as an editor would complete them.
+    """The names of a class's members, including inherited ones, as an editor would complete them.
 
     Parameters
     ----------
@@ -241,5 +242,5 @@ class MembersPlan(HeaderSetPlan):
         toolkit = [] if self._target.is_cpu else [self._env.toolchain.cuda_root / "include"]
         found = read_declarations.read_members(self._headers, self._type_text, toolkit)
         files.write(staging / f"{MEMBERS}.json", json.dumps(found, separators=(",", ":")))
-        readers = (Path(read_declarations.__file__), Path(clang.__file__))  # the digest covers the headers
+        readers = (Path(read_declarations.__file__), Path(clang.__file__))  # no headers, because the digest covers them
         return Product(f"{MEMBERS}.json", readers, {"what": self.what})

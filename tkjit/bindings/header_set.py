@@ -1,4 +1,4 @@
-"""A set of headers with the compiler options for binding it."""
+"""Describes a set of headers to bind, together with its compiler options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tkjit.system.install import pip_install
 BACKENDS = ("cpp", "omp", "cuda")
 STANDARDS = ("c++14", "c++17", "c++20")
 _SUFFIXES = (".h", ".hh", ".hpp", ".hxx", ".cuh")
-# selects where Thrust's algorithms run; other libraries ignore it
+# Maps each backend to the Thrust backend that runs its algorithms. Other libraries ignore this setting.
 _THRUST = {"cpp": "CPP", "omp": "OMP", "cuda": "CUDA"}
 _CCCL = ("thrust/", "cub/", "cuda/std/")
 
@@ -30,15 +30,15 @@ class HeaderSet:
     namespaces : tuple of str
         The namespaces to bind. If empty, the names that the headers themselves declare are bound.
     backend : str
-        ``"cpp"``: the C++ compiler; ``"omp"``: the same with OpenMP; ``"cuda"``: nvcc.
+        ``"cpp"``: the C++ compiler; ``"omp"``: the C++ compiler with OpenMP; ``"cuda"``: nvcc.
     libraries : tuple of str
         The libraries that compiled calls are linked with: names such as ``kokkoscore``, or files.
     source : str
-        C++ code that follows the headers, with the user's own functions and classes.
+        C++ code to put after the headers, with the user's own functions and classes.
     arch : str
         The GPU architecture for ``backend="cuda"``.
     found_dirs : tuple of Path
-        Include directories that tkjit found on this machine: Thrust's.
+        Include directories that tkjit found on this machine, which are Thrust's.
     """
 
     headers: tuple[str, ...]
@@ -73,7 +73,7 @@ class HeaderSet:
 
     @property
     def preprocessor(self) -> tuple[str, ...]:
-        """The flags for reading the headers, by the compiler and by libclang."""
+        """The flags with which both the compiler and libclang read the headers."""
         defines = {"THRUST_DEVICE_SYSTEM": f"THRUST_DEVICE_SYSTEM_{_THRUST[self.backend]}", **dict(self.defines)}
         given, _ = common_flags(self.flags)
         openmp = ["-fopenmp"] if self.backend == "omp" else []
@@ -97,14 +97,14 @@ class HeaderSet:
                 (*self.preprocessor, "-O2", "-Xcompiler=-fPIC,-fno-semantic-interposition", gencode, *extended, *own),
                 paths,
             )
-        # There is no -fvisibility=hidden, because all compiled calls have to share the static variables of templates.
-        # Locations within macros are a quarter of a precompiled header, so they are not tracked.
+        # Do not add -fvisibility=hidden, because all compiled calls have to share the static variables of templates.
+        # Locations within macros would take up a quarter of a precompiled header, so they are not tracked.
         quiet = ("-Wno-deprecated-declarations", "-ftrack-macro-expansion=0")
         # Without alignment, a loop's speed would depend on the other calls of its unit: a sum of 1,000,000 numbers
         # takes 1.17 times as long if the loop is badly placed.
         aligned = ("-falign-functions=32", "-falign-loops=32")
-        # With interposition, calls of visible functions go through the PLT, which takes a tenth of the time of an
-        # incomplete factorisation.
+        # With interposition, calls to visible functions would go through the PLT, which takes a tenth of the time of
+        # an incomplete factorisation.
         direct = ("-fPIC", "-fno-semantic-interposition")
         common = ("-O2", "-g0", *direct, *aligned, *quiet, *own)
         return Flags((*self.preprocessor, *common), paths)
@@ -119,7 +119,7 @@ class HeaderSet:
         own = [flag for flag in linker if flag.startswith("-L")]
         more = [flag for flag in linker if flag not in own]
         places = [flag[2:] for flag in own if flag != "-L"] + [str(Path(name).parent) for name in names if "/" in name]
-        # lets the dynamic loader find them
+        # lets the dynamic loader find the libraries
         own += [f"-Wl,-rpath,{place}" for place in dict.fromkeys(places)]
         return (
             (*own, "-Wl,--no-as-needed,--whole-archive", *names, "-Wl,--no-whole-archive", *more)

@@ -1,4 +1,4 @@
-"""The objects that users of bound headers work with: namespaces, functions, templates and types."""
+"""The objects with which users of bound headers work: namespaces, functions, templates and types."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_ARRAY_ELEMENTS = (str, list, tuple)
 
 
 class Namespace:
-    """The names of one or more C++ namespaces."""
+    """One or more C++ namespaces, whose names are attributes."""
 
     def __init__(self, library: Library, paths: tuple[str, ...]) -> None:
         self._library = library
@@ -87,7 +87,7 @@ class Library(Namespace):
         super().__init__(self, headers.namespaces or ("",))
 
     def cpp(self, text: str) -> BoundType:
-        """Return a type by its name in C++. It may be a number's: ``cpp("int")(3)`` can be passed as ``int&``."""
+        """Return the type with a C++ name. Numbers have types as well: ``cpp("int")(3)`` can be passed as ``int&``."""
         return BoundType(self, text)
 
     def adapt(
@@ -97,17 +97,18 @@ class Library(Namespace):
         to_python: Callable[[Any], Any] | None = None,
         from_python: Mapping[type, Callable[[Any], Any]] | None = None,
     ) -> None:
-        """Convert results of a C++ type to Python values, or Python values to arguments.
+        """Convert results of a C++ type to Python values, or Python values to arguments of that type.
 
         Parameters
         ----------
         cpp : str, BoundType or Template
-            The type, or a template for all its types: ``"Kokkos::View"``.
+            A type, or a template (``"Kokkos::View"``) to adapt all its types.
         to_python : callable
-            Takes a result, as an object of the type, and returns the Python value. Constructors still return objects.
+            Takes a result, which is an object of the type, and returns the Python value. Constructors still return
+            objects.
         from_python : mapping of type to callable
-            For each Python class, a function that converts a value of the class to an argument. If it returns
-            NotImplemented, the value is passed as it is.
+            Maps a Python class to a function that converts a value of this class to an argument. If the function
+            returns NotImplemented, the value is passed unchanged.
 
         Raises
         ------
@@ -155,7 +156,7 @@ class Variable(NamedTuple):
 
 
 class BoundFunction:
-    """A C++ function with all its overloads, or a function template. The runtime's ``Function`` makes its calls."""
+    """A C++ function with all its overloads, or a function template. The runtime's ``Function`` makes the calls."""
 
     _library: Library
     _declared: Declared
@@ -173,7 +174,7 @@ class BoundFunction:
         return made
 
     def __tkjit_argument__(self) -> Any:
-        """Return the function as an argument: a pointer to it, or a closure that calls the overload that fits."""
+        """Return the function as an argument: a pointer to it, or a closure that calls the matching overload."""
         return self._library._engine.constant(self._address)
 
     @property
@@ -233,7 +234,7 @@ class Template:
 
 
 class BoundType:
-    """A C++ type. Calling it with the arguments of a constructor makes an object."""
+    """A C++ type. Calling it with constructor arguments creates an object."""
 
     def __init__(self, library: Library, text: str, declared: Declared | None = None, arguments: Any = ()) -> None:
         self._library = library
@@ -256,7 +257,7 @@ class BoundType:
         return made
 
     def _from_elements(self, values: list[Any]) -> Any:
-        """Make a container of values that a NumPy array cannot hold."""
+        """Make a container from values that a NumPy array cannot hold."""
         made = self()
         for value in values:
             made.push_back(value)
@@ -299,7 +300,7 @@ class BoundType:
 
     @property
     def _constructors(self) -> list[dict[str, Any]]:
-        """The declared constructors. An aggregate has one, whose parameters are its fields."""
+        """The declared constructors. An aggregate has a single constructor, whose parameters are its fields."""
         if self._is_aggregate:
             fields = [name for name, facts in self._own_members.items() if facts["kind"] == "field"]
             return [{"parameters": [[name, "", "{}"] for name in fields]}]
@@ -308,7 +309,7 @@ class BoundType:
 
     @cached_property
     def _is_aggregate(self) -> bool:
-        """Whether the type has fields, all of them public, and neither constructors nor bases."""
+        """Whether the type has fields, all of them public, but no constructors and no bases."""
         kinds = [facts["kind"] for facts in self._own_members.values()]
         declared = self._library._engine.declarations.class_of(self.__name__)
         is_hidden = any(facts.get("access") for facts in self._own_members.values())
@@ -350,7 +351,7 @@ class BoundType:
             return function
         if facts is not None and facts["kind"] == "static field":
             return self._library._variable(text)
-        # no declaration shows this member, so it belongs to a base: a constant if that compiles, or else a function
+        # No declaration shows this member, so it belongs to a base. It is a constant if that compiles, else a function.
         try:
             (compiled,) = engine.compile([Expression(f"tkjit::bind::constant({text})", (), name)])
         except ArgumentError:

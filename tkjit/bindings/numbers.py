@@ -14,7 +14,7 @@ from tkjit.bindings.engine import Engine
 from tkjit.bindings.expressions import binary
 from tkjit.bindings.protocols import BINARY, COMPARED
 
-_SIGNS = {name: BINARY[name] for name in ("or", "and", "xor")}  # the operators of enumerations
+_SIGNS = {name: BINARY[name] for name in ("or", "and", "xor")}  # the operators that enumerations have
 
 
 def number_class(engine: Engine, name: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _of_number(load: Callable[[Any], Any], function: Callable[[Any], Any]) -> Ca
 
 
 class Enumeration:
-    """A C++ enumeration. Its values are attributes. Calling it with a number makes an object, like a cast in C++."""
+    """A C++ enumeration, whose values are attributes. Calling it with a number makes an object, like a cast in C++."""
 
     def __init__(self, engine: Engine, declared: Declared) -> None:
         self._engine = engine
@@ -150,7 +150,7 @@ class _Enumerator:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, _Enumerator):
             return self.engine is other.engine and self.enumeration == other.enumeration and self.value == other.value
-        type_text = getattr(type(other), "__cpp__", None)  # set if C++ has returned the other value
+        type_text = getattr(type(other), "__cpp__", None)  # set if the other value was returned by C++
         return isinstance(type_text, str) and self._is_of(type_text) and self.value == int(other)  # type: ignore[call-overload]
 
     def _is_of(self, type_text: str) -> bool:

@@ -1,4 +1,4 @@
-"""A prepared set of headers: its declarations, precompiled header, and loaded libraries."""
+"""Prepares a set of headers: reads its declarations, builds its precompiled header, and loads its libraries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_PRECOMPILED_BYTES = 2 << 30  # about 20 sets of headers
 
 
 class PreparedHeaders:
-    """The parts of a set of headers that compiled calls need. Each part is made when it is first needed."""
+    """The parts of a set of headers that compiled calls need. Each part is made when a call first needs it."""
 
     def __init__(self, headers: HeaderSet, loader: Loader) -> None:
         self.headers = headers
@@ -46,7 +46,7 @@ class PreparedHeaders:
     def members(self, type_text: str) -> list[str]:
         """Return the names of the members of a class and its bases, or none if they cannot be found.
 
-        The first time, this takes a second or two. It serves completion, and the suggestions in errors.
+        The first time, this takes a second or two. Completion and the suggestions in errors use the names.
         """
         if type_text not in self._members:
             self._members[type_text] = []
@@ -82,14 +82,14 @@ class PreparedHeaders:
         """The shared object of the libraries.
 
         If the file has been removed from the cache, it is linked again, because the linker needs it. The process keeps
-        the loaded one, which compiled calls find by its name.
+        using the shared object that it has already loaded, which compiled calls find by its name.
         """
         if self._linked is None or self._linked.entry.shared_object.exists():
             return self._linked and self._linked.entry.shared_object
         return self._loader.find_or_build(LibrariesPlan(self.env, self.headers)).shared_object
 
     def precompiled(self) -> Entry:
-        """Return the entry of the precompiled header. A new one may evict older ones, to limit their total size."""
+        """Return the entry of the precompiled header. Building it may evict older ones, to limit their total size."""
         plan, cache = PrecompiledHeaderPlan(self.env, self.headers), self._loader.cache
         if (found := self._loader.find(plan)) is not None:
             return found

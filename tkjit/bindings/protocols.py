@@ -1,4 +1,4 @@
-"""Python's protocols for C++ objects: operators, length, elements, iteration and NumPy arrays."""
+"""Implements Python's protocols for C++ objects: operators, length, elements, iteration and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _array(engine: Engine, *, has_extents: bool) -> Callable[..., Any]:
 
 
 class _View:
-    """The memory of a container, for NumPy. It keeps the container alive."""
+    """Gives NumPy access to a container's memory, and keeps the container alive."""
 
     def __init__(self, container: Any, interface: dict[str, Any]) -> None:
         self.container = container
@@ -151,7 +151,7 @@ def _view(engine: Engine, container: Any, layout: Callable[[Any], Any]) -> _View
     return _View(container, interface)
 
 
-# typeid's names of numbers
+# Maps typeid's names to the C++ names of number types.
 _DEMANGLED = {
     "b": "bool",
     "a": "signed char",

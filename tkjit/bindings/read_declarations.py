@@ -2,7 +2,7 @@
 
 The result is plain data: the names of each bound namespace. A name has a ``kind``, a ``doc`` and, depending on its
 kind, ``overloads``, ``members``, ``bases`` or ``values``. Members that an instance of a template inherits are missing,
-because libclang does not show them. The compiler is asked for those later.
+because libclang does not show them. tkjit later asks the compiler for these members.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Reader:
         name = cursor.spelling
         if kind in ("FUNCTION_DECL", "FUNCTION_TEMPLATE"):
             if "<" in name and not name.startswith("operator"):
-                return  # a deduction guide
+                return  # it is a deduction guide
             declared = names.setdefault(name, {"kind": "function", "doc": "", "overloads": []})
             if declared["kind"] == "function":
                 _append_overload(declared, cursor)
@@ -180,7 +180,7 @@ class _Reader:
             member["doc"] = _comment(child)
 
     def _add_used(self, member: Declared, using: Any) -> None:
-        """Add a base's member that a class takes over with ``using``. Bases that depend on a type are unknown here."""
+        """Add a member that a class takes from a base with ``using``. Bases that depend on a type are unknown here."""
         for target in clang.targets_of_using(using):
             if target.kind.name in ("CXX_METHOD", "FUNCTION_TEMPLATE"):
                 member["kind"] = "method"
@@ -198,7 +198,7 @@ def _join(scope: str, name: str) -> str:
 
 
 def _holds_nothing(cursor: Any, max_depth: int = 4) -> bool:
-    """Whether a class and its bases have no state: no fields, constructors, destructors or virtual functions."""
+    """Return whether a class and its bases lack any state: fields, constructors, destructors or virtual functions."""
     for child in cursor.get_children():
         kind = child.kind.name
         if kind in ("FIELD_DECL", "CONSTRUCTOR", "DESTRUCTOR") or (kind == "CXX_METHOD" and child.is_virtual_method()):
@@ -211,14 +211,14 @@ def _holds_nothing(cursor: Any, max_depth: int = 4) -> bool:
 
 
 def _base(specifier: Any) -> Any:
-    """Return the class, or the class template, of a base."""
+    """Return the class, or the class template, that a base specifier names."""
     templates = [child.referenced for child in specifier.get_children() if child.kind.name == "TEMPLATE_REF"]
     cursor = templates[-1] if templates else specifier.type.get_declaration()
     return cursor.get_definition() or cursor if cursor is not None else None
 
 
 def _base_name(specifier: Any) -> str:
-    """Return the full name of a base, without template arguments."""
+    """Return the full name of the base that a specifier names, without template arguments."""
     return _full_name(_base(specifier))
 
 
@@ -264,14 +264,14 @@ def _overload(cursor: Any) -> Declared:
 
 
 def _default_of(parameter: Any) -> str:
-    """Return a parameter's default as C++ text: empty if there is none, and UNKNOWN_DEFAULT if a macro hides it."""
+    """Return a parameter's default as C++ text; empty without a default, and UNKNOWN_DEFAULT if a macro hides it."""
     if not any(child.kind.is_expression() for child in parameter.get_children()):
         return ""
     texts, was = [], ""
     named = {at.location.offset: at.referenced for at in parameter.walk_preorder() if at.kind.name in _REFERENCES}
     for token in parameter.get_tokens():
         meant = named.get(token.location.offset) if was != "::" else None
-        # a call is compiled outside of the function's scope, so names need their full path
+        # a call is compiled outside the function's scope, so names have to be fully qualified
         is_elsewhere = meant is not None and meant.kind.name not in _PARAMETERS
         texts.append(_full_name(meant) if is_elsewhere else token.spelling)
         was = token.spelling

@@ -1,4 +1,4 @@
-"""Records the calls of a run, and compiles recorded calls ahead of time, many in each unit."""
+"""Records the calls of a run, and compiles recorded calls ahead of time, with many calls in each unit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tkjit.loader.record import append, read_lines
 
 
 def record_call(path: Path, headers: HeaderSet, call: Expression) -> None:
-    """Append a call to a file, to which other processes may append as well.
+    """Append a call to a file. Other processes may append to the file at the same time.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def record_call(path: Path, headers: HeaderSet, call: Expression) -> None:
 
 
 def read_calls(path: Path) -> dict[HeaderSet, list[Expression]]:
-    """Return the distinct calls of a file, by their set of headers.
+    """Return the distinct calls in a file, grouped by their set of headers.
 
     Raises
     ------
@@ -56,17 +56,17 @@ def _parse(content: dict[str, Any]) -> tuple[HeaderSet, Expression] | None:
 
 
 def names_in(recorded: Mapping[HeaderSet, Iterable[Expression]]) -> set[str]:
-    """Return the functions and classes of recorded calls, without template arguments: ``thrust::device_vector``."""
+    """Return the functions and classes that recorded calls use, without template arguments: thrust::device_vector."""
     calls = (call for calls in recorded.values() for call in calls)
     texts = (text for call in calls for text in (call.name, *(one.type for one in call.given)))
     return {text.partition("<")[0].removeprefix("::").strip() for text in texts}
 
 
-_MIN_CALLS = 8  # in a unit, if there is more than one unit
+_MIN_CALLS = 8  # in each unit, if there is more than one unit
 
 
 class Built(Protocol):
-    """The outcome of a plan."""
+    """The outcome of building a plan."""
 
     @property
     def entry(self) -> Entry | None: ...
@@ -86,7 +86,7 @@ def build_calls(
     Parameters
     ----------
     build : callable
-        Builds plans at the same time, and returns their outcomes.
+        Builds plans in parallel, and returns their outcomes.
 
     Returns
     -------
@@ -110,13 +110,13 @@ def build_calls(
             for position, call in enumerate(plan.compiled or ()):  # None if another process has compiled the unit
                 if position and entry is not None:
                     loader.find_or_build(CallsPlan(prepared, call, shared=(entry.shared_object, position)))
-        # if a unit failed because of one call, its other calls are compiled here, one by one
+        # if one call made its unit fail, the unit's other calls are compiled here, one by one
         outcomes += build([CallsPlan(prepared, call, origins=origins) for call in calls])
     return outcomes
 
 
 def plans_of(loader: Loader, recorded: Mapping[HeaderSet, Sequence[Expression]]) -> list[Plan]:
-    """Return the plans of recorded calls. Calls are left out if the cache lacks the declarations of their headers."""
+    """Return the plans for recorded calls, except for calls whose headers' declarations are not in the cache."""
     found: list[Plan] = [BindingsPlan(loader.env)]
     for headers, calls in recorded.items():
         prepared = PreparedHeaders(headers, loader)

@@ -1,4 +1,4 @@
-"""Renders a bindings module, which a user can read, edit and ship, and its type stub."""
+"""Renders the type stub of a bindings module, and the module itself, which a user can read, edit and ship."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tkjit.bindings.declarations import Declarations, Declared
 
 _MARK = "# Written by python -m tkjit bind; run it again when the headers have changed."
-# C++ tells more types apart than Python, so overloads that differ in C++ may overlap in the stub
+# C++ distinguishes more types than Python, so overloads that differ in C++ may overlap in the stub
 _OVERLAPPING = (
     '# mypy: disable-error-code="overload-overlap, overload-cannot-match"',
     "# pyright: reportOverlappingOverload=false",
@@ -27,7 +27,7 @@ _Overloads = Sequence[Mapping[str, Any]]
 
 
 def render_module(headers: Sequence[str], options: Mapping[str, Any], title: str) -> str:
-    """Return the text of a module that binds headers.
+    """Return the source text of a module that binds headers.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ def _literal(value: Any) -> str:
 
 
 def render_stub(declarations: Declarations, namespaces: Sequence[str], used: Collection[str] = ()) -> str:
-    """Return the type stub of such a module.
+    """Return the type stub for a module that ``render_module`` renders.
 
     Parameters
     ----------
     used : collection of str
-        The C++ names to include, with their contents. If empty, the stub has all names.
+        The C++ names to include, with their contents. If it is empty, the stub includes all names.
     """
     names: dict[str, Declared] = {}
     for namespace in namespaces or ("",):

@@ -1,4 +1,4 @@
-"""The module that owns all bound objects. A process has only one, whatever the settings of later libraries are."""
+"""The module that owns all bound objects. A process has only one of it, even if later libraries have other settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _loaded: ModuleType | None = None
 
 
 def runtime() -> ModuleType:
-    """Return the module, which the first call loads."""
+    """Return the module that owns all bound objects. The first call loads it."""
     global _loaded
     if _loaded is None:
         with _lock:

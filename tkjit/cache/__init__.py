@@ -1,8 +1,8 @@
-"""The cache: keys, entries, build locks, publishing, layers, eviction. It is independent of compilers and torch.
+"""The cache: keys, entries, build locks, publishing, layers and eviction. It depends on neither compilers nor torch.
 
-``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/`` is an entry: ``manifest.json``, ``dependencies.json``, the
-text, the log and the shared object. ``build_key`` is a hash of texts, flags and versions. ``deps_key`` is a hash of the
-tools and of every file that the compiler reported. ``docs/cache.md`` has the details.
+An entry is a directory, ``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/``. It contains ``manifest.json``,
+``dependencies.json``, the text, the log and the shared object. ``build_key`` is a hash of texts, flags and versions.
+``deps_key`` is a hash of the tools and of every file that the compiler reported. See ``docs/cache.md`` for details.
 """
 
 from tkjit.cache.checked_json import DamagedError

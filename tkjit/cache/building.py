@@ -29,18 +29,18 @@ from tkjit.system import files, watchdog
 from tkjit.system.process import end_working_in, name_of, working_in
 
 BROKEN = ".broken-"
-ATTEMPTS = 4  # at a build, if headers are edited while it runs
-DIRECTORY_TRIES = 100  # at an action in a recipe's directory, which another process may remove each time
-REPORT_S = 1.5  # a waiter reports the holder after this time, before the progress display would claim a compilation
+ATTEMPTS = 4  # how often a build is tried if headers are edited while it runs
+DIRECTORY_TRIES = 100  # tries for an action in a recipe's directory, which another process may remove each time
+REPORT_S = 1.5  # a waiter reports the holder after this time, before the progress display would say that it compiles
 INTERRUPT_S = 0.1
-EVICTION_S = 10.0  # upper bound for the removal of one entry
+EVICTION_S = 10.0  # the removal of one entry takes at most this long
 
 Builder = Callable[[Path], Product]
 Result = TypeVar("Result")
 
 
 class Lookup(Protocol):
-    """Finds the entry of a recipe."""
+    """A function that finds the entry of a recipe."""
 
     def __call__(self, recipe: Recipe, *, exclude: Entry | None) -> Entry | None: ...
 
@@ -55,18 +55,18 @@ def build(
     report_wait: Callable[[str], None],
     watch_after_s: float | None,
 ) -> Entry:
-    """See ``Cache.build``."""
+    """Implement ``Cache.build``; see there."""
     stamp = _stamp(replacing)
     with _locked(cache, recipe, what, report_wait) as (lock, check):
         if not lock.is_held:
             _warn_of_no_locks(cache, what)
         if _stamp(replacing) != stamp:
-            replacing = None  # the previous holder of the lock has replaced it
+            replacing = None  # the previous holder of the lock has already replaced the entry
         if (entry := lookup(recipe, exclude=replacing)) is not None:
             return entry
         if (failure := failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
             raise failure
-        # only once the lock is taken, because its previous holder may have been killed
+        # do this only after taking the lock, because its previous holder may have been killed
         sweep(cache.base)
         if replacing is None and (entry := _fetch(cache, lookup, recipe, lock, check)) is not None:
             return entry
@@ -85,7 +85,7 @@ def build(
 def fetch(
     cache: Directory, lookup: Lookup, recipe: Recipe, what: str, report_wait: Callable[[str], None]
 ) -> Entry | None:
-    """See ``Cache.fetch``."""
+    """Implement ``Cache.fetch``; see there."""
     with _locked(cache, recipe, what, report_wait) as (lock, check):
         return lookup(recipe, exclude=None) or _fetch(cache, lookup, recipe, lock, check)
 
@@ -94,7 +94,7 @@ def fetch(
 def _locked(
     cache: Directory, recipe: Recipe, what: str, report_wait: Callable[[str], None]
 ) -> Iterator[tuple[Lock, Callable[[], None]]]:
-    """Hold a recipe's build lock. Also yield a function that raises KeyboardInterrupt after a request to end builds."""
+    """Hold a recipe's build lock. Yield it, and a function that raises KeyboardInterrupt once builds have to end."""
     interruptions = cache.interruptions
 
     def check() -> None:
@@ -112,7 +112,7 @@ def _locked(
 
 
 def _fetch(cache: Directory, lookup: Lookup, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Entry | None:
-    """Fetch an entry from the remote cache and publish it. The final lookup checks it like any other entry."""
+    """Fetch an entry from the remote cache and publish it; then look it up, which checks it like any other entry."""
     if cache.remote is None or recipe.stays_here:
         return None
     with _staged(cache, recipe, lock) as staging:
@@ -135,16 +135,16 @@ def _warn_of_no_locks(cache: Directory, what: str) -> None:
 
 @contextmanager
 def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Iterator[None]:
-    """Leave the block's compile error for the waiters, unless ``check`` finds that a Ctrl-C caused it."""
+    """If the block raises a compile error, leave it for the waiters, unless ``check`` shows that Ctrl-C caused it."""
     try:
         yield
     except CompileError as error:
         if threading.current_thread() is not threading.main_thread():
-            # Ctrl-C in a terminal also ends the compilers, and reaches the main thread a moment later
+            # Ctrl-C in a terminal also ends the compilers, and may reach the main thread a moment after that
             time.sleep(INTERRUPT_S)
         try:
             check()
-        except KeyboardInterrupt:  # the compiler was interrupted, so the error is not the source's
+        except KeyboardInterrupt:  # the compiler was interrupted, so the source is not to blame
             shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
             raise
         leave_failure(cache.failure_directory(recipe), lock.holder.token, error, shared=cache.shared)
@@ -155,7 +155,7 @@ def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable
 def _build_lock(
     cache: Directory, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
 ) -> Iterator[Lock]:
-    """Hold the build lock in a recipe's directory, which another process may remove by clearing the cache."""
+    """Hold the build lock in a recipe's directory, even if another process removes it by clearing the cache."""
     with ExitStack() as stack:
 
         def take(directory: Path) -> Lock:
@@ -165,7 +165,7 @@ def _build_lock(
 
 
 def _retry(cache: Directory, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
-    """Run an action in a recipe's directory, making the directory again whenever another process removes it."""
+    """Run an action in a recipe's directory. If another process removes the directory, make it again and retry."""
     for attempt in range(DIRECTORY_TRIES):
         with suppress(FileNotFoundError):
             return action(cache.make_directory(cache.directory(recipe)))
@@ -185,15 +185,15 @@ def _attempt(
     states: dict[str, bytes],
     watch_after_s: float | None,
 ) -> Entry | None:
-    """Build and publish. Returns None if a file may have changed while the compiler read it.
+    """Build and publish an entry. Return None if a file may have changed while the compiler read it.
 
     Parameters
     ----------
     states : dict
-        The dependencies' states at the end of the last attempt. On return, those at the end of this one.
+        The states of the dependencies at the end of the previous attempt; replaced by those at the end of this attempt.
     """
     with _staged(cache, recipe, lock) as staging:
-        # by the file system's clock, so that a file written from now on is not older
+        # use the file system's clock, so that files written from now on have later times
         begun_ns, begun = _filesystem_time_ns(staging), time.monotonic_ns()
         try:
             with nullcontext() if watch_after_s is None else watchdog.watch(staging, watch_after_s):
@@ -209,7 +209,7 @@ def _attempt(
 
 @contextmanager
 def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
-    """Make a staging directory in a recipe's directory, and remove it after the block unless it was published."""
+    """Make a staging directory in a recipe's directory. Remove it after the block unless it was published."""
     owner = lock.holder.process
     name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
     with cache.writing():
@@ -225,14 +225,14 @@ def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
 
 
 def _filesystem_time_ns(directory: Path) -> int:
-    """Return the time in ns since the epoch by a file system's clock, which may be another machine's."""
-    with suppress(OSError):  # on failure the time is that of the latest file in it, which may cause one more build
+    """Return the time in ns since the epoch by the file system's clock, which may be that of another machine."""
+    with suppress(OSError):  # on failure, return the time of the last change: at worst one more build
         os.utime(directory)
     return directory.stat().st_ctime_ns
 
 
 def _corrected_begin_ns(staging: Path, begun_ns: int, taken_ns: int) -> int:
-    """Return the start of a build by the file system's present clock, which may have been set back since."""
+    """Return when a build began, according to the file system's clock, which may have been set back since then."""
     begin_ns = _filesystem_time_ns(staging) - taken_ns
     return begin_ns if begin_ns < begun_ns - fingerprints.SETTLED_NS else begun_ns
 
@@ -249,16 +249,16 @@ def _publish_unless_changed(
     before = dict(states)
     states.clear()
     states.update((str(path), fingerprints.state_of(str(path))) for path in product.dependencies)
-    # a file as new as the build may have been read before its last write; another attempt decides that
+    # a file as new as the build may have been read before its last write; another attempt will tell
     young = any(state == fingerprints.ABSENT or int(state.split()[2]) >= begun_ns for state in states.values())
     if states != before and (young or fingerprints.moved_since(states, begun_ns)):
         return None
-    # taken before the contents are hashed, so that it does not match if a file is edited later
+    # take the fingerprint before hashing the contents, so that it does not match if a file is edited in between
     fingerprint = fingerprints.of(files_and_places(recipe, product))
     try:
         deps_key = complete(staging, recipe, product)
     except FileNotFoundError:
-        return None  # a header has just been removed
+        return None  # a header was removed just now
     if any(fingerprints.state_of(path) != state for path, state in states.items()):
         return None
     entry = _publish(cache, recipe, product, staging, deps_key, replacing)
@@ -269,7 +269,7 @@ def _publish_unless_changed(
 def _publish(
     cache: Directory, recipe: Recipe, product: Product, staging: Path, deps_key: str, replacing: Entry | None
 ) -> Entry:
-    """Give a finished build its name with an atomic rename, so that no reader sees half of it."""
+    """Give a finished build its final name with an atomic rename, so that no reader sees half of an entry."""
     directory = cache.directory(recipe)
     for path in staging.iterdir():
         if cache.shared:
@@ -282,7 +282,7 @@ def _publish(
         set_aside(path)
     target = directory / deps_key
     if target in bad and target.exists():
-        # it could not be moved aside; another name works too, because lookups find entries by their contents
+        # the bad entry could not be moved aside; any other name works, because lookups find entries by their contents
         target = directory / f"{deps_key}-{secrets.token_hex(4)}"
     staging.chmod(stat.S_IMODE(directory.stat().st_mode))
     _hold(cache, target)
@@ -291,9 +291,9 @@ def _publish(
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        # without locks another process may have been faster, and its entry may already be in use
+        # on a file system without locks another process may have been faster, and its entry may already be in use
         return Entry.of(target, read_manifest(target))
-    # the entry is published, so later failures do not matter
+    # the entry has been published, so failures no longer matter
     with suppress(OSError):
         _sync(directory)
         shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
@@ -301,10 +301,10 @@ def _publish(
 
 
 def _hold(cache: Directory, target: Path) -> None:
-    """Take an entry's lease before the entry exists, so that no process can evict it before its first use."""
+    """Take an entry's lease before the entry exists, so that no process can evict the entry before its first use."""
     deadline = time.monotonic() + EVICTION_S
     while not cache.leases.hold(target) and time.monotonic() < deadline:
-        time.sleep(0.01)  # an entry of that name is being removed
+        time.sleep(0.01)  # another process is removing an entry with that name
 
 
 def _stamp(entry: Entry | None) -> bytes:
@@ -322,7 +322,7 @@ def _must_be_replaced(directory: Path, recipe: Recipe, replacing: Entry | None) 
 
 
 def set_aside(directory: Path) -> None:
-    """Move a damaged entry aside for later inspection; only the last one is kept."""
+    """Move a damaged entry aside for later inspection. Only the latest damaged entry is kept."""
     with suppress(OSError):
         for earlier in files.below(directory.parent, f"{BROKEN}*"):
             shutil.rmtree(earlier, ignore_errors=True)
@@ -330,13 +330,13 @@ def set_aside(directory: Path) -> None:
 
 
 def end_compilers(cache: Directory) -> None:
-    """Kill the compilers that this process runs for a cache."""
+    """Kill the compilers that this process is running for a cache."""
     for staging in list(cache.building):
         end_working_in(staging)
 
 
 def _waiting_text(holder: Holder) -> str:
-    """Describe the process that builds, the time since it started, and the compiler that it runs."""
+    """Describe the process that is building, how long ago the build started, and which compiler is running."""
     process = holder.process
     is_own = process.is_here and process.pid == os.getpid()
     who = "this process" if is_own else f"process {process.pid} on {process.host}"
@@ -356,7 +356,7 @@ def _refuse_noexec(cache: Directory, staging: Path) -> None:
 
 
 def _is_of_the_disk(error: OSError, staging: Path) -> bool:
-    """Whether a builder failed because it could not write to its staging directory."""
+    """Return whether a builder failed because it could not write to its staging directory."""
     here = isinstance(error.filename, str) and error.filename.startswith(str(staging))
     return here or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 

@@ -1,6 +1,6 @@
-"""Bundles: portable read-only layers with a hash of each file.
+"""Bundles: portable, read-only layers that contain a hash of each of their files.
 
-A bundle has the layout of a cache, and a file ``bundle.json`` that lists kernels, architectures, versions and files.
+A bundle has the same layout as a cache. Its file ``bundle.json`` lists the kernels, architectures, versions and files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write(
     scratch = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        for entry in {one.directory: one for one in entries}.values():  # kernels may share their glue
+        for entry in {one.directory: one for one in entries}.values():  # once each: kernels may share their glue
             # <abi>/<arch>/<name>-<build_key>/<deps_key>
             place = scratch / LAYOUT / Path(*entry.directory.parts[-4:])
             shutil.copytree(entry.directory, place)
@@ -63,7 +63,7 @@ def write(
             shutil.rmtree(replaced, ignore_errors=True)
         else:
             scratch.rename(directory)
-    except shutil.Error as error:  # lists all files that could not be copied
+    except shutil.Error as error:  # shutil.Error lists all files that could not be copied
         raise CacheError(f"cannot write the bundle {directory}: {error.args[0][0][-1]}") from error
     except OSError as error:
         raise CacheError(f"cannot write the bundle {directory}: {error.strerror or error}") from error
@@ -88,7 +88,7 @@ def is_bundle(directory: Path) -> bool:
 
 
 def check_bundled(directory: Path, root: Path) -> None:
-    """Check that an entry is the one that its bundle lists.
+    """Check that an entry is the one that its bundle's ``bundle.json`` lists.
 
     Raises
     ------
@@ -99,9 +99,9 @@ def check_bundled(directory: Path, root: Path) -> None:
 
 
 def digest(root: Path) -> str:
-    """Return the digest of a whole bundle: the hash of ``bundle.json``, which contains the hash of each file.
+    """Return a digest of a whole bundle: the hash of ``bundle.json``, which in turn contains the hash of each file.
 
-    A user who receives the digest separately can detect that a bundle was replaced.
+    A user who receives the digest separately can detect whether the bundle has been replaced.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def check_digest(root: Path, expected: str) -> None:
 
 
 def verify(root: Path) -> tuple[list[ListedEntry], list[str]]:
-    """List the entries of a cache, layer or bundle, and describe the damage to any of its files."""
+    """List the entries of a cache, layer or bundle, and describe any damage to its files."""
     entries = list_entries(root)
     found = [problem for one in entries for problem in one.damage()]
     return entries, found + (_bundle_damage(root) if is_bundle(root) else [])
@@ -154,7 +154,7 @@ def bundled_files(root: Path) -> dict[str, str]:
 
 
 def check_file(root: Path, place: str) -> None:
-    """Check that a file of a bundle is unchanged.
+    """Check that a file in a bundle is unchanged.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def _bundle_damage(root: Path) -> list[str]:
                 found.append(f"{root / name} is not the file that was bundled")
         except OSError as error:
             found.append(f"{root / name} cannot be read: {error.strerror}")
-    # including links and FIFOs, which a bundle never contains
+    # include links and FIFOs, because a valid bundle never contains them
     here = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
     unknown = {str(path.relative_to(root)) for path in here} - {*files, BUNDLE}
     return found + [f"{root / name} was not bundled" for name in sorted(unknown)]

@@ -13,7 +13,7 @@ _NO_DIGEST = '"digest": ""'
 
 
 class DamagedError(TkjitError):
-    """A cache file has changed since it was written. This is a cache miss, and the rebuild sets the entry aside."""
+    """A cache file has changed since it was written. Lookups treat this as a miss; the rebuild sets the entry aside."""
 
 
 def write(path: Path, value: Mapping[str, Any]) -> None:
@@ -23,12 +23,12 @@ def write(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the value that was written.
+    """Return the value that was written to a file.
 
     Raises
     ------
     DamagedError
-        If the file is unreadable or a byte of it has changed.
+        If the file is unreadable, or any byte of it has changed.
     """
     try:
         text = files.read(path, follow=True).decode()

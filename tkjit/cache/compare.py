@@ -19,12 +19,13 @@ TEXT_FILES = ("launcher.cu", "glue.cpp", "runtime.cpp", "operators.cpp", "simula
 
 @dataclass(frozen=True)
 class Difference:
-    """One part of a key that differs.
+    """A part of a key that differs between two builds.
 
     Parameters
     ----------
     part : str
-        ``"flags"``, ``"torch"``, ``"compiler"``, or ``"files"`` for the files that the compiler found by itself.
+        For example ``"flags"``, ``"torch"`` or ``"compiler"``. ``"files"`` stands for the files that the compiler found
+        by itself.
     text : str
         The previous value and the current one.
     """
@@ -34,7 +35,7 @@ class Difference:
 
 
 def from_entry(stored: ListedEntry, recipe: Recipe) -> list[Difference]:
-    """List the differences between an entry and a recipe; empty if the entry matches."""
+    """List the differences between an entry and a recipe. The list is empty if the entry matches."""
     try:
         check_intact(stored.directory)
     except DamagedError as error:
@@ -52,7 +53,7 @@ def from_entry(stored: ListedEntry, recipe: Recipe) -> list[Difference]:
 
 
 def of_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
-    """List the parts in which two keys differ. For a list of flags, show the added and removed ones."""
+    """List the parts in which two keys differ. For a list of flags, show which flags were added and removed."""
     return [
         Difference(part, _words(before.get(part, ""), now.get(part, "")))
         for part in sorted({*before, *now})
@@ -61,7 +62,7 @@ def of_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Differen
 
 
 def of_files(before: ListedEntry, now: ListedEntry) -> list[Difference]:
-    """List the files that the compiler found by itself and that differ between two builds."""
+    """Among the files that the compiler found by itself, list those that differ between two builds."""
     try:
         was, is_now = (read_dependencies(one.directory, one.manifest)["files"] for one in (before, now))
     except DamagedError as error:
@@ -72,7 +73,7 @@ def of_files(before: ListedEntry, now: ListedEntry) -> list[Difference]:
 
 
 def nearest(recipe: Recipe, candidates: Sequence[ListedEntry]) -> ListedEntry | None:
-    """Return the entry of the same kernel that has most in common with a recipe; of several, the latest."""
+    """Return the same kernel's entry that has most in common with a recipe. If several do, return the latest one."""
 
     def closeness(stored: ListedEntry) -> tuple[bool, int, float]:
         manifest = stored.manifest
@@ -88,7 +89,7 @@ def nearest(recipe: Recipe, candidates: Sequence[ListedEntry]) -> ListedEntry | 
 
 
 def read_text(stored: ListedEntry) -> str:
-    """Return the text that an entry was compiled from, or an empty text if it is missing."""
+    """Return the text from which an entry was compiled, or an empty string if the text is missing."""
     for name in TEXT_FILES:
         path = stored.directory / name
         if path.is_file():
@@ -111,7 +112,7 @@ def _words(before: str, now: str) -> str:
 
 
 def _first_change(before: str, now: str) -> str:
-    """Describe a change of text by the number of changed lines and the first of them."""
+    """Describe how a text changed: how many lines changed, and the first changed line."""
     changed = [
         line
         for line in difflib.unified_diff(before.splitlines(), now.splitlines(), lineterm="", n=0)
@@ -133,7 +134,7 @@ def _label(directory: Path) -> str:
 
 
 def resources(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """Return a build's figures that are worth comparing."""
+    """Return those of a build's figures that are worth comparing."""
     names = (
         "seconds",
         "peak_memory_bytes",

@@ -1,6 +1,6 @@
-"""The directory that a cache owns: its paths, the trust in its writers, and the leases of its entries.
+"""The directory that a cache owns: its paths, the check of who can write to it, and the leases of its entries.
 
-The other modules build on it. `store.py` adds layers and lookup.
+The other modules of the cache build on this one. `store.py` adds layers and lookup.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tkjit.system.trust import Trust
 if TYPE_CHECKING:
     from tkjit.cache.remote import Remote
 
-USED_S = 3600.0  # the precision of the recorded last use of an entry
+USED_S = 3600.0  # an entry's time of last use is recorded with this precision
 
 
 class Directory:
@@ -33,9 +33,9 @@ class Directory:
     root : Path
         ``TKJIT_CACHE``.
     abi : str
-        The Python tag and platform of the entries.
+        The Python tag and the platform for which the entries are built.
     layers : sequence of Path
-        Further directories, read-only, whose writers are checked as well.
+        Read-only directories. It is also checked who can write to them.
     shared : bool
         ``TKJIT_CACHE_SHARED``: everyone who can write to these directories is trusted.
     """
@@ -47,14 +47,14 @@ class Directory:
         self.shared = shared
         self.leases = Leases(root / LAYOUT, shared=shared)
         self.trust = Trust(root, layers, shared=shared)
-        self._prefix = f"{root}/"  # a string, because each step on a Path costs a warm call 5 us
-        self.interruptions = 0  # the number of requests to end all builds
+        self._prefix = f"{root}/"  # a string, because each operation on a Path adds 5 us to a warm call
+        self.interruptions = 0  # how often all builds have been asked to end
         self.building: set[Path] = set()  # the staging directories of this process's builds
         os.register_at_fork(after_in_child=self.building.clear)
 
     @property
     def remote(self) -> Remote | None:
-        """A cache on a server, which is searched before a build and receives new builds."""
+        """The cache on a server, which is searched before a build and receives new builds."""
         return None
 
     @property
@@ -64,16 +64,16 @@ class Directory:
     # ---- paths
 
     def directory(self, recipe: Recipe, layer: Path | None = None) -> Path:
-        """Return the directory of a recipe's entries."""
+        """Return the directory that contains a recipe's entries."""
         base = layer / LAYOUT / self.abi if layer else self.base
         return base / recipe.arch / f"{recipe.name}-{recipe.build_key[:16]}"
 
     def failure_directory(self, recipe: Recipe) -> Path:
-        """Return the directory in which a failed build leaves its text and log for the user."""
+        """Return the directory where a failed build of a recipe leaves its text and log for the user."""
         return self.directory(recipe) / ".failed"
 
     def candidates(self, recipe: Recipe, layer: Path | None = None) -> list[Path]:
-        """List the directories that may be entries of a recipe, the latest first.
+        """List the directories that may be entries of a recipe, starting with the latest.
 
         Raises
         ------
@@ -90,19 +90,19 @@ class Directory:
             raise CacheError(f"cannot read the cache directory {directory}: {error.strerror}") from None
         times = {}
         for name in names:
-            with suppress(OSError):  # evicted in the meantime
+            with suppress(OSError):  # the entry was evicted in the meantime
                 times[directory / name] = os.stat(directory / name).st_mtime
         return sorted(times, key=lambda path: times[path], reverse=True)
 
     # ---- trust and leases
 
     def check_trust(self) -> None:
-        """Check, before a cache is listed or cleared, that no untrusted user can write to it.
+        """Check that no untrusted user can write to the cache. Call this before listing or clearing it.
 
         Raises
         ------
         CacheError
-            If one can.
+            If an untrusted user can write to it.
         """
         self.trust.check(str(self.root / LAYOUT))
 
@@ -120,31 +120,31 @@ class Directory:
         if not self.leases.hold(entry.directory):
             return False
         try:
-            # abs, because a future time comes from a wrong clock and would protect the entry until then
+            # use abs: a time in the future comes from a wrong clock, and would protect the entry until that time
             if abs(time.time() - os.stat(directory).st_mtime) > USED_S:
                 os.utime(directory)
         except FileNotFoundError:
             return False
-        except OSError:  # a read-only disk
+        except OSError:  # the disk is read-only
             pass
         return True
 
     # ---- writing
 
     def make_directory(self, directory: Path) -> Path:
-        """Make a directory of the cache and its missing parents, open to other users if the cache is shared."""
+        """Make a directory in the cache, and its missing parents. In a shared cache, other users can access them."""
         return files.make_directory(directory, shared=self.shared)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn an ``OSError`` in the block into an error that names the cache directory."""
+        """If the block raises an ``OSError``, raise an error that names the cache directory instead."""
         try:
             yield
         except OSError as error:
             raise self.write_failure(error) from error
 
     def write_failure(self, error: OSError) -> CacheError:
-        """Return the error for an unwritable cache directory."""
+        """Return the error to raise if the cache directory cannot be written."""
         return CacheError(
             f"cannot write to the cache directory {self.root}: {error.strerror or error}; "
             "set TKJIT_CACHE to another one"

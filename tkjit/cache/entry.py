@@ -1,8 +1,8 @@
 """Writes entries, and opens them after checking their files and inputs.
 
 ``manifest.json`` holds the hashes of the other files and of itself. ``dependencies.json`` holds the hash of every file
-that the compiler reported, and the names of shadows: files with the name of an included header, in a directory that may
-precede it on the include path.
+that the compiler reported, and the names of shadows. A shadow is a file that has the same name as an included header,
+in a directory that may precede the header's own on the include path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tkjit.system.fork_safe import cached_property
 LAYOUT = "v1"
 MANIFEST = "manifest.json"
 DEPENDENCIES = "dependencies.json"
-TAIL_PARTS = 5  # an include may contain the last one to five parts of a path: "cuda/std/__atomic/order.h" has four
+TAIL_PARTS = 5  # an include may name the last one to five parts of a path: "cuda/std/__atomic/order.h" has four
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Entry:
     module : str
         The name under which a Python module was compiled; empty for a launcher.
     fingerprint : bytes
-        The fingerprint of the files with which the entry was compared.
+        The fingerprint of the files that were compared when the entry was opened.
     """
 
     directory: Path
@@ -51,7 +51,7 @@ class Entry:
 
     @cached_property
     def manifest(self) -> Mapping[str, Any]:
-        """The inputs of the entry, the time of its build, and the compiler's figures.
+        """The entry's inputs, when it was built, and the figures that the compiler reported.
 
         Raises
         ------
@@ -112,7 +112,7 @@ def _deps_key(recipe: Recipe, digests: Mapping[str, str], anchored_shadows: Iter
 
 
 def deps_key_here(dependencies: Mapping[str, Any], recipe: Recipe) -> str | None:
-    """Return the ``deps_key`` of a build here, assuming that it reads the same files as a recorded build did.
+    """Return the ``deps_key`` that a build on this machine would have if it read the same files as a recorded build.
 
     Returns
     -------
@@ -128,13 +128,13 @@ def deps_key_here(dependencies: Mapping[str, Any], recipe: Recipe) -> str | None
 
 
 def open_entry(directory: Path, recipe: Recipe, *, exact: bool = True) -> Entry | None:
-    """Open an intact entry, or return None if its inputs differ from the present ones.
+    """Open an intact entry, or return None if its inputs differ from the current ones.
 
     Parameters
     ----------
     exact : bool
-        Whether tools and all headers must match. For a read-only layer only the kernel's own files are compared, if
-        they exist, because a machine that uses it may have neither compilers nor their headers.
+        Whether the tools and all headers must match. For a read-only layer, only the kernel's own files are compared,
+        and only if they exist, because a machine that uses the layer may have neither compilers nor their headers.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def check_intact(directory: Path, recipe: Recipe | None = None) -> None:
     Raises
     ------
     DamagedError
-        If one of them has.
+        If one of them has changed.
     """
     manifest = read_manifest(directory)
     if recipe is not None:
@@ -167,14 +167,14 @@ def check_intact(directory: Path, recipe: Recipe | None = None) -> None:
 
 
 def _check_recipe(directory: Path, manifest: Mapping[str, Any], recipe: Recipe) -> None:
-    """Check that an entry is at its own path, because it may have been copied to another entry's path."""
+    """Check that an entry is at its own path: somebody may have copied it to another entry's path."""
     made_from = manifest.get("name"), manifest.get("arch"), manifest.get("key")
     if made_from != (recipe.name, recipe.arch, recipe.recorded_parts()):
         raise DamagedError(f"{directory} was built from other inputs than its path states")
 
 
 def verify_file(directory: Path, manifest: Mapping[str, Any], name: str) -> None:
-    """Compare a file of an entry with its hash.
+    """Compare a file of an entry with its recorded hash.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def verify_file(directory: Path, manifest: Mapping[str, Any], name: str) -> None
 
 
 def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool = True) -> list[str]:
-    """Describe the changed files among an entry's inputs.
+    """Describe which files among an entry's inputs have changed.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
 
 
 def input_changes(dependencies: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
-    """Describe the changed files among the recorded ``files``, ``search`` and ``shadows`` of a build."""
+    """Describe which of a build's recorded ``files``, ``search`` and ``shadows`` have changed."""
     recorded = _compared_inputs(dependencies, recipe, exact=exact)
     found = []
     for name, digest in recorded["files"].items():
@@ -220,7 +220,7 @@ def input_changes(dependencies: Mapping[str, Any], recipe: Recipe, *, exact: boo
 
 
 def _compared_inputs(recorded: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> Mapping[str, Any]:
-    """Return the recorded files and directories to compare: all, or for a layer only the kernel's own."""
+    """Return the recorded files and directories to compare: all of them, or for a layer only the kernel's own."""
     if exact:
         return recorded
     return {
@@ -231,7 +231,7 @@ def _compared_inputs(recorded: Mapping[str, Any], recipe: Recipe, *, exact: bool
 
 
 def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the inputs of an entry that are not in its recipe: ``files``, ``search``, ``shadows``.
+    """Read those inputs of an entry that are not in its recipe: ``files``, ``search`` and ``shadows``.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str,
 
 
 def fingerprinted_paths(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
-    """List every file and directory that decides whether an entry is a hit."""
+    """List all files and directories whose state decides whether an entry is a hit."""
     recorded = _compared_inputs(read_dependencies(directory, manifest), recipe, exact=exact)
     read = [recipe.resolve(name) for name in recorded["files"]]
     places = watched_directories([recipe.resolve(place) for place in recorded["search"]], read)
@@ -254,19 +254,19 @@ def fingerprinted_paths(directory: Path, manifest: Mapping[str, Any], recipe: Re
 
 
 def files_and_places(recipe: Recipe, product: Product) -> list[str]:
-    """List the ``fingerprinted_paths`` of a build that is not yet an entry, without the entry's own files."""
+    """List a build's ``fingerprinted_paths`` before it becomes an entry, so without the entry's own files."""
     read = [str(path) for path in product.dependencies]
     return [*read, *watched_directories(_search_directories(recipe, product), read)]
 
 
 def _search_directories(recipe: Recipe, product: Product) -> list[str]:
-    """List the directories in which a new header may hide another: the given ones and those of the kernel's files."""
+    """List the directories where a new header may hide another one: those to search and those of the kernel's files."""
     own = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchor(path))]
     return list(dict.fromkeys([*map(str, product.search), *own]))
 
 
 def shadows(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
-    """List the files that the compiler did not read, but might have found for the include of a file that it read."""
+    """List the files that the compiler did not read, but might have found in place of an included file that it read."""
     known = set(dependencies)
     return sorted(
         path
@@ -277,7 +277,7 @@ def shadows(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
 
 
 def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
-    """List the directories whose unchanged times prove that no shadow has appeared."""
+    """List the directories to watch: while none of their times changes, no shadow can have appeared."""
     found: dict[str, None] = {}
     for directory in search:
         found[directory] = None
@@ -290,7 +290,7 @@ def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> l
 
 
 def _tails_in(directory: str, dependencies: Sequence[str]) -> set[str]:
-    """Return those trailing parts of the dependencies' paths that begin with a name in a directory."""
+    """Return the tails of the dependencies' paths whose first part is a name in the directory."""
     try:
         names = set(os.listdir(directory))
     except OSError:
@@ -299,7 +299,7 @@ def _tails_in(directory: str, dependencies: Sequence[str]) -> set[str]:
     return {tail for first in by_first.keys() & names for tail in by_first[first]}
 
 
-@lru_cache(maxsize=2)  # called once for each directory of an entry
+@lru_cache(maxsize=2)  # called with the same argument for each directory of an entry
 def _tails_by_first_part(dependencies: tuple[str, ...]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in dependencies:

@@ -21,12 +21,12 @@ from tkjit.system import files
 from tkjit.system.process import end_working_in
 
 EVICTED = ".evicted-"
-# without locks nothing shows whether an entry is in use, so it is kept for this time after its last use
+# without locks nobody can tell whether an entry is in use, so entries are kept for this time after their last use
 IDLE_S = 7 * 86400.0
 
 
 def prune(cache: Directory, limit_bytes: int) -> list[ListedEntry]:
-    """Remove leftovers, then the least recently used entries, until the cache is within a size limit.
+    """Remove leftovers, and then the least recently used entries until the cache is within a size limit.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def prune(cache: Directory, limit_bytes: int) -> list[ListedEntry]:
 
 
 def keep_newest(cache: Directory, arch: str, limit_bytes: int) -> list[ListedEntry]:
-    """Remove the least recently used entries of one kind, but not the last, until they are within a size limit.
+    """Remove the least recently used entries of one kind, but never the last one, until they are within a size limit.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def keep_newest(cache: Directory, arch: str, limit_bytes: int) -> list[ListedEnt
     entries = sorted((one for one in list_entries(cache.root) if one.arch == arch), key=lambda one: one.used)
     excess = sum(one.size_bytes for one in entries) - limit_bytes
     removed = []
-    for one in entries[:-1]:  # the last one has just been built
+    for one in entries[:-1]:  # keep the last one, which has just been built
         if excess <= 0:
             break
         if _evict(cache, one):
@@ -70,7 +70,7 @@ def keep_newest(cache: Directory, arch: str, limit_bytes: int) -> list[ListedEnt
 
 
 def clear(cache: Directory, wanted: Callable[[ListedEntry], bool] = lambda one: True) -> list[ListedEntry]:
-    """Remove leftovers, and all wanted entries that are not in use; return the removed entries."""
+    """Remove leftovers and every entry that ``wanted`` selects, except entries in use. Return the removed entries."""
     cache.check_trust()
     removed = [one for one in list_entries(cache.root) if wanted(one) and _evict(cache, one)]
     _remove_leftovers(cache.root)
@@ -91,22 +91,22 @@ def _remove_leftovers(root: Path) -> int:
 
 
 def _remove_records(root: Path) -> None:
-    """Remove all warm records. Calls write the ones that they need again."""
+    """Remove all warm records. Later calls write the records that they need again."""
     for directory in files.below(root / LAYOUT, "*", fingerprints.DIRECTORY):
         shutil.rmtree(directory, ignore_errors=True)
-    for scratch in files.below(root / LAYOUT, f"{files.SCRATCH}*"):  # left by killed processes
+    for scratch in files.below(root / LAYOUT, f"{files.SCRATCH}*"):  # killed processes leave these files
         with suppress(OSError):
             scratch.unlink()
 
 
 def _evict(cache: Directory, one: ListedEntry) -> bool:
-    """Remove an entry unless a process uses it, and return whether it was removed."""
+    """Remove an entry unless a process uses it. Return whether it was removed."""
     with cache.leases.unused(one.directory) as unused:
         if unused is False or (unused is None and time.time() - one.used < IDLE_S):
             return False
         gone = one.directory.with_name(f"{EVICTED}{secrets.token_hex(4)}")
         try:
-            # atomic, so that a lookup finds either all of it or nothing
+            # renaming is atomic, so a lookup finds either the whole entry or nothing
             one.directory.rename(gone)
         except OSError:
             return False
@@ -117,7 +117,7 @@ def _evict(cache: Directory, one: ListedEntry) -> bool:
 def _remove_empty(root: Path) -> None:
     """Remove directories that contain only locks that nobody holds."""
     for directory in files.below(root / LAYOUT, "*", "*", "*"):
-        # hold the locks until the directory is gone, so that a process that waits for one makes the directory again
+        # hold the locks until the directory is gone: a process that waits for one then makes the directory again
         with suppress(OSError), ExitStack() as locks:
             names = os.listdir(directory)
             if not all(name.startswith(LOCK) for name in names):

@@ -13,7 +13,7 @@ FAILURE = "failure.json"
 
 
 def failure_of(directory: Path, awaited: frozenset[str]) -> CompileError | None:
-    """Return the error that a builder left if this process waited for that builder, else None."""
+    """Return the error that a builder left if this process waited for that builder; otherwise return None."""
     try:
         failure = files.read_json(directory / FAILURE)
         if failure.pop("token") not in awaited or not all(isinstance(text, str) for text in failure.values()):
@@ -24,7 +24,7 @@ def failure_of(directory: Path, awaited: frozenset[str]) -> CompileError | None:
 
 
 def leave_failure(directory: Path, token: str, error: CompileError, *, shared: bool) -> None:
-    """Write a build's error to a file; in a shared cache, give it the cache's permissions."""
+    """Write a build's error to a file. In a shared cache, the file gets the cache's permissions."""
     parts = {"summary": error.summary, "what": error.what, "log": error.log, "command": error.command}
     with suppress(OSError):
         text = json.dumps({"token": token, **parts, "log_path": str(error.log_path)})

@@ -1,8 +1,8 @@
-"""Fingerprints of files, and warm records: if no file has changed, a warm call reads neither headers nor manifests.
+"""Fingerprints of files, and warm records. While no file changes, a warm call reads neither headers nor manifests.
 
-A fingerprint is a byte string with a line for each file: its size, times, inode and path. A warm record is a file named
-by its warm key. Its first line lists entries, and the other lines are their fingerprint. Records are local and may be
-deleted. Because fingerprints are compared often, the runtime has a faster C++ version of ``unchanged``.
+A fingerprint is a byte string with one line for each file: its size, times, inode and path. A warm record is a file
+named after its warm key. Its first line lists entries; the other lines are the fingerprint of these entries. Records
+are local and may be deleted. Because fingerprints are compared often, the runtime has a faster ``unchanged`` in C++.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 from tkjit.cache import recipe
 from tkjit.system import files
 
-DIRECTORY = "notes"  # of the records
+DIRECTORY = "notes"  # the directory that contains the records
 ABSENT = b"0 0 0 0"
 # a second change within one tick of the kernel's clock (at most 10 ms) does not alter a file's times
 SETTLED_NS = 50_000_000
 
 
 def state_of(path: str | bytes) -> bytes:
-    """Return a file's size, times and inode, at least one of which changes with its content; or ``ABSENT``."""
+    """Return a file's size, times and inode, or ``ABSENT``. At least one of them changes whenever the content does."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -34,12 +34,12 @@ def state_of(path: str | bytes) -> bytes:
 
 
 def of(paths: Iterable[str | bytes]) -> bytes:
-    """Return the fingerprint of files. If a path contains a line break, the fingerprint never matches."""
+    """Return the fingerprint of some files. If a path contains a line break, the fingerprint never matches."""
     return b"".join(b"%b %b\n" % (state_of(path), os.fsencode(path)) for path in paths)
 
 
 def changed(fingerprint: bytes) -> list[str]:
-    """List the files of a fingerprint that have changed."""
+    """List the files in a fingerprint that have changed."""
     found = []
     for line in fingerprint.split(b"\n")[:-1]:
         *state, path = line.split(b" ", 4)
@@ -49,7 +49,10 @@ def changed(fingerprint: bytes) -> list[str]:
 
 
 def moved_since(paths: Iterable[str], begun_ns: int) -> bool:
-    """Whether a directory or link on a file's path was put there since, which leaves the file's own times unchanged."""
+    """Return whether a directory or link on one of the paths was put there after the build began.
+
+    This replaces a file without changing its own times.
+    """
     places: set[str] = set()
     for path in paths:
         while path not in places and len(path) > 1:
@@ -63,16 +66,16 @@ def _was_put_there(path: str, begun_ns: int) -> bool:
         status = os.lstat(path)
     except OSError:
         return True
-    # moving a directory changes only its status time; a new file in it changes both of its times
+    # moving a directory changes only its status time, but adding a file to it changes both of its times
     is_new = stat.S_ISLNK(status.st_mode) or status.st_mtime_ns != status.st_ctime_ns
     return is_new and status.st_ctime_ns >= begun_ns
 
 
-_digests: dict[str, tuple[bytes, str]] = {}  # path -> the file's state, and the digest of its content in that state
+_digests: dict[str, tuple[bytes, str]] = {}  # maps paths to a file's state and the digest of that content
 
 
 def digest_of_file(path: str) -> str:
-    """Return the digest of a file's content, cached while the file is unchanged, because builds share many headers.
+    """Return the digest of a file's content. Digests of unchanged files are cached, because builds share many headers.
 
     Raises
     ------
@@ -89,25 +92,25 @@ def digest_of_file(path: str) -> str:
 
 
 def after_linking(fingerprint: bytes, path: str) -> bytes:
-    """Update a fingerprint after hard links to one of its files were made, which changes the file's status time."""
+    """Update a fingerprint after one of its files was hard-linked, which changes the file's status time."""
     lines = fingerprint.splitlines(keepends=True)
     end = b" %b\n" % os.fsencode(path)
     for at, line in enumerate(lines):
         if line.endswith(end):
             before, now = line.split(b" ", 4), state_of(path).split(b" ")
-            if [before[i] for i in (0, 1, 3)] == [now[i] for i in (0, 1, 3)]:  # all except the status time
+            if [before[i] for i in (0, 1, 3)] == [now[i] for i in (0, 1, 3)]:  # all but the status time are equal
                 lines[at] = b" ".join(now) + end
     return b"".join(lines)
 
 
 def unchanged(fingerprint: bytes) -> bool:
-    """Whether every file is unchanged."""
+    """Return whether every file in a fingerprint is unchanged."""
     lines = fingerprint.split(b"\n")[:-1]
     return of([line.split(b" ", 4)[-1] for line in lines]) == fingerprint
 
 
 def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
-    """Return a record's content, as parsed from JSON, and its fingerprint; None if it cannot be read."""
+    """Return a record's content, parsed from JSON, and its fingerprint. Return None if the record cannot be read."""
     try:
         head, _, fingerprint = files.read(path).partition(b"\n")
         digest, *content = files.from_json(head)
@@ -117,23 +120,23 @@ def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
 
 
 def _digest(content: list[Any], fingerprint: bytes) -> str:
-    """Return the digest of a record's content and its fingerprint's length, which the fingerprint cannot verify."""
+    """Return a digest of what the fingerprint itself cannot verify: a record's content and the fingerprint's length."""
     return files.sha256_of(f"{len(fingerprint)} {content}".encode())
 
 
 def _is_settled(stamps: Iterable[bytes]) -> bool:
-    """Whether any change from now on will alter these times of files."""
+    """Return whether the files are old enough that any change from now on will alter their times."""
     times = [int(stamp) for stamp in stamps if stamp.isdigit()]
-    # some file systems record only whole seconds
+    # some file systems store only whole seconds
     tick_ns = 1_000_000_000 if all(stamp % 1_000_000_000 == 0 for stamp in times) else 0
     return time.time_ns() - max(times, default=0) >= SETTLED_NS + tick_ns
 
 
 def write_record(path: Path, content: list[Any], fingerprint: bytes, *, shared: bool = False) -> None:
-    """Write a record, unless a file changed so recently that its next change could be missed. Ignores a full disk."""
+    """Write a record, unless a file changed so recently that its next change could be missed. Ignore a full disk."""
     if not _is_settled(stamp for line in fingerprint.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3]):
         return
-    content = files.from_json(files.to_json(content))  # hash what a reader will get: lists in place of tuples
+    content = files.from_json(files.to_json(content))  # hash what a reader will get: lists instead of tuples
     with suppress(OSError):
         head = files.to_json([_digest(content, fingerprint), *content]).encode()
         files.write(path, head + b"\n" + fingerprint, shared=shared)

@@ -1,8 +1,8 @@
-"""Leases of entries in use: until it ends, a process holds a shared lock for each entry that it has opened.
+"""Leases protect entries in use: until a process ends, it holds a shared lock for each entry that it has opened.
 
-Each lock is a byte of one file, so a process with a thousand kernels needs only one descriptor. The locks belong to
-the open file description (``F_OFD_SETLK``), so a forked child, which uses the same kernels, keeps them. They write
-nothing, and the system releases them when the process ends.
+Each lock is on one byte of a common file, so a process with a thousand kernels needs only one descriptor. The locks
+belong to the open file description (``F_OFD_SETLK``), so a forked child, which uses the same kernels, keeps them.
+Locking writes nothing to the disk, and the system releases the locks when the process ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Leases:
         self._lock = ForkSafeLock()
 
     def hold(self, entry: Path) -> bool:
-        """Take the lease of an entry for this process. Does nothing on a read-only disk or one without locks.
+        """Take an entry's lease for this process. Do nothing if the disk is read-only or does not support locks.
 
         Returns
         -------
@@ -46,7 +46,7 @@ class Leases:
 
     @contextmanager
     def unused(self, entry: Path) -> Iterator[bool | None]:
-        """Yield whether an entry is unused, and keep it unused until the block ends. Yields None if this is unknown."""
+        """Yield whether an entry is unused, and keep it unused until the block ends. Yield None if this is unknown."""
         try:
             descriptor = files.open_lock(self._path, shared=self._shared)
         except OSError:
@@ -59,7 +59,7 @@ class Leases:
 
 
 def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
-    """Try to lock an entry's byte, and return whether that worked; None if the file system has no locks."""
+    """Try to lock an entry's byte. Return whether that worked, or None if the file system does not support locks."""
     try:
         _lock(descriptor, kind, entry)
     except OSError as error:
@@ -68,8 +68,11 @@ def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
 
 
 def _lock(descriptor: int, kind: int, entry: Path) -> None:
-    """Lock an entry's byte. Its offset depends on both keys, because variants with equal headers share one of them."""
+    """Lock an entry's byte.
+
+    The byte's offset depends on both of the entry's keys, because variants with the same headers share one key.
+    """
     place = "/".join(str(entry).rsplit("/", 4)[1:])  # <abi>/<arch>/<name>-<build_key>/<deps_key>
     offset = int(files.sha256_of(place.encode())[:16], 16) >> 2
-    # struct flock: type, whence, start, length, pid
+    # the fields of struct flock: type, whence, start, length, pid
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0))

@@ -1,4 +1,4 @@
-"""Lists the entries of a cache, damaged ones included."""
+"""Lists the entries of a cache, including damaged ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ListedEntry:
     Parameters
     ----------
     used : float
-        The time of the last use in seconds since the epoch, accurate to an hour.
+        When the entry was last used, in seconds since the epoch, accurate to an hour.
     """
 
     directory: Path
@@ -65,10 +65,10 @@ class ListedEntry:
 
 
 def list_entries(root: Path) -> list[ListedEntry]:
-    """List every entry of a cache or layer, for all Python versions and architectures."""
+    """List the entries of a cache or layer for all Python versions and architectures."""
     found = []
     for directory in files.below(root / LAYOUT, "*", "*", "*", "*"):
-        with suppress(OSError):  # removed in the meantime
+        with suppress(OSError):  # the entry was removed in the meantime
             if directory.is_dir():
                 found.append(ListedEntry(directory, size_bytes(directory), directory.stat().st_mtime))
     return found
@@ -84,7 +84,7 @@ def leftovers(root: Path) -> list[Path]:
 
 
 def size_bytes(directory: Path) -> int:
-    """Return the disk space that a directory's files take."""
+    """Return how much disk space a directory's files take."""
     total = 0
     for place, _, names in os.walk(directory):
         for name in names:

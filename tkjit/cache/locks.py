@@ -1,8 +1,9 @@
 """Build locks: one process builds while the others wait. A killed builder does not block the others.
 
-The lock only avoids duplicate builds; results are correct without it. The system releases a ``flock`` when its process
-ends, unless a forked child still holds it. So waiters do not block in ``flock`` but poll the holder. If the holder's
-process has ended, or had no heartbeat for ``HEARTBEAT_TIMEOUT_S``, all waiters move on to the next lock (``.lock-1``).
+The lock only avoids duplicate builds; results are correct without it. The system releases a ``flock`` when the holder's
+process ends, but not while a forked child still holds it. So waiters do not block in ``flock``, but poll the holder. If
+the holder has ended, or gave no heartbeat for ``HEARTBEAT_TIMEOUT_S``, all waiters move on to the next lock
+(``.lock-1``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tkjit.system.process import Process, this_process
 
 LOCK = ".lock"
 POLL_S = 0.05  # the initial interval between two polls
-LONGEST_POLL_S = 0.25  # the interval after some seconds, because polls of many waiters would keep a core busy
+LONGEST_POLL_S = 0.25  # the interval after some seconds: frequent polls by many waiters would keep a core busy
 HEARTBEAT_S = 1.0  # the interval between two heartbeats
 HEARTBEAT_TIMEOUT_S = 30.0
 NAME_TIMEOUT_S = 2.0  # how long the holder of a lock may take to write its name
@@ -34,18 +35,18 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 @dataclass(frozen=True)
 class Holder:
-    """The holder of a lock, as written to the lock's file.
+    """Describes the holder of a lock, as written to the lock's file.
 
     Parameters
     ----------
     kernel : str
-        The item that it builds: ``gemm (T=float32) for sm_90a``.
+        What the holder builds, such as ``gemm (T=float32) for sm_90a``.
     since : float
-        The start of the build, in seconds since the epoch.
+        When the build started, in seconds since the epoch.
     token : str
         Identifies this build.
     staging : str
-        The working directory of its compilers.
+        The working directory of the holder's compilers.
     """
 
     process: Process
@@ -56,7 +57,7 @@ class Holder:
 
 
 class Lock:
-    """A lock that this process holds, and the lock's file, which names the holder.
+    """A lock that this process holds. The lock's file names the holder.
 
     Parameters
     ----------
@@ -71,21 +72,21 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process holds a lock: some file systems do not support them."""
+        """Whether this process really holds a lock, because some file systems do not support locks."""
         return self._descriptor is not None
 
     def say(self, staging: Path | None) -> None:
-        """Write the holder and the working directory of its compilers to the lock's file."""
+        """Write to the lock's file who the holder is, and in which directory its compilers work."""
         if self._descriptor is None:
             return
         content = asdict(self.holder) | {"process": self.holder.process._asdict(), "staging": str(staging or "")}
-        with suppress(OSError):  # on a full disk the waiters see no name
+        with suppress(OSError):  # if the disk is full, the waiters see no name
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps(content).encode(), 0)
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a process is building in a directory, on any machine whose locks are visible here."""
+    """Return whether a process is building in a directory, on any machine whose locks are visible here."""
     for path in files.below(directory, f"{LOCK}*"):
         with suppress(OSError):
             descriptor = files.open_lock(path)
@@ -112,17 +113,17 @@ def hold_build_lock(
     Parameters
     ----------
     check : callable
-        Called at each poll; it raises to stop waiting.
+        Called at each poll. It may raise an exception to stop waiting.
     report_wait : callable
-        Called at each poll with the holder and the seconds waited so far.
+        Called at each poll with the holder and how many seconds this process has waited.
 
     Yields
     ------
     Lock
-        On a file system without locks it holds nothing, and each process builds for itself.
+        On a file system that does not support locks, the object holds no lock, and each process builds for itself.
     """
     this = this_process()
-    # a build that fails leaves its error with this token, so that only the processes that waited for it raise it
+    # a failed build stores its error with this token, so that only processes that waited for this build raise the error
     holder = Holder(this, kernel, time.time(), f"{this.machine}-{this.pid}-{this.started}-{time.monotonic_ns()}")
     awaited: set[str] = set()
     descriptor = None
@@ -142,18 +143,18 @@ def hold_build_lock(
 
 
 class _HolderIsGone(Exception):
-    """The holder has ended, but its lock remains."""
+    """The holder has ended or is unresponsive, but its lock remains."""
 
 
 def _take(
     path: Path, shared: bool, awaited: set[str], check: Callable[[], None], report_wait: Callable[[Holder, float], None]
 ) -> int | None:
-    """Take a lock and return its descriptor, or None if the file system has no locks.
+    """Take a lock and return its descriptor, or None if the file system does not support locks.
 
     Raises
     ------
     FileNotFoundError
-        If another process has cleared the cache and so removed the lock's file.
+        If another process has removed the lock's file by clearing the cache.
     """
     descriptor = files.open_lock(path, shared=shared)
     monitor = _HolderMonitor(path)
@@ -165,7 +166,7 @@ def _take(
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _check_in_place(descriptor, path)
                 with suppress(OSError):
-                    os.ftruncate(descriptor, 0)  # remove the name of a killed builder
+                    os.ftruncate(descriptor, 0)  # erase the name of a builder that was killed
                 taken, descriptor = descriptor, -1
                 return taken
             except OSError as error:
@@ -186,13 +187,13 @@ def _take(
 
 
 def _check_in_place(descriptor: int, path: Path) -> None:
-    """Check that a lock's file is still at its path, because clearing a cache removes locks that nobody holds."""
+    """Check that a lock's file is still at its path: clearing a cache removes the locks that nobody holds."""
     if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 class _HolderMonitor:
-    """Watches a lock's holder by its heartbeat, and by its process if it is on this machine."""
+    """Watches a lock's holder through its heartbeat, and through its process if that runs on this machine."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -238,7 +239,7 @@ def _holder_of(content: Any) -> Holder:
 
 @contextmanager
 def _heartbeats(descriptor: int | None) -> Iterator[None]:
-    """Touch the lock's file regularly while the block runs. A forked child does not, because it lacks the thread."""
+    """Touch the lock's file regularly while the block runs. A thread does this, so a forked child does not."""
     if descriptor is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Recipes and products: the known inputs and the outputs of a build. ``build_key`` is a hash of a recipe's parts."""
+"""Recipes (a build's known inputs) and products (its outputs). ``build_key`` is a hash of a recipe's parts."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from typing import Any
 from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
 
-PATHS = "paths"  # the only part of a key whose directories are anchored
-TEXT = "text"  # the long part: an entry records its digest, and has the text in a file
+PATHS = "paths"  # the name of the only part of a key in which directories are anchored
+TEXT = "text"  # the name of the long part: an entry records only its digest, and keeps the text in a file
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The inputs of an entry, except the files that a compiler finds by itself.
+    """The inputs of an entry, apart from the files that a compiler finds by itself.
 
     Parameters
     ----------
     arch : str
-        The directory in the cache: ``sm_90a``, ``cpu-x86-64-v3``, ``glue``, ``runtime``.
+        The name of a directory in the cache: ``sm_90a``, ``cpu-x86-64-v3``, ``glue`` or ``runtime``, for example.
     parts : tuple of (str, str)
-        The named parts of the key: texts, flags, versions. ``paths`` has a directory on each line, and is anchored.
+        The named parts of the key, such as texts, flags and versions. ``paths`` lists a directory on each line, and is
+        anchored.
     anchors : tuple of (str, str)
-        Names in the key and the directories they stand for, which may be elsewhere on another machine.
+        Names in the key, and the directories that they stand for, which may be elsewhere on another machine.
     tools : tuple of (str, str), or None
-        The compilers' versions; None if there are no compilers.
+        The compilers' versions, or None if there are no compilers.
     own : tuple of str
-        The anchors of the kernel's own directories. Files in them are compared even in read-only layers.
+        The anchors of the kernel's own directories. Files in these directories are compared even for read-only layers.
     stays_here : bool
-        Whether entries from other machines are useless, so that neither layers nor a remote cache are searched.
+        Whether entries from other machines are useless. If so, neither layers nor a remote cache are searched.
     """
 
     arch: str
@@ -52,7 +53,7 @@ class Recipe:
         return dict(self.parts).get(TEXT, "")
 
     def key_parts(self) -> Iterator[tuple[str, str]]:
-        """Yield the parts as the key contains them. A path in a text or a define is a value, so it is not anchored."""
+        """Yield the parts as they enter the key. A path in a text or a define is a value, so it is not anchored."""
         for name, text in self.parts:
             yield name, "\n".join(map(self.anchor, text.split("\n"))) if name == PATHS else text
 
@@ -61,7 +62,7 @@ class Recipe:
         return {name: digest_of(text) if name == TEXT else text for name, text in self.key_parts()}
 
     def anchor(self, path: str) -> str:
-        """Replace a path's innermost anchored directory by its name in the key."""
+        """Replace the innermost anchored directory of a path by that directory's name in the key."""
         inside = [(name, place) for name, place in self.anchors if path == place or path.startswith(f"{place}/")]
         if not inside:
             return path
@@ -77,13 +78,13 @@ class Recipe:
         return text
 
     def is_own(self, anchored: str) -> bool:
-        """Whether a file, given by its anchored path, belongs to the kernel."""
+        """Return whether a file, given its anchored path, belongs to the kernel."""
         return anchored.startswith(tuple(f"<{name}>/" for name in self.own))
 
 
 @dataclass(frozen=True)
 class Product:
-    """The files of a finished build in its staging directory.
+    """The files that a finished build has left in its staging directory.
 
     Parameters
     ----------
@@ -92,9 +93,9 @@ class Product:
     dependencies : tuple of Path
         Every file that the compiler read.
     facts : mapping
-        Further facts for the manifest: times, registers, the command.
+        Further facts for the manifest, such as times, registers and the command.
     search : tuple of Path
-        Directories that the compiler searches before its own, where a new file may hide a dependency.
+        Directories that the compiler searches before its own. A new file in one of them may hide a dependency.
     """
 
     shared_object: str

@@ -1,4 +1,4 @@
-"""The cache: searches the layers and its own directory, and builds into the latter."""
+"""The cache. It searches the layers and its own directory, and builds into its own directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 class Cache(Directory):
-    """A directory of entries, and the read-only layers that are searched before it.
+    """A directory of entries, together with read-only layers that are searched first.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Cache(Directory):
     layers : sequence of Path
         ``TKJIT_CACHE_READONLY``.
     limit_bytes : int or None
-        ``TKJIT_CACHE_LIMIT``: a build that exceeds it removes the least recently used entries.
+        ``TKJIT_CACHE_LIMIT``: if a build exceeds this size, it removes the least recently used entries.
     remote : RemoteSettings, optional
         ``TKJIT_CACHE_REMOTE`` and its related settings.
     """
@@ -62,12 +62,12 @@ class Cache(Directory):
         # replaced by a compiled function once the runtime is available
         self.unchanged: Callable[[bytes], bool] = fingerprints.unchanged
         self._warned_of_private_root = False
-        # a string, because each step on a Path costs a warm call 5 us
+        # a string, because each operation on a Path adds 5 us to a warm call
         self._records = str(self.base / fingerprints.DIRECTORY)
 
     @cached_property
     def remote(self) -> Remote | None:
-        """The cache on a server, or None. It is imported lazily, so warm calls do not pay for it."""
+        """The cache on a server, or None. Its module is imported lazily, so warm calls do not pay for the import."""
         if self._remote_settings is None or not self._remote_settings.url:
             return None
         from tkjit.cache.remote import Remote
@@ -75,7 +75,7 @@ class Cache(Directory):
         return Remote(self._remote_settings, self.abi, self.root / LAYOUT, shared=self.shared)
 
     def interrupt(self, is_over: Callable[[], bool]) -> None:
-        """End every build of this process, including those about to begin, until ``is_over`` returns true."""
+        """End all builds in this process, including those that are about to begin, until ``is_over`` returns true."""
         from tkjit.cache import building
 
         while True:
@@ -88,12 +88,12 @@ class Cache(Directory):
     # ---- lookup
 
     def warm_lookup(self, warm_key: str) -> Entry | None:
-        """Return the entry of the previous lookup under a warm key, if none of its files has changed since.
+        """Return the entry that the last lookup with this warm key found, if none of its files has changed since.
 
         Parameters
         ----------
         warm_key : str
-            Identifies all inputs of the recipe except files, so that a hit need not render any text.
+            Identifies all of the recipe's inputs except files, so that no text has to be rendered for a hit.
         """
         record = self.read_record(warm_key)
         if record is None or not self.unchanged(record.fingerprint):
@@ -102,7 +102,7 @@ class Cache(Directory):
         return entry if self.use(entry) else None
 
     def read_record(self, warm_key: str) -> Record | None:
-        """Read a record, valid or outdated. The record and its entries are in trusted directories."""
+        """Read a record, which may be outdated. The record and its entries are checked to be in trusted directories."""
         self.trust.check(self._records)
         if (found := fingerprints.read_record(f"{self._records}/{warm_key}")) is None:
             return None
@@ -113,18 +113,18 @@ class Cache(Directory):
         return Record(entries, more, fingerprint)
 
     def write_record(self, warm_key: str, entries: Sequence[Entry], fingerprint: bytes, more: object = None) -> None:
-        """Write a record of entries and of the fingerprint of their files, with duplicate files removed.
+        """Write a record of some entries and the fingerprint of their files, without duplicate files.
 
         Parameters
         ----------
         more : object
-            Further content that JSON can represent.
+            Further content for the record, which JSON must be able to represent.
         """
         directory = Path(self._records)
         self.trust.check(self._records)
         with suppress(OSError):
             self.make_directory(directory)
-        self.trust.check(self._records)  # check again now that it exists: another user may have created it first
+        self.trust.check(self._records)  # check again, because another user may have created it meanwhile
         subjects = [[str(one.directory), one.shared_object_name, one.module] for one in entries]
         once = b"".join(dict.fromkeys(fingerprint.splitlines(keepends=True)))
         fingerprints.write_record(directory / warm_key, [subjects, more], once, shared=self.shared)
@@ -132,14 +132,14 @@ class Cache(Directory):
     def lookup(
         self, recipe: Recipe, *, exclude: Entry | None = None, warm_key: str = "", inputs: bytes = b""
     ) -> Entry | None:
-        """Return a recipe's entry whose dependencies are unchanged since its build, or None on a miss.
+        """Return an entry of a recipe whose dependencies are unchanged since the build, or None on a miss.
 
         Parameters
         ----------
         exclude : Entry, optional
             An entry that must not be returned.
         warm_key : str
-            The key for the next ``warm_lookup``.
+            The key under which the next ``warm_lookup`` will find the entry.
         inputs : bytes
             The fingerprint of the recipe's files, taken before the recipe was made.
 
@@ -156,10 +156,10 @@ class Cache(Directory):
         return entry
 
     def _search(self, recipe: Recipe, exclude: Entry | None) -> Entry | None:
-        """Search the layers and the cache, comparing the contents of files with the recorded hashes."""
+        """Search the layers and the cache for an entry, comparing the contents of files with the recorded hashes."""
         for layer in (*(() if recipe.stays_here else self.layers), self.root):
             own = layer == self.root
-            # without compilers nothing can be built, so tools and foreign headers need not match
+            # without compilers nothing can be built here, so the tools and other libraries' headers need not match
             exact = own and recipe.tools is not None
             for directory in self.candidates(recipe, layer):
                 self.trust.check(str(directory))
@@ -167,7 +167,7 @@ class Cache(Directory):
                     if not own:
                         _check_bundled(directory, layer)
                     manifest = read_manifest(directory)
-                    # taken before the contents are read: a file edited in between will not match at the next lookup
+                    # taken before the contents are read, so that a file edited in between will not match next time
                     fingerprint = fingerprints.of(fingerprinted_paths(directory, manifest, recipe, exact=exact))
                     entry = open_entry(directory, recipe, exact=exact)
                     if entry is not None and entry != exclude:
@@ -179,7 +179,7 @@ class Cache(Directory):
     def fetch(
         self, recipe: Recipe, *, what: str = "", report_wait: Callable[[str], None] = lambda text: None
     ) -> Entry | None:
-        """Fetch a recipe's entry from the remote cache, without building anything. Returns None if it is not there.
+        """Fetch a recipe's entry from the remote cache without building anything. Return None if it is not there.
 
         Raises
         ------
@@ -195,10 +195,10 @@ class Cache(Directory):
         return entry if entry is not None and self.use(entry) else None
 
     def _prepare(self, recipe: Recipe) -> None:
-        """Make the root; check who can write to it and to a recipe's directory, and the remote cache's settings."""
+        """Make the root. Check who can write to it and to a recipe's directory. Check the remote cache's settings."""
         with self.writing():
             self.make_directory(self.root)
-        self.trust.check(str(self.root))  # only now that it exists: another user may have created it first
+        self.trust.check(str(self.root))  # check now that the root exists: another user may have created it first
         self.trust.check(str(self.directory(recipe)))
         if self.remote is not None:
             self.remote.check_settings()
@@ -213,26 +213,26 @@ class Cache(Directory):
         report_wait: Callable[[str], None] = lambda text: None,
         watch_after_s: float | None = 0.0,
     ) -> Entry:
-        """Return a recipe's entry, built by ``builder(staging directory)`` unless another process builds it first.
+        """Return a recipe's entry. Build it with ``builder(staging directory)`` unless another process builds it first.
 
         Parameters
         ----------
         what : str
-            The name of the item in messages.
+            What is built, as named in messages.
         replacing : Entry, optional
-            An intact entry that cannot be loaded here, which the new one replaces.
+            An intact entry that cannot be loaded here. The new entry replaces it.
         report_wait : callable
-            Called with a text about the process for which this one waits.
+            Called with a description of the process for which this process waits.
         watch_after_s : float, optional
-            Seconds until a watchdog starts, which ends the builder's compilers if this process is killed. None for no
-            watchdog.
+            Seconds until a watchdog starts. If this process is killed, the watchdog ends the builder's compilers. None
+            for no watchdog.
 
         Raises
         ------
         CacheError
             If the directory cannot be written, or a header kept changing while it was compiled.
         CompileError
-            If this process waited for another one whose build failed.
+            If this process waited for another process's build, and that build failed.
 
         The builder's own exceptions propagate and leave no entry.
         """
@@ -254,7 +254,7 @@ class Cache(Directory):
 
 
 def _check_bundled(directory: Path, layer: Path) -> None:
-    """Compare an entry in a bundle with the bundle's hashes, which reject entries that were added later."""
+    """If a layer is a bundle, compare an entry with the bundle's hashes, so that entries added later are rejected."""
     from tkjit.cache import bundle
 
     if bundle.is_bundle(layer):

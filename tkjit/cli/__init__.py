@@ -33,14 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = int(arguments.run(arguments))
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader has closed the pipe: tkjit show gemm | head
+    except BrokenPipeError:  # the reader has closed the pipe, as in: tkjit show gemm | head
         give_up_output()
         return 1
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and error.filename is None:  # from os.getcwd()
+        if isinstance(error, FileNotFoundError) and error.filename is None:  # raised by os.getcwd()
             print("tkjit: the working directory no longer exists", file=sys.stderr)
             return 1
-        if error.filename is not None or error.errno not in UNWRITABLE:  # a full disk of the cache is a CacheError
+        if error.filename is not None or error.errno not in UNWRITABLE:  # a full cache disk is a CacheError instead
             raise
         give_up_output()
         print(f"tkjit: cannot write to standard output: {error.strerror}", file=sys.stderr)

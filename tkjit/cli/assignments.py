@@ -1,4 +1,4 @@
-"""Parses assignments on the command line: ``N=100``."""
+"""Parses assignments on the command line, such as ``N=100``."""
 
 from __future__ import annotations
 

@@ -76,13 +76,13 @@ def _check(arguments: argparse.Namespace) -> int:
         try:
             specs = find(name).specs
             report = check(loader, specs, options)
-        except TkjitError as error:  # the other kernels are still checked
+        except TkjitError as error:  # report it, and go on with the other kernels
             own = f"{own_name(name)}: "
             print(f"{name}: {str(error).removeprefix(own)}", file=sys.stderr)
             failed = True
             continue
         if not arguments.json:
-            # a divergent barrier comes first, because the races that it causes are fixed there and not at the accesses
+            # print divergent barriers first: they cause races, which are fixed at the barrier and not at the accesses
             for finding in sorted((*report.findings, *report.warnings), key=lambda one: one.kind != "divergence"):
                 print(finding)
             compared = _what_was_compared(specs) if "order" in options.modes and not report.findings else ""
@@ -98,7 +98,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _all_kernels(loader: Loader) -> list[str]:
-    """Return all kernels that can be checked here. Print a notice, because that takes long and may be a mistake."""
+    """Return all kernels that can be checked here, and print a notice, because checking all of them takes long."""
     names = [name for name in kernels() if _is_for_one_cpu(loader, name)]
     print(
         f"tkjit: checking all {len(names)} kernels; to check those of one file, run python -m tkjit check FILE.py",
@@ -111,14 +111,14 @@ def _is_for_one_cpu(loader: Loader, name: str) -> bool:
     try:
         kernel = find(name)
     except TkjitError:
-        return True  # its check reports the error
+        return True  # the error is reported when the kernel is checked
     if isinstance(kernel, HostKernel) or kernel.specs[0].is_parallel:
         return False
     return has_headers(loader, name, [loader.target("cpu")])
 
 
 def _what_was_compared(specs: Sequence[Spec]) -> str:
-    """State what the results of a kernel without findings were compared with."""
+    """For a kernel without findings, say what its results were compared with."""
     from tkjit.check.results import compared_results
 
     if any(spec.is_random for spec in specs):
@@ -132,7 +132,7 @@ def _what_was_compared(specs: Sequence[Spec]) -> str:
 
 
 def _summary(report: Any) -> str:
-    """Format a summary: ``2 found, 1 warning in 6 launches``."""
+    """Format a report's summary, such as ``2 found, 1 warning in 6 launches``."""
     found = f"{len(report.findings)} found" if report.findings else "nothing found"
     count = len(report.warnings)
     warnings = f", {count} warning{'s' if count > 1 else ''} (--strict counts warnings as findings)" if count else ""

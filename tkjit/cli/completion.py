@@ -1,4 +1,4 @@
-"""``completion``: lets a shell complete commands, options and kernel names, through argcomplete."""
+"""``completion``: lets a shell complete commands, options and kernel names, using argcomplete."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 SIZE = 256
-# the matrices are small, so that the time is that of loading and not of the kernel
+# the matrices are small, so that the measured time is spent loading the kernel, not running it
 _WARM_LOAD = """
 import time, torch, tkjit
 a = torch.randn(8, 8, device="{device}")

@@ -36,8 +36,8 @@ class Finding:
     Parameters
     ----------
     state : str
-        ``"ok"``; ``"MISSING"`` if it has to be fixed; ``"none"`` if it is absent but optional; ``"skipped"`` for a
-        compiler that cannot be used.
+        ``"ok"``; ``"MISSING"`` if the user has to install or fix it; ``"none"`` if it is optional and absent;
+        ``"skipped"`` for a compiler that cannot be used.
     """
 
     what: str
@@ -64,7 +64,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def examine(settings: Settings, tools: Toolchain, driver: tuple[int, int] | None) -> list[Finding]:
-    """Examine everything that a build needs.
+    """Check everything that a build needs, and return a line about each item.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _tool(what: str, find: Callable[[], str]) -> Finding:
 
 
 def _cxx(tools: Toolchain) -> list[Finding]:
-    """Report the rejected C++ compilers, and then the one that is used."""
+    """Report the C++ compilers that were rejected, and then the one that is used."""
     skipped = [Finding("C++", SKIPPED, str(one)) for one in tools.rejected_cxx]
     try:
         found = tools.cxx
@@ -139,7 +139,7 @@ def _nvcc(tools: Toolchain, driver: tuple[int, int] | None, home: Path | None, *
     text = f"{tool.version}, {tool.path} ({tool.origin})"
     if home is not None and tool.origin != "CUDA_HOME":
         text += f"; CUDA_HOME is {home}, which has no bin/nvcc"
-    # a driver runs cubins of a newer minor version, but not of a newer major version
+    # a driver runs cubins from a newer minor version of CUDA, but not from a newer major version
     if driver and release and int(release[1]) > driver[0]:
         return Finding(
             "nvcc",
@@ -181,9 +181,9 @@ def _remote(settings: Settings) -> list[Finding]:
 
 
 def _for_checking(tools: Toolchain) -> list[Finding]:
-    """Report what ``check`` and ``debug`` need in addition to a compiler; all of it is optional."""
+    """Report the optional tools that ``check`` and ``debug`` need in addition to a compiler."""
     findings = []
-    with suppress(ToolchainError):  # _cxx has reported it
+    with suppress(ToolchainError):  # _cxx has already reported this error
         library = address_sanitizer(tools.cxx)
         text = str(library) if library else f"check --memory needs it; {install_address_sanitizer(tools.cxx.version)}"
         findings.append(Finding("sanitizer", FOUND if library else ABSENT, text))
@@ -239,7 +239,7 @@ def _cache(settings: Settings) -> Finding:
         if not settings.cache_shared:
             trust.check(root)
         if root.is_dir():
-            # checking permissions is not enough, because a read-only or full disk fails only on a write
+            # write a file, because permissions do not show whether the disk is read-only or full
             with tempfile.TemporaryFile(dir=root) as scratch:
                 scratch.write(b"\0" * 4096)
         elif not existing.is_dir() or not os.access(existing, os.W_OK):

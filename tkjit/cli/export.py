@@ -49,7 +49,7 @@ def register(commands: Any) -> None:
 
 
 def add_library_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that describe a library, apart from its kernels and languages."""
+    """Add the options that describe a library, except those for its kernels and languages."""
     parser.add_argument(
         "--name", default="", metavar="LIBRARY", help="name of the library; by default, export takes the name of DIR"
     )
@@ -60,12 +60,12 @@ def add_library_options(parser: argparse.ArgumentParser) -> None:
 
 
 def languages_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """Parse and check the languages of options such as ``cpp,go``."""
+    """Parse and check lists of languages such as ``cpp,go``."""
     return check_languages(language for text in texts for language in text.split(",") if language)
 
 
 def builder(arguments: argparse.Namespace) -> Builder:
-    """Return a function that builds plans in parallel, with a line for each, and then raises the first error."""
+    """Return a function that builds plans in parallel, prints a line for each, and then raises the first error."""
 
     def build(loader: Loader, plans: Sequence[Plan]) -> None:
         if arguments.jobs is not None and arguments.jobs < 1:
@@ -98,7 +98,7 @@ def _export(arguments: argparse.Namespace) -> int:
     check_torch_options(languages, arguments.binding, arguments.package)
     name = arguments.name or output.name
     check_target(output)
-    # this compiles even if TKJIT_JIT=0 forbids it to programs, because the user asked for a library
+    # compile even with TKJIT_JIT=0, which is meant for programs: here the user asked for a library
     loader = loader_for(replace(Settings.from_environment(), jit=True))
     archs = [arch for arch in arguments.arch.split(",") if arch]
     types = [dtype for dtype in arguments.types.split(",") if dtype]

@@ -33,7 +33,7 @@ def register(commands: Any) -> None:
 
 
 def where(library: HeaderLibrary, settings: Settings) -> str:
-    """Return the directory of a library and its origin, for display, or an empty text if it is not found."""
+    """Describe where a library is and how it was found; return an empty string if it is not found."""
     from tkjit.headers.install import origin_of
 
     try:

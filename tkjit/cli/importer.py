@@ -136,13 +136,13 @@ def _existing(path: Path) -> Path:
 
 
 def _depth_of_brackets(path: Path) -> int:
-    """Return how deep brackets are nested, because deep nesting overflows libclang's stack and kills the process."""
+    """Return the maximum nesting depth of brackets: deep nesting overflows libclang's stack and kills the process."""
     brackets = re.sub(rb"[^][(){}]", b"", path.read_bytes())
     return max(accumulate((1 if bracket in b"([{" else -1 for bracket in brackets), initial=0))
 
 
 def _around(path: Path, settings: Settings) -> list[str]:
-    """Return the header libraries that contain a source."""
+    """Return the names of the header libraries whose directories contain a source."""
     found = []
     for name, library in LIBRARIES.items():
         with suppress(ToolchainError):
@@ -153,7 +153,7 @@ def _around(path: Path, settings: Settings) -> list[str]:
 
 
 def _includes_torch(path: Path, include_dirs: list[Path]) -> bool:
-    """Whether a source includes torch's headers, directly or through its own headers."""
+    """Return whether a source includes torch's headers, directly or through its own headers."""
     seen, waiting = {path}, [path]
     while waiting:
         file = waiting.pop()
@@ -189,7 +189,7 @@ def _clang_arguments(
     include_dirs: list[Path],
     defines: list[tuple[str, str]],
 ) -> list[str]:
-    """Return the flags of the kernel's compilation that clang's front end supports."""
+    """Return those of the kernel's compiler flags that clang's front end supports."""
     from tkjit.importer.clang import arguments_for
     from tkjit.loader import loader_for
 
@@ -217,7 +217,7 @@ def _place(
     include_dirs: list[Path],
     defines: list[tuple[str, str]],
 ) -> Any:
-    """Return how the spec refers to the source and its directories: relative to the spec, or to a header library."""
+    """Return the paths of the source and its directories, relative to the spec file or to a header library."""
     from tkjit.importer import Place
 
     directory = output.absolute().parent if output else path.parent

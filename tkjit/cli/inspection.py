@@ -46,18 +46,19 @@ def register(commands: Any) -> None:
 
 @dataclass(frozen=True)
 class Listed:
-    """One kernel of the list.
+    """One kernel in the output of ``list``.
 
     Parameters
     ----------
     summary : str
-        The first line of its docstring; empty if the kernel cannot be read.
+        The first line of the kernel's docstring; empty if the kernel cannot be read.
     error : str
         Why the kernel cannot be read.
     missing : tuple of str
-        The header libraries that it needs and that are not installed. Empty for a package's kernel, which is not run.
+        The header libraries that the kernel needs but that are not installed. Always empty for a package's kernel,
+        because the package's code is not run.
     package : str
-        The installed package that provides the kernel, or that is broken and provides none.
+        The installed package that provides the kernel, or a broken package that provides none.
     """
 
     name: str
@@ -147,7 +148,7 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
 
 
 def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:
-    """Return the manifest of the last build of each variant and module of a kernel, by its description."""
+    """Map the description of each variant and module of a kernel to the manifest of its last build."""
     cache = loader_for(Settings.from_environment()).cache
     builds = [one for one in list_entries(cache.root) if one.name == name and one.abi == cache.abi and one.manifest]
     found = {one.manifest["what"]: one.manifest for one in sorted(builds, key=lambda one: float(one.manifest["built"]))}
@@ -159,7 +160,7 @@ def _object_lines(name: str) -> list[str]:
     lines = []
     for what, manifest in _last_builds(name).items():
         if " of the extension " not in what:
-            continue  # the list of its functions, or the module linked from its objects
+            continue  # not an object, but the list of the extension's functions, or the module linked from its objects
         if lacking := manifest.get(LACKING):
             lines.append(f"  {what}: with torch's own headers, since tkjit's lack {lacking}")
         else:
@@ -168,7 +169,7 @@ def _object_lines(name: str) -> list[str]:
 
 
 def _build_lines(name: str) -> list[str]:
-    """Describe the resources of each variant's last build for a GPU, and of the other kernels in its file."""
+    """Describe the GPU resources of each variant's last build, and of the other kernels in the same file."""
     lines = []
     for what, manifest in _last_builds(name).items():
         others = manifest.get("other_kernels", {})
@@ -179,14 +180,14 @@ def _build_lines(name: str) -> list[str]:
 
 
 def _compiler_text(manifest: Mapping[str, Any]) -> str:
-    """Describe the compiler: ``; by NVRTC 13.0.88``, or the reason for nvcc."""
+    """Describe the compiler: ``; by NVRTC 13.0.88``, or the reason why nvcc was used."""
     if "nvrtc" in manifest:
         return f"; by NVRTC {manifest['nvrtc']}"
     return f"; by nvcc, since {manifest['why_nvcc']}" if "why_nvcc" in manifest else ""
 
 
 def _spec_lines(spec: Spec) -> list[str]:
-    """Describe a spec, with one fact per line."""
+    """Describe a spec in lines, one for each fact."""
 
     def join_expressions(expressions: tuple[Expr, ...] | CExpr) -> str:
         return str(expressions) if isinstance(expressions, CExpr) else ", ".join(map(str, expressions))

@@ -13,7 +13,7 @@ from typing import Any
 import tkjit
 from tkjit.errors import SpecError
 
-EXAMPLE = "my_kernels"  # the name of the package in the template
+EXAMPLE = "my_kernels"  # the template package's own name
 
 
 def register(commands: Any) -> None:
@@ -81,7 +81,7 @@ def example_directory() -> Path:
 
 
 def _files() -> list[Path]:
-    """Return the files of the template, without those that a build has left there."""
+    """Return the template's files, except those that a build has left in its directory."""
     kinds = (".toml", ".md", ".py", ".cu")
     built = ("build", "dist")
     paths = sorted(example_directory().rglob("*"))

@@ -18,7 +18,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_arch(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--model-arch``, which ``main`` puts into the environment so that child processes inherit it."""
+    """Add the option ``--model-arch``. ``main`` stores it in the environment, so child processes inherit it."""
     parser.add_argument(
         "--model-arch",
         default="",
@@ -30,7 +30,8 @@ def add_model_arch(parser: argparse.ArgumentParser) -> None:
 def claim_standard_streams() -> None:
     """Open ``/dev/null`` in place of closed standard streams.
 
-    Otherwise the next file that is opened gets the number of a closed stream, and compilers write their output to it.
+    Otherwise the next file to be opened would get the descriptor of a closed stream, and compilers would write their
+    output to that file.
     """
     while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(opened, True)
@@ -42,14 +43,14 @@ def claim_standard_streams() -> None:
 
 
 def print_in_any_encoding() -> None:
-    """Escape characters that a stream's encoding lacks, because docstrings and paths may contain any character."""
+    """Escape characters that a stream cannot encode, because docstrings and paths may contain any character."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def give_up_output() -> None:
-    """Discard the buffered output, which Python would otherwise try to write again when it exits."""
+    """Discard the buffered output; otherwise Python would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -65,7 +66,7 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def size_text(size_bytes: float) -> str:
-    """Format a size: ``1.5 MiB``."""
+    """Format a size, for example as ``1.5 MiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size_bytes < 1024 or unit == "GiB":
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
@@ -74,7 +75,7 @@ def size_text(size_bytes: float) -> str:
 
 
 def age_text(since: float) -> str:
-    """Format the approximate time since a moment: ``3 h``."""
+    """Format the approximate time that has passed since ``since``, for example as ``3 h``."""
     seconds = max(0.0, time.time() - since)
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:

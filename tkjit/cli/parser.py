@@ -1,4 +1,4 @@
-"""The parser of the command line. Its errors suggest the nearest command or option for an unknown one."""
+"""Parses the command line. For an unknown command or option, the error suggests the nearest one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (?P<given>--[\w-]+)")
 class Parser(argparse.ArgumentParser):
     """An ``ArgumentParser`` that adds ``did you mean warmup?`` to the error for a misspelled command or option.
 
-    Commands get parsers of this class as well, because argparse uses the class of the main parser for them.
+    The commands' own parsers are of this class as well, because argparse makes them with the main parser's class.
     """
 
     def error(self, message: str) -> NoReturn:
-        """Print the error with a suggestion and exit with status 2, as argparse does."""
+        """Print the error with a suggestion, and exit with status 2 like argparse."""
         if (choice := _CHOICE.search(message)) is not None:
             message = _near(choice["given"], re.findall(r"[\w-]+", choice["known"]), message)
         elif (unknown := _UNKNOWN.search(message)) is not None:
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
     def _options_of_all(self) -> list[str]:
-        """Return all long options, because argparse does not tell ``error`` which command it parsed."""
+        """Return the long options of all commands, because ``error`` cannot know which command argparse was parsing."""
         options = [*self._option_string_actions]
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):

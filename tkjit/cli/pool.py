@@ -42,12 +42,12 @@ class Outcome:
 def build_all(
     loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: int, *, has_kernels: bool = True
 ) -> list[Outcome]:
-    """Build the plans that are not in the cache; for kernels, also the runtime and the module of operators.
+    """Build the plans that are not in the cache. For kernels, build the runtime and the operators module as well.
 
     Parameters
     ----------
     jobs : int
-        The maximum number of compilers that run at once. Fewer run if they would exceed ``memory_bytes``.
+        How many compilers may run at the same time. Fewer run if they would need more than ``memory_bytes``.
     has_kernels : bool
         Whether the plans belong to kernels, which need the runtime and the operators.
     """
@@ -61,7 +61,7 @@ def build_all(
             show(outcome)
 
         if has_kernels:
-            # the runtime is built first and alone, because launchers are loaded through it before they are published
+            # build the runtime before anything else, because a launcher is loaded through it before it is published
             interruptions = loader.cache.interruptions
             tell(_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0, interruptions))
             if outcomes[0].error is not None:
@@ -84,13 +84,16 @@ def build_all(
 def _build_missing(
     loader: Loader, missing: list[Plan], jobs: int, memory_bytes: int, tell: Callable[[Outcome], None]
 ) -> None:
-    """Build plans in parallel, and report each outcome. Large builds start first; equal ones keep the given order."""
+    """Build plans in parallel, and report each outcome.
+
+    The largest builds start first; builds of equal size keep their order.
+    """
     known = list_entries(loader.cache.root)
     budget = MemoryBudget(memory_bytes)
     sizes = {plan.warm_key: estimated_bytes(plan, known) for plan in missing}
     missing.sort(key=lambda plan: -sizes[plan.warm_key])
     interruptions = loader.cache.interruptions
-    at_work: set[str] = set()  # futures cannot tell: after a Ctrl-C within submit(), a build runs without one
+    at_work: set[str] = set()  # not known from futures: after Ctrl-C within submit(), a build runs without one
 
     def attempt(plan: Plan) -> Outcome:
         at_work.add(plan.warm_key)
@@ -99,7 +102,7 @@ def _build_missing(
         finally:
             at_work.discard(plan.warm_key)
 
-    # threads, which only wait for compilers: each process of a pool would have to import torch first
+    # threads suffice, because they only wait for compilers; each process of a pool would first have to import torch
     with ThreadPoolExecutor(jobs) as pool:
         try:
             for done in as_completed([pool.submit(attempt, plan) for plan in missing]):
@@ -111,7 +114,7 @@ def _build_missing(
 
 
 def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int, interruptions: int) -> Outcome:
-    """Build one plan, unless builds have been interrupted since the count ``interruptions`` was read."""
+    """Build one plan, unless builds have been interrupted since the caller read the count ``interruptions``."""
     with budget.taking(size_bytes):
         if loader.cache.interruptions != interruptions:
             raise KeyboardInterrupt
@@ -125,7 +128,7 @@ def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int, 
 
 
 def _line(outcome: Outcome) -> str:
-    """Format an outcome: the build, its time, and the resources that the compiler reported."""
+    """Format an outcome as a line: what was built, how long it took, and the resources that the compiler reported."""
     if outcome.entry is None:
         return f"{outcome.what:<44} {'failed':>8}"
     state = "ready" if outcome.was_there else f"{outcome.seconds:.1f} s"
@@ -135,7 +138,7 @@ def _line(outcome: Outcome) -> str:
 def _resources(manifest: Mapping[str, Any]) -> str:
     others = manifest.get("other_kernels", {})
     found = [resources_text(manifest)]
-    if others:  # only their number, because `show` lists them
+    if others:  # print only how many there are, because `show` lists them
         found.append(
             f"{len(others)} other kernel{'s' if len(others) > 1 else ''}" if found[0] else f"{len(others)} kernels"
         )
@@ -146,7 +149,7 @@ def _resources(manifest: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _display(total: int) -> Iterator[Callable[[Outcome], None]]:
-    """Yield a function that prints a line for each build, in a terminal above a progress bar."""
+    """Yield a function that prints a line for each build. In a terminal, the lines appear above a progress bar."""
     if not sys.stdout.isatty():
         yield lambda outcome: print(_line(outcome), flush=True)
         return

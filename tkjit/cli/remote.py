@@ -22,7 +22,7 @@ from tkjit.recorded_run import plans_of_file
 
 
 def add_commands(add: Any) -> None:
-    """Add the commands to ``cache``, with its function that adds a parser."""
+    """Add the commands to ``cache``; ``add`` is the function that makes a parser for one of them."""
     pushing = add("push", _push, "upload entries to the remote cache")
     pushing.add_argument("names", nargs="*", metavar="NAME", help="kernels whose entries to upload (default: all)")
     pulling = add("pull", _pull, "fetch the entries that kernels need here from the remote cache, and compile nothing")
@@ -40,9 +40,9 @@ class Moved:
     Parameters
     ----------
     moved, there : int
-        The number of entries that were copied, and of those that were already there.
+        How many entries were copied, and how many were already there.
     missing, failed : list of str
-        The builds that neither side has, and the errors.
+        The builds that neither the cache nor the remote cache has, and the error messages.
     """
 
     moved: int = 0
@@ -62,14 +62,14 @@ def _pull(arguments: argparse.Namespace) -> int:
 
 
 def _pushed(loader: Loader, remote: Remote, names: list[str]) -> Moved:
-    """Upload all entries, or those of the named kernels and those that all kernels share."""
+    """Upload all entries; or, if kernels are named, their entries and the entries that all kernels share."""
     loader.cache.check_trust()
     moved = Moved()
     shared = {"runtime", "operators", "simulator"}
     for entry in list_entries(loader.cache.root):
         if names and entry.name not in names and entry.arch not in shared:
             continue
-        with suppress(DamagedError, FileNotFoundError):  # the entry may have been removed by now
+        with suppress(DamagedError, FileNotFoundError):  # the entry may have been removed in the meantime
             written = remote.push(entry.directory)
             moved.moved += written is True
             moved.there += written is False
@@ -84,7 +84,7 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
                 moved.there += 1
             elif loader.fetch(plan) is not None:
                 moved.moved += 1
-            elif plan is not loader.operators_plan:  # few calls need it
+            elif plan is not loader.operators_plan:  # few calls need the operators
                 moved.missing.append(plan.what)
         except TkjitError as error:
             moved.failed.append(f"{plan.what}: {error}")
@@ -92,7 +92,7 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
 
 
 def _plans(loader: Loader, arguments: argparse.Namespace, moved: Moved) -> list[Plan]:
-    """Return the selected plans and those that all kernels share, and add what cannot be planned to ``failed``."""
+    """Return the selected plans and those that all kernels share. Add errors in planning to ``moved.failed``."""
     if arguments.from_file is not None:
         if arguments.names or arguments.arch or arguments.device or arguments.types:
             raise SpecError("--from-file sets the variants; leave out names, --arch, --device and --types")

@@ -1,4 +1,4 @@
-"""Selects the kernels, devices and variants of a command from options that several commands share."""
+"""Options, shared by several commands, that select kernels, devices and variants."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Unusable:
 
 
 def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Plan], list[Unusable]]:
-    """Return the plans that the options select, and the kernels and variants that are unusable.
+    """Return the plans that the options select, and the kernels and variants that cannot be planned.
 
-    The plans are the glue of each kernel, and the launchers of its variants for each target.
+    For each kernel, the plans are for its glue, and for the launchers of its variants for each target.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Pl
 
 
 def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Loaded], list[Unusable]]:
-    """Return the extensions of the selected host functions for each target. Functions of one source share one."""
+    """Return the extensions of the selected host functions for each target, one for all functions of a source."""
     targets = _targets(arguments, loader)
     named = [
         kernel for name in kernels_named(arguments.names) or kernels() if (kernel := _host_kernel(name)) is not None
@@ -84,18 +84,18 @@ def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[li
 def _host_kernel(name: str) -> HostKernel | None:
     try:
         kernel = find(name)
-    except TkjitError:  # select_plans reports it
+    except TkjitError:  # select_plans reports this error
         return None
     return kernel if isinstance(kernel, HostKernel) else None
 
 
 def has_headers(loader: Loader, name: str, targets: Sequence[Target]) -> bool:
-    """Whether the header libraries of a kernel are installed and support one of the targets."""
+    """Return whether a kernel's header libraries are installed and support at least one of the targets."""
     try:
         kernel = find(name)
         libraries = [] if isinstance(kernel, HostKernel) else [one for spec in kernel.specs for one in spec.headers]
     except TkjitError:
-        return True  # the caller finds the same error and reports it
+        return True  # the caller will run into the same error and report it
     try:
         for library in libraries:
             find_root(library, loader.settings)
@@ -127,7 +127,7 @@ def _plans_of(
 
 
 def _targets(arguments: argparse.Namespace, loader: Loader) -> list[Target]:
-    """Return the targets that the options name; by default the CPU and this machine's GPUs."""
+    """Return the targets that the options name, or by default the CPU and this machine's GPUs."""
     targets = [gpu_target(arch) for arch in arguments.arch.split(",") if arch]
     if arguments.device == "cpu" or (arguments.device is None and not targets):
         targets.append(loader.target("cpu"))

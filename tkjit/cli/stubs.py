@@ -18,7 +18,7 @@ from tkjit.kernel import Kernel, find, kernels, kernels_named
 from tkjit.kernel.host import HostKernel
 from tkjit.render.stubs import MARK, render_module_stub, render_package_stub
 
-SEARCHED = Path("typings")  # where pyright looks for stubs; mypy needs it in mypy_path
+SEARCHED = Path("typings")  # pyright looks for stubs here; for mypy, the directory has to be in mypy_path
 
 
 def register(commands: Any) -> None:
@@ -65,7 +65,7 @@ def _stubs(arguments: argparse.Namespace) -> int:
 
 
 def _described_kernels() -> list[str]:
-    """Return all kernels whose parameters a spec describes, and skip broken ones with a notice."""
+    """Return all kernels whose parameters a spec describes. Skip broken kernels with a notice."""
     names = []
     for name in kernels():
         try:
@@ -76,7 +76,7 @@ def _described_kernels() -> list[str]:
 
 
 def _package_stub(names: Sequence[str], directory: Path) -> tuple[Path, str]:
-    """Return the path and the text of the stub of tkjit itself."""
+    """Return the path and the text of tkjit's own stub."""
     import tkjit
 
     source = _source(Path(tkjit.__file__))
@@ -84,7 +84,7 @@ def _package_stub(names: Sequence[str], directory: Path) -> tuple[Path, str]:
 
 
 def _module_stub(given: str, directory: Path | None) -> tuple[Path, str]:
-    """Return the path and the text of the stub of a module that defines kernels."""
+    """Return the path and the text of a stub for a module that defines kernels."""
     module = _import_module(given)
     path = Path(given if given.endswith(".py") else str(module.__file__))
     if directory is not None:
@@ -99,7 +99,7 @@ def _module_stub(given: str, directory: Path | None) -> tuple[Path, str]:
 
 
 def _import_module(given: str) -> ModuleType:
-    """Import a module by its name or by its file."""
+    """Import a module, given its name or its file."""
     path = Path(given) if given.endswith(".py") else None
     if path is not None and not path.is_file():
         raise SpecError(f"there is no file {path}")
@@ -120,7 +120,7 @@ def _import_module(given: str) -> ModuleType:
 
 
 def _name_and_root(path: Path) -> tuple[str, Path]:
-    """Return the name under which a file is imported, and the directory that contains its top package."""
+    """Return the name under which a file is imported, and the directory that contains its top-level package."""
     path = path.absolute()
     parts = [] if path.name == "__init__.py" else [path.stem]
     root = path.parent
@@ -132,7 +132,7 @@ def _name_and_root(path: Path) -> tuple[str, Path]:
 
 @contextmanager
 def _search_also(root: Path | None) -> Iterator[None]:
-    """Put a directory in front of ``sys.path`` while the context is open."""
+    """Put a directory at the front of ``sys.path`` while the context is open."""
     before = sys.path[:]
     sys.path[:0] = [str(root)] if root else []
     try:
@@ -147,7 +147,7 @@ def _source(path: Path) -> str:
 
 
 def _content(path: Path) -> str | None:
-    """Return the present text of a stub, or None if there is no such file.
+    """Return the current text of a stub file, or None if the file does not exist.
 
     Raises
     ------

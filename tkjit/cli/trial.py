@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from tkjit.spec import Spec
 
 _TIMEOUT_S = 300
-# sizes that the source does not give: a pointer has room for the product of three integers of the call
+# used for sizes that are not in the source: a pointer has room for the product of three of the call's integers
 _INTEGER, _POINTER = 32, 32**3
-_LARGEST = 4096  # larger sizes, meant for a whole GPU, take too long in the simulator
+_LARGEST = 4096  # larger sizes are meant for a whole GPU and take too long in the simulator
 
 
 def try_kernel(file: Path, name: str, sizes: Mapping[str, int]) -> str:
-    """Call a kernel once, and describe the result in a line.
+    """Call a kernel once, and return a line that describes the result.
 
     Parameters
     ----------
     file : Path
         The spec file.
     sizes : mapping
-        The extents and integers found in the source. The others are made up.
+        The extents and integers found in the source. Defaults are used for those that were not found.
     """
     command = [sys.executable, "-m", "tkjit.cli.trial", str(file), name, json.dumps(dict(sizes))]
     try:
@@ -66,7 +66,7 @@ def _run(file: Path, name: str, sizes: Mapping[str, int]) -> str:
 
 
 def _sizes(spec: Spec, found: Mapping[str, int]) -> dict[str, int]:
-    """Return a value for each dim and integer of a spec."""
+    """Return a value for each dim and each integer in a spec."""
     flat = {f.name: str(f.dims[0]) for f in spec.tensors if len(f.dims) == 1}
     pointers = {dim for name, dim in flat.items() if dim.startswith(f"{name}_size")}
     integers = [f.name for f in spec.fields if f.is_integer and f.name not in dict(spec.variants)]
@@ -88,7 +88,7 @@ def _described(value: Any) -> str:
 
 
 def _outcome(tensor: torch.Tensor, before: torch.Tensor | None) -> str:
-    """Describe a written tensor: the number of changed elements, and the range of its values."""
+    """Describe a tensor that a kernel has written: how many elements changed, and the range of its values."""
     import torch
 
     if before is None:

@@ -1,4 +1,4 @@
-"""``verify``: calls kernels and compares their results with those of their references."""
+"""``verify``: calls kernels, and compares the results with those of the kernels' references."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def register(commands: Any) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     from tkjit.verify import Options, verify
 
-    names = kernels_named(arguments.names)  # an unknown name is an error of the command, not an outcome
+    names = kernels_named(arguments.names)  # an unknown name fails the command; it is not an outcome
     options = Options(
         device=arguments.device,
         types=[name for name in arguments.types.split(",") if name],
@@ -58,7 +58,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     outcomes = []
     for outcome in verify(names or _all_kernels(), options):
         outcomes.append(outcome)
-        if outcome.problems or outcome.refused:  # the table shows the others
+        if outcome.problems or outcome.refused:  # the other outcomes are only in the table
             print(f"{outcome}: {outcome.verdict}", file=sys.stderr, flush=True)
     outcomes.sort(key=lambda outcome: outcome.kernel)
     if arguments.json:
@@ -75,7 +75,7 @@ def _all_kernels() -> list[str]:
     """Return every kernel except those with a deprecated name."""
     names = []
     for name in kernels():
-        with suppress(TkjitError):  # the kernel's own process reports the error
+        with suppress(TkjitError):  # the process that calls the kernel reports the error
             if find(name).specs[0].deprecated:
                 continue
         names.append(name)

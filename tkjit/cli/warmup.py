@@ -34,7 +34,7 @@ from tkjit.recorded_run import plans_of_kernels
 from tkjit.system.die_with_parent import dying_with_parent
 from tkjit.system.machine import available_memory_bytes, usable_cores
 
-# directories of the cache that are not architectures
+# directories at the architectures' level of the cache that are not architectures
 _NO_ARCHS = {"glue", "runtime", "operators", MODULE, OBJECT, FUNCTIONS}
 
 
@@ -89,7 +89,7 @@ def _warmup(arguments: argparse.Namespace) -> int:
 
 
 def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], list[Outcome]]:
-    """Build the named kernels, or the kernels, extensions and bound calls that a record lists."""
+    """Build the named kernels; or, if a record is given, the kernels, extensions and bound calls that it lists."""
     if arguments.from_file is None:
         plans, outcomes = _select(loader, arguments)
         loaded, broken = select_extensions(arguments, loader)
@@ -110,7 +110,7 @@ def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list
 
 
 def _loader() -> Loader:
-    """Return a loader that compiles even if TKJIT_JIT=0 forbids it to programs, because the user asked for a build."""
+    """Return a loader that compiles even with TKJIT_JIT=0, which is meant for programs: here the user asked for it."""
     return loader_for(replace(Settings.from_environment(), jit=True))
 
 
@@ -129,7 +129,7 @@ def _build(
 
 
 def _build_extension(loader: Loader, loaded: Loaded) -> list[Outcome]:
-    """Build an extension, one source after another."""
+    """Build an extension, compiling one source after another."""
     name = f"the extension {loaded.extension.name}"
     try:
         known = sum(loader.find(plan) is not None for plan in extensions.plans_of(loader, loaded))
@@ -143,7 +143,7 @@ def _build_extension(loader: Loader, loaded: Loaded) -> list[Outcome]:
 
 
 def _summary(outcomes: Sequence[Outcome], seconds: float) -> int:
-    """Print each failure with its error, and the totals; return the exit code."""
+    """Print each failure with its error, then the totals, and return the exit code."""
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     for outcome in failed:
         print(f"\n{outcome.what}: {outcome.error}", file=sys.stderr)
@@ -163,18 +163,18 @@ def _run_recorded(path: Path, command: Sequence[str]) -> int:
     loaded = len(read_extensions(path)) if path.exists() else 0
     bound += f" and {loaded} extensions" if loaded else ""
     print(f"recorded {len(used)} variants{bound} in {path}", file=sys.stderr)
-    # 128 + N for a process that signal N ended, as in a shell
+    # as in a shell, the status is 128 + N if signal N ended the process
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
 
 
 def _of_record(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], list[Outcome]]:
-    """Return plans for what a run used, and a failed outcome for everything that is not found here."""
+    """Return plans for everything that a run used, and failed outcomes for the parts that are not found here."""
     plans, failed = plans_of_kernels(loader, used)
     return plans, [Outcome(what, error=error) for what, error in failed.items()]
 
 
 def _exported(loader: Loader, arguments: argparse.Namespace, directory: Path) -> dict[str, Path]:
-    """Write the kernels' export to a directory, and return its files by their places in the bundle."""
+    """Export the kernels to a directory, and map each file's path in the bundle to the file."""
     if not arguments.names or not arguments.name:
         raise SpecError("--export needs the names of kernels, and --name for the library")
     languages = languages_of([arguments.export])

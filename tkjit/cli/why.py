@@ -43,7 +43,7 @@ def register(commands: Any) -> None:
 
 
 def _why(arguments: argparse.Namespace) -> int:
-    """Return 0 if a call would compile nothing, and 1 if it would."""
+    """Return 0 if a call would compile nothing, and 1 if it would compile something."""
     loader = loader_for(Settings.from_environment())
     cache = loader.cache
     cache.check_trust()
@@ -92,7 +92,7 @@ def _why(arguments: argparse.Namespace) -> int:
 
 
 def _nearest_miss(plan: Plan, everything: list[ListedEntry]) -> dict[str, Any]:
-    # another variant of the kernel is compared only if this one was never built
+    # compare with another variant of the kernel only if this variant was never built
     same = [one for one in everything if one.manifest.get("what") == plan.what] or everything
     near = nearest(plan.recipe, same)
     if near is None:

@@ -29,13 +29,14 @@ from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.system.process import MemoryWatch
 
-Step = list[str] | Callable[[], object]  # a command line, or a function to call between two of them
+Step = list[str] | Callable[[], object]  # a command line, or a function to call between two command lines
 
 LOG = "build.log"
 EXPORTS = "exports.map"
 _LIBRARY = re.compile(r"^\s*\S*\.(?:a|o|so[.\d]*)\s*$")
 
-# load_inline's versioner is global, has no lock and remembers names, so calls run one at a time, each with a new name
+# load_inline's versioner is global, has no lock and remembers names, so tkjit makes one call at a time, and gives each
+# module a new name.
 _load_inline_lock = ForkSafeLock()
 _module_numbers = itertools.count()
 
@@ -53,21 +54,23 @@ class Unit:
     text : str
         The content of the file.
     source : Path or None
-        The user's own file in it; messages show its full path.
+        The user's own file that the text contains. Messages show its full path.
     failure_directory : Path
         The directory that keeps the text and the log of a failed build.
     search : tuple of Path
-        The directories that are searched for headers before the compiler's own.
+        The directories that are searched for headers before the compiler's own directories.
     libraries : tuple of str, or None
-        The names of the libraries that it is linked with; None if there are none, so that the linker lists no files.
+        The names of the libraries to link with. None if nothing is linked, and then the linker does not list its files.
     is_measured : bool
-        Whether the compiler's memory is measured, which takes an extra process.
+        Whether to measure the compiler's memory, which takes an extra process.
     retry_flags : callable, optional
-        Returns flags to add for another attempt, given the log of a failed one; empty if another attempt is useless.
+        Takes the log of a failed attempt, and returns the flags to add for another attempt, or none if another attempt
+        would be useless.
     repair : callable, optional
-        Changes the input of a failed step, given the log, so that the step is run again; returns False if it cannot.
+        Takes the log of a failed step, and changes the step's input so that the step can run again. Returns False if it
+        cannot repair the input.
     find_defect : callable, optional
-        Returns an error in the output that the compiler does not report; empty if there is none.
+        Returns an error that is in the output although the compiler does not report it; empty if there is none.
     """
 
     name: str
@@ -90,12 +93,13 @@ def compile_binary(
     commands: Callable[[Path, Path, Path], Sequence[Step]],
     check: Callable[[Path], object] | None = None,
 ) -> Product:
-    """Compile a file in a staging directory to a launcher, an object or a program.
+    """Compile a file in a staging directory into a launcher, an object or a program.
 
     Parameters
     ----------
     commands : callable
-        Returns the steps for (source, output, depfile), which run in order: command lines, and functions between them.
+        Takes (source, output, depfile), and returns the steps to run in order: command lines, and functions to call
+        between them.
     check : callable, optional
         Loads the shared object, because one that cannot be loaded must not be published.
 
@@ -110,7 +114,7 @@ def compile_binary(
     start = time.monotonic()
     code, log, peak_bytes = _run_all(steps, staging, unit)
     while code > 0 and unit.retry_flags is not None and (more := set(unit.retry_flags(log)) - set(_lines(steps)[0])):
-        # for every step, because a source may be preprocessed first, even twice
+        # add the flags to every step, because a source may be preprocessed first, even twice
         steps = [[step[0], *sorted(more), *step[1:]] if isinstance(step, list) else step for step in steps]
         code, log, peak_bytes = _run_all(steps, staging, unit)
     lines = _lines(steps)
@@ -144,7 +148,7 @@ def compile_binary(
 
 
 def _dependencies(unit: Unit, staging: Path, depfile: Path, flags: Iterable[str], log: str) -> tuple[Path, ...]:
-    """Every file that the compiler, its assembler and the linker read."""
+    """Return every file that the compiler, its assembler and the linker have read."""
     read = _read_depfile(depfile, staging)
     assembled = _outside(map(str, embedded_files(unit.text, read, unit.search, flags)), staging)
     return tuple(dict.fromkeys([*read, *assembled, *_linked_files(log, unit.libraries, staging)]))
@@ -155,7 +159,7 @@ def _lines(steps: Iterable[Step]) -> list[list[str]]:
 
 
 def _run_all(steps: Iterable[Step], directory: Path, unit: Unit) -> tuple[int, str, int]:
-    """Run steps up to the first that fails; return its exit status, all output, and the highest peak memory."""
+    """Run steps until one fails. Return the last exit status, the output of all steps, and the highest peak memory."""
     code, log, peak_bytes = 0, "", 0
     for step in steps:
         if not isinstance(step, list):
@@ -171,11 +175,11 @@ def _run_all(steps: Iterable[Step], directory: Path, unit: Unit) -> tuple[int, s
 
 
 def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, int]:
-    """Run a compiler; return its exit status, its output, and the peak memory of its largest process in bytes."""
-    # in memory, because a compiler's error about a full disk could not be written to that disk
+    """Run a compiler. Return its exit status, its output, and the peak memory of its largest process in bytes."""
+    # keep the log in memory, because a compiler's error about a full disk could not be written to that disk
     with os.fdopen(os.memfd_create(LOG), "w+b") as log, os.fdopen(os.memfd_create("usage"), "w+b") as usage:
         name = line[0]
-        # so that a killed compiler's temporary files are removed together with the build's other files
+        # put temporary files here, so that those of a killed compiler are removed with the build's other files
         scratch = directory / "tmp"
         with suppress(OSError):  # if the disk is full, the compiler's own error is clearer
             scratch.mkdir(exist_ok=True)
@@ -183,7 +187,8 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
         if measured:
             line = [*script, *line]
         try:
-            # in the build's directory, because leftovers are removed with it, and the watchdog finds compilers by it
+            # Run in the build's directory, because leftovers are removed together with this directory, and the watchdog
+            # recognises compilers by it.
             child = subprocess.Popen(
                 line,
                 cwd=directory,
@@ -214,7 +219,7 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
 
 
 def new_module_name(unit: Unit) -> str:
-    """A name that no other module of this process has."""
+    """Return a name that no other module in this process has."""
     return f"tkjit_{unit.file.removesuffix('.cpp')}_{os.getpid()}_{next(_module_numbers)}"
 
 
@@ -236,9 +241,9 @@ def compile_module(
     exports : str
         The linker's version script, which selects the exported symbols.
     linked : iterable of str
-        Objects and flags to link with.
+        Objects to link with, and flags for the linker.
     with_cuda : bool
-        Whether it needs the CUDA part of torch.
+        Whether the module needs the CUDA part of torch.
 
     Raises
     ------
@@ -281,21 +286,21 @@ def compile_module(
         "cflags": cflags_given,
         "ldflags": ldflags,
     }
-    (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
+    (staging / "main.cpp").rename(staging / unit.file)  # load_inline calls the text main.cpp
     for leftover in [".ninja_deps", ".ninja_log", "main.o", EXPORTS]:
         _remove(staging / leftover)
     return Product(f"{module_name}.so", dependencies, facts, unit.search), module
 
 
 def _remove(path: Path) -> None:
-    """Remove a file that an entry does not need. A failure to remove it is no reason to fail the build."""
+    """Remove a file that an entry does not need. Ignore errors, because they are no reason to fail the build."""
     with suppress(OSError):
         path.unlink()
 
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables that ``cpp_extension`` reads, and restore them afterwards."""
+    """Set environment variables that ``cpp_extension`` reads, and restore the old values afterwards."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -309,7 +314,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def _read_depfile(depfile: Path, staging: Path) -> tuple[Path, ...]:
-    """The dependencies in a make rule, without the files of the build itself."""
+    """Return the dependencies that a make rule lists, without the build's own files."""
     rule = os.fsdecode(files.read(depfile)).replace("\\\n", " ").split(":", 1)[1]
     # make escapes a space and a number sign with a backslash, and a dollar sign by doubling it
     words = [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in re.findall(r"(?:\\[ #]|\S)+", rule)]
@@ -317,13 +322,13 @@ def _read_depfile(depfile: Path, staging: Path) -> tuple[Path, ...]:
 
 
 def _read_ninja_dependencies(ninja: Path, staging: Path) -> tuple[Path, ...]:
-    """The dependencies that the compiler reported to ninja, from ninja's database."""
+    """Return the dependencies that the compiler reported to ninja, which ninja's database contains."""
     listed = subprocess.run([ninja, "-C", staging, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     return _outside([line.strip() for line in listed.splitlines() if line.startswith("    ")], staging)
 
 
 def _linked_files(log: str, libraries: tuple[str, ...] | None, staging: Path) -> tuple[Path, ...]:
-    """The files that the linker listed: the requested libraries, and others that are not part of the compiler."""
+    """Return the requested libraries, and other files that the linker listed and that do not belong to the compiler."""
     if libraries is None:
         return ()
     asked = tuple(name.removeprefix(":") if name.startswith(":") else f"lib{name}." for name in libraries)
@@ -335,20 +340,20 @@ def _linked_files(log: str, libraries: tuple[str, ...] | None, staging: Path) ->
             for path in paths
             if path.is_file()
             and not path.is_relative_to(staging)
-            # a toolkit's libraries are in targets/<platform>/lib
+            # the libraries of a CUDA toolkit are in targets/<platform>/lib
             and (path.name.startswith(asked) or not (str(path).startswith(system) or "/targets/" in str(path)))
         )
     )
 
 
 def _outside(names: Iterable[str], staging: Path) -> tuple[Path, ...]:
-    # a compiler reports a path as it found it, such as a/../b; two names of one file are one dependency
+    # a compiler reports a path such as a/../b as it found it, but two paths to the same file are one dependency
     paths = {Path(os.path.normpath(staging / name)) for name in names} - {Path(os.devnull)}
     return tuple(sorted(path for path in paths if not path.is_relative_to(staging)))
 
 
 def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "") -> CompileError | CacheError:
-    """Keep the files that are needed to investigate a failed build, and make its error."""
+    """Keep the files that are needed to investigate a failed build, and return the error to raise."""
     if "No space left on device" in log:
         return CacheError(
             f"no space left for compiling {unit.name} in {staging.parent}; set TKJIT_CACHE to another disk"
@@ -365,7 +370,7 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
 
 
 def _flags_of_module(staging: Path) -> tuple[str, str]:
-    """The compiler's and the linker's flags that ``load_inline`` chose for a module."""
+    """Return the compiler flags and the linker flags that ``load_inline`` chose for a module."""
     rules = files.read(staging / "build.ninja").decode()
     cflags, ldflags = (re.search(rf"^{name} = (.*)\n", rules, re.MULTILINE) for name in ("cflags", "ldflags"))
     return (cflags[1].strip(), ldflags[1].strip()) if cflags and ldflags else ("", "")

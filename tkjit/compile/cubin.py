@@ -11,7 +11,7 @@ _SYMBOL_TABLE = 2  # SHT_SYMTAB
 
 
 class _Section(NamedTuple):
-    """The fields of a section's header (``Elf64_Shdr``) that are needed here."""
+    """The fields of a section header (``Elf64_Shdr``) that this module needs."""
 
     kind: int
     offset: int
@@ -20,7 +20,7 @@ class _Section(NamedTuple):
 
 
 def constant(cubin: bytes, name: str) -> bytes:
-    """The bytes of a variable that has an initial value.
+    """Return the bytes of a variable that has an initial value.
 
     Raises
     ------

@@ -15,14 +15,14 @@ from pathlib import Path
 from tkjit.errors import ToolchainError
 
 OLDEST_GXX, OLDEST_CLANG = 11, 13
-# a compiler on a slow network disk takes seconds; one that waits for a licence server may never end
+# A compiler on a slow network disk takes seconds, but a compiler that waits for a licence server may never end.
 PATIENCE_S = 30.0
 _SHARED, _STATIC = "libstdc++.so", "libstdc++.a"
 _TRIAL = "#include <new>\nvoid* trial() { throw std::bad_alloc(); }\n"
 
 
 def checked_version(cxx: Path) -> str:
-    """The first line that a compiler prints about its version.
+    """Check that a compiler is usable, and return the first line that it prints about its version.
 
     Raises
     ------
@@ -51,16 +51,16 @@ def _check_age(version: str) -> None:
 def _check_linking(cxx: Path) -> None:
     """Link a shared object, and check which C++ library the linker reads.
 
-    With the static library, each kernel would contain a copy. A process with two copies crashes, or loses exceptions,
-    as soon as an object of one copy reaches the other. If the compiler finds the shared library but links the static
-    one, somebody has asked for that with a flag, so the compiler is accepted.
+    With the static library, each kernel would contain its own copy of the library. A process with two copies crashes,
+    or loses exceptions, as soon as an object from one copy reaches the other copy. If the compiler finds the shared
+    library but links the static one, somebody has asked for that with a flag, so the compiler is accepted.
     """
     with suppress(OSError), tempfile.TemporaryDirectory() as directory:
         output = f"{directory}/trial.so"
         linked = _run(cxx, ["-shared", "-fPIC", "-x", "c++", "-", "-o", output, "-Wl,--trace"], _TRIAL)
         if linked.returncode != 0:
             if os.strerror(errno.ENOSPC) in linked.stderr:
-                return  # not the compiler's fault; a build that fails for this reason tells the user what to do
+                return  # the compiler is not at fault; a build that fails for this reason tells the user what to do
             raise ToolchainError(f"cannot link a shared object: {_why(linked)}")
         if _STATIC not in linked.stdout + linked.stderr:
             return
@@ -73,7 +73,7 @@ def _check_linking(cxx: Path) -> None:
 
 
 def _run(cxx: Path, arguments: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a compiler with a text as its standard input; kill it and its children after ``PATIENCE_S``."""
+    """Run a compiler with a text as its standard input. After ``PATIENCE_S``, kill the compiler and its children."""
     command = [str(cxx), *arguments]
     pipe = subprocess.PIPE
     try:
@@ -96,7 +96,7 @@ def _run(cxx: Path, arguments: Sequence[str], text: str = "") -> subprocess.Comp
 
 
 def _why(done: subprocess.CompletedProcess[str]) -> str:
-    """The most informative line in the output of a failed compiler."""
+    """Return the most informative line in the output of a compiler that failed."""
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"

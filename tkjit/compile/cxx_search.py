@@ -15,7 +15,8 @@ from tkjit.errors import ToolchainError
 
 _NAMES = ("g++", "c++", "clang++")
 _VERSIONED = r"(g\+\+|c\+\+|clang\+\+)-(\d+(?:\.\d+)*)"
-# facts about a compiler in the memo: its version if it is usable, else why it is not, and whether the user knows that
+# The memo's facts about a compiler: its version if it is usable, else the reason why it is not, and whether the user
+# has been told the reason.
 _USABLE, _REJECTED, _TOLD = "usable version", "rejected", "told"
 
 
@@ -25,7 +26,7 @@ class Rejected(NamedTuple):
     Parameters
     ----------
     reason : str
-        ``is version 9; g++ 11 or newer is needed``.
+        Why it cannot be used: ``is version 9; g++ 11 or newer is needed``.
     """
 
     path: Path
@@ -41,9 +42,9 @@ class Found(NamedTuple):
     Parameters
     ----------
     path : Path or None
-        The first compiler that can be used.
+        The first usable compiler, if there is one.
     rejected : list of Rejected
-        Those that come before it.
+        The unusable compilers that come before it.
     """
 
     path: Path | None
@@ -52,17 +53,18 @@ class Found(NamedTuple):
 
 
 class CxxSearch:
-    """Finds the first usable candidate.
+    """Finds the first usable compiler among the candidates.
 
-    A compiler is checked once: the memo keeps its version, or the reason why it was rejected. It is checked again if
-    its file changes. While none is usable, all are checked each time, because what they lack may have been installed.
+    Each compiler is checked once, and the memo keeps its version or the reason why it was rejected. If a compiler's
+    file changes, that compiler is checked again. While no compiler is usable, each search checks all of them, because
+    the user may have installed something that they need.
     """
 
     def __init__(self, search_path: str, memo: ToolMemo) -> None:
         self._search_path, self._memo = search_path, memo
 
     def find(self, *, again: bool = False) -> Found:
-        """Search; if ``again`` is true, also check compilers that were rejected before."""
+        """Search for a compiler. If ``again`` is true, check compilers that were rejected before once more."""
         ask = _checked_version if again else self._ask
         rejected: list[Rejected] = []
         for path in candidates(self._search_path):
@@ -79,13 +81,13 @@ class CxxSearch:
         return Found(None, "", rejected)
 
     def _ask(self, path: Path) -> str:
-        """The version of a compiler, unless the memo has a reason to reject it."""
+        """Return a compiler's version. Raise an error if it is unusable, or if the memo has a reason to reject it."""
         if _REJECTED in (known := self._memo.known(path)):
             raise ToolchainError(str(known[_REJECTED]))
         return _checked_version(path)
 
     def not_told_yet(self, found: Found) -> Rejected | None:
-        """The first rejected program, if no process has reported it yet."""
+        """Return the first rejected program, or None if a process has already reported it."""
         first = next(iter(_programs(found.rejected)), None)
         if found.path is None or first is None or _TOLD in self._memo.known(first.path):
             return None
@@ -94,7 +96,7 @@ class CxxSearch:
 
 
 def version(path: Path, memo: ToolMemo) -> str:
-    """A compiler's version. The compiler is checked once, as long as its file does not change.
+    """Return a compiler's version. Each compiler is checked only once, unless its file changes.
 
     Raises
     ------
@@ -111,15 +113,15 @@ def _checked_version(path: Path) -> str:
 
 
 def _programs(rejected: list[Rejected]) -> list[Rejected]:
-    """Those that are programs. A shell silently skips the others, and so does tkjit, except in ``doctor``."""
+    """Return the rejected files that are programs. Like a shell, tkjit silently skips all others, except in doctor."""
     return [one for one in rejected if not why_not_a_program(one.path)]
 
 
 def candidates(search_path: str) -> Iterator[Path]:
     """Yield the absolute path of every file on ``PATH`` with the name of a C++ compiler, each file once.
 
-    Names without a version come first, each in all directories. Versioned names follow, newest first; for these the
-    directories are listed, which happens only if a caller gets that far.
+    Names without a version come first, each in all directories. Versioned names follow, newest first. To find them,
+    tkjit lists the directories, which happens only if the caller iterates that far.
     """
     seen = set()
     for path in _places(search_path):
@@ -134,7 +136,7 @@ def candidates(search_path: str) -> Iterator[Path]:
 
 
 def why_not_a_program(path: Path) -> str:
-    """Why a file cannot be run; empty if it can."""
+    """Return why a file cannot be run, or an empty text if it can."""
     if os.access(path, os.X_OK):
         return ""
     is_there = os.access(path, os.F_OK)
@@ -142,18 +144,18 @@ def why_not_a_program(path: Path) -> str:
 
 
 def searched(search_path: str, taken: Path | None) -> list[str]:
-    """Every path that could make the search choose another file than ``taken`` by appearing, vanishing or changing."""
+    """Return all paths whose appearance, removal or change could make the search choose a file other than ``taken``."""
     tried = []
     for path in _unversioned(search_path):
         tried.append(str(path))
         if taken is not None and path.name == taken.name and path.absolute() == taken:
             return tried
-    # a directory's own time changes when a name appears or vanishes
+    # the modification time of a directory changes when a name appears in it or vanishes
     return [*tried, *_directories(search_path), *map(str, _versioned(search_path))]
 
 
 def _directories(search_path: str) -> list[str]:
-    """The directories of ``PATH``. As in a shell, an empty one means the working directory."""
+    """Return the directories on ``PATH``. As in a shell, an empty name means the working directory."""
     return [directory or "." for directory in search_path.split(os.pathsep)] if search_path else []
 
 

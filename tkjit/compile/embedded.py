@@ -15,7 +15,7 @@ from pathlib import Path
 from tkjit.system import files
 
 _DIRECTIVE = re.compile(rb"incbin|\.include\b", re.IGNORECASE)
-_WORDS = (b"incbin", b".include")  # a quick test: there is no directive without one of these
+_WORDS = (b"incbin", b".include")  # for a quick test, because every directive contains one of these words
 _TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|"(?P<plain>(?:\\.|[^"\\\n])*)"'
     r"|'(?:\\.|[^'\\\n])*'|(?P<space>\s+)|[^\s\"'/R]+|.",
@@ -28,7 +28,7 @@ _QUOTED = re.compile(r'"([^"\n]+)"')
 def embedded_files(
     text: str, read: Iterable[Path], search: Sequence[Path], words: Iterable[str] = ()
 ) -> tuple[Path, ...]:
-    """The files that an assembler may have read.
+    """Return the files that an assembler may have read.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def embedded_files(
     read : iterable of Path
         The files that the compiler reported.
     search : sequence of Path
-        The directories that the compiler searches for headers, and the assembler for these files.
+        The directories in which the compiler searches for headers, and the assembler for the files that it reads.
     words : iterable of str
         The command line, which may define a macro with a file's name: ``-DTABLE="table.bin"``.
     """
@@ -63,14 +63,14 @@ def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def _names_in(text: str) -> Iterator[str]:
-    """The contents of string literals, and of quoted texts inside them."""
+    """Yield the contents of string literals, and of quoted texts inside these literals."""
     for literal in _literals(text.replace("\\\n", "")):
         yield literal
         yield from _QUOTED.findall(literal)
 
 
 def _literals(text: str) -> Iterator[str]:
-    """The string literals of a text, and each row of adjacent ones as one, because a compiler concatenates them."""
+    """Yield a text's string literals. Also join adjacent literals and yield the result, as a compiler joins them."""
     row: list[str] = []
     for token in _TOKEN.finditer(text):
         raw, plain = token["raw"], token["plain"]
@@ -90,9 +90,9 @@ def _unescape(literal: str) -> str:
 
 
 def _find(name: str, search: Sequence[Path]) -> Path | None:
-    """The file that an assembler finds for a name, or None."""
+    """Return the file that an assembler finds for a name, or None if it finds no file."""
     for directory in search:
-        with suppress(OSError, ValueError):  # the literal is not a valid file name, or too long
+        with suppress(OSError, ValueError):  # the literal is not a valid file name, or is too long
             path = directory / name
             if name and path.is_file():
                 return path

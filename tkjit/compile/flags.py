@@ -1,4 +1,4 @@
-"""Computes the compiler flags of a launcher from nothing but its spec and target, for any compiler."""
+"""Computes a launcher's compiler flags for any compiler, using nothing but the launcher's spec and target."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CUDA_LIBRARIES = STAND_INS / "cuda_libraries"  # stand-ins for the CPU, and for 
 RUNTIME = PACKAGE / "runtime"
 
 _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cudart=static")
-# -ffp-contract=fast: the GPU contracts a * b + c, so the simulator has to.
+# -ffp-contract=fast: the GPU contracts a * b + c, so the simulator has to do that as well.
 # -fno-strict-aliasing: type punning through pointers is common in kernels.
-# -g1: line tables, for the line in the message of a fault. They take 5 to 10 KB and no measurable time.
+# -g1: line tables, so that the message about a fault shows the line. They take 5 to 10 KB and no measurable time.
 # -gdwarf-4: with g++'s DWARF 5, binutils 2.40 prints launcher.cu instead of the first file of the table.
 # -fstack-clash-protection: touches each page of a frame, so that a frame that is larger than the guard page below a
 # fiber's stack cannot skip that page.
@@ -35,15 +35,15 @@ _CXX_FLAGS = (
 )
 
 
-# gdb shows a file with its directory only if the line tables are DWARF 5
+# DWARF 5, because gdb only then shows a file with its directory.
 _DEBUG_FLAGS = ("-O0", "-g", "-gdwarf-5", "-fno-omit-frame-pointer")
-# the part of the simulator that is compiled once (sim/simulator.cpp)
+# The flags for the part of the simulator that is compiled only once (sim/simulator.cpp).
 _SIMULATOR_FLAGS = ("-std=c++20", "-O2", "-fno-strict-aliasing", "-pthread", "-fPIC", "-fvisibility=hidden")
 
 
-# A checker is optimised, because its launches would otherwise take three times as long. But it cannot find mistakes in
-# accesses that g++ removes, merges or moves before it instruments them, so these passes are off. clang has no such
-# switches.
+# Code for a checker is optimised, because its launches would otherwise take three times as long. But the checker cannot
+# find mistakes in accesses that g++ removes, merges or moves before instrumenting them, so these flags turn off the
+# passes that do so. The comments name the accesses that would be lost. clang has no flags for this.
 _KEEPS_ACCESSES = (
     "-fno-tree-dse",  # stores that are overwritten or never read
     "-fno-tree-dce",  # loads whose value is unused
@@ -54,25 +54,25 @@ _KEEPS_ACCESSES = (
     "-fno-tree-cselim",  # the stores of two branches become one
     "-fno-ipa-reference-addressable",  # variables that are written and never read
 )
-# With these flags, a copy or fill of a constant size remains a call, which the checker sees. It would not see the few
-# instructions that replace the call.
+# With these flags, a copy or fill of a constant size remains a call, which the checker sees. Without them, the compiler
+# replaces the call with a few instructions, which the checker does not see.
 _KEEPS_CALLS = ("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset", "-U_FORTIFY_SOURCE")
 
 
 class Flags(NamedTuple):
-    """The flags of a compilation.
+    """The flags with which a compiler is called.
 
     Parameters
     ----------
     compile : tuple of str
         Flags for the compiler.
     paths : tuple of str
-        Flags with directories, which may be elsewhere on another machine.
+        Flags that contain directories, which may be elsewhere on another machine.
     link : tuple of str
         Flags for the linker.
     packages : tuple of str
-        Flags that link with libraries that the process has loaded. They are part of no key, because the libraries may
-        be anywhere.
+        Flags that link with libraries that the process has loaded. No key contains these flags, because the libraries
+        may be anywhere.
     """
 
     compile: tuple[str, ...]
@@ -101,21 +101,22 @@ class Flags(NamedTuple):
 
     @property
     def beside_own(self) -> tuple[Path, ...]:
-        """The directories that are searched for headers, without tkjit's own."""
+        """The directories that are searched for headers, without tkjit's own directories."""
         return tuple(directory for directory in self.search if directory not in (INCLUDE, SIMULATOR))
 
     @property
     def search(self) -> tuple[Path, ...]:
-        """The directories that are searched for headers and libraries before the compiler's own.
+        """The directories that are searched for headers and libraries before the compiler's own directories.
 
-        The stand-ins for CUDA's libraries are omitted: nobody puts a header there, so a warm call need not look.
+        The stand-ins for CUDA's libraries are omitted. Nobody adds a header to that directory, so a warm call need not
+        check it.
         """
         given = _values((*self.compile, *self.link), ("-I", "-isystem", "-iquote", "-idirafter", "-L"))
         return (*(directory for directory in self.include_dirs if directory != CUDA_LIBRARIES), *map(Path, given))
 
 
 def _values(flags: Iterable[str], names: tuple[str, ...]) -> list[str]:
-    """The values of all flags with these names, written as one word (``-lfoo``) or two (``-l foo``)."""
+    """Return the values of all flags with some names, whether written as one word (``-lfoo``) or two (``-l foo``)."""
     found = []
     following = iter(flags)
     for flag in following:
@@ -133,16 +134,16 @@ def launcher_flags(
     for_debugger: bool = False,
     checks_bounds: bool = False,
 ) -> Flags:
-    """The flags of a launcher's compilation, without its files and tools. Their order is part of the key.
+    """Return the flags for compiling a launcher, without its files and tools. The order of the flags is in the key.
 
     Parameters
     ----------
     source_directory : Path or None
-        The directory in which the source's quoted includes are found.
+        The directory in which the compiler finds the source's quoted includes.
     for_debugger : bool
-        Whether code for the CPU keeps each line and variable so that a debugger can show them.
+        Whether code for the CPU keeps every line and variable, so that a debugger can show them.
     checks_bounds : bool
-        Whether code for the CPU compares each index of a global layout with its extents.
+        Whether code for the CPU compares each index into a global layout with the layout's extents.
     """
     libraries_of = [path for library in spec.headers for path in library.include_paths]
     directories = [
@@ -174,12 +175,14 @@ def launcher_flags(
 def cpu_flags(
     std: str, arch: str, target: Target, *, for_debugger: bool = False, checks_bounds: bool = False
 ) -> list[str]:
-    """The flags of a launcher for the CPU, before its spec and its libraries add theirs; see ``launcher_flags``.
+    """Return the flags that all launchers for the CPU need, before the spec and the libraries add their own flags.
+
+    For the other parameters, see ``launcher_flags``.
 
     Parameters
     ----------
     arch : str
-        The modelled architecture.
+        The GPU architecture that the simulator models.
     """
     return [
         f"-std={std}",
@@ -195,13 +198,13 @@ def cpu_flags(
 
 
 def host_half_flags(std: str) -> list[str]:
-    """The flags of a launcher's host code if NVRTC compiles the device code. The spec adds definitions."""
+    """Return the flags for a launcher's host code if NVRTC compiles the device code. The spec adds definitions."""
     own = [f"-std={std}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-DTKJIT_HOST_HALF"]
     return [*own, f"-I{STAND_INS / 'driver'}", f"-I{INCLUDE}"]
 
 
 def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
-    """The flags of a source that is compiled to an object for the simulator; ``given`` only adds preprocessor flags."""
+    """Return the flags for compiling a simulator object, including only the preprocessor flags from ``given``."""
     preprocessor, _ = common_flags(given)
     return [
         *_CXX_FLAGS,
@@ -214,22 +217,22 @@ def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
 
 
 def simulator_flags(target: Target, defines: Iterable[str] = (), *, for_debugger: bool = False) -> Flags:
-    """The flags of the object that is linked with every launcher for the CPU."""
-    # optimised even for a debugger: users step through kernels, but only query the state of the simulator
+    """Return the flags for the simulator's object, which is linked with every launcher for the CPU."""
+    # Optimise even for a debugger, because users step through kernels, but only query the simulator's state.
     debug = ("-g",) if for_debugger else ()
     own = (*_SIMULATOR_FLAGS, *debug, *_march(target), *(f"-D{name}" for name in defines), "-c")
     return Flags(own, (f"-I{INCLUDE}", f"-I{SIMULATOR}"))
 
 
 def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bool = False) -> Flags:
-    """The flags of a launcher's compilation for the checker: with debug information and instrumented accesses.
+    """Return the flags for compiling a launcher for the checker, with debug information and instrumented accesses.
 
     Parameters
     ----------
     mode : str
         ``"memory"`` or ``"race"``.
     cooperative : bool
-        Whether all blocks of the kernel run at once, so that each needs its own shared memory.
+        Whether all blocks of the kernel run at the same time, so that each needs its own shared memory.
     """
     kept = tuple(flag for flag in launcher.compile if flag not in ("-O2", "-shared"))
     if mode == "memory":
@@ -243,7 +246,7 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
             if is_clang
             else ("--param=tsan-distinguish-volatile=1",)
         )
-        # with the pattern, an uninitialised variable is never zero by chance
+        # fill uninitialised variables with a pattern, so that none is zero by chance
         reported = ("-fsanitize=thread", *volatile, "-ftrivial-auto-var-init=pattern")
     return Flags(
         (
@@ -264,7 +267,7 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
 
 
 def _model(arch: str) -> list[str]:
-    """The flag that sets ``__CUDA_ARCH__``, if it is not the simulator's default."""
+    """Return the flag that sets ``__CUDA_ARCH__``, or no flag for the simulator's default architecture."""
     # an architecture that is newer than the simulator's occurs only if the kernel has a source for the CPU
     is_newest = arch == NEWEST_MODEL or generation(arch) > generation(NEWEST_MODEL)
     return [] if is_newest else [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}"]
@@ -275,7 +278,7 @@ def _march(target: Target) -> list[str]:
 
 
 def common_flags(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The preprocessor and linker flags among nvcc's flags, which every C++ compiler accepts."""
+    """Select from nvcc's flags the preprocessor and linker flags, which every C++ compiler accepts."""
     preprocessor: list[str] = []
     linker: list[str] = []
     following = iter(flags)

@@ -1,7 +1,8 @@
 """Finds every header that a source may include, regardless of ``#if``.
 
-NVRTC does not report the files that it reads. So a header counts as read if any file that counts includes it, even
-inside a false ``#if``. The result may contain more than a compiler would read, but never less.
+NVRTC does not report the files that it reads. So tkjit follows every include in the source, and then every include in
+those headers, even inside a false ``#if``. The result may contain more files than a compiler would read, but never
+fewer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from tkjit.system import files
 
 _SPLICE = re.compile(r"\\[ \t]*\r?\n")
-# an include may also follow the end of a comment, and have comments between its words
+# Matches an include, which may also follow the end of a comment, and may have comments between its words.
 _LINE = re.compile(
     r"^(?:[^\n]*?\*/)?[ \t\v\f]*(?:#|%:)(?:[ \t\v\f]|/\*[^\n]*?\*/)*(?:include|include_next|import)\b([^\n]*)",
     re.MULTILINE,
@@ -25,16 +26,16 @@ _NAME = re.compile(r'<([^>\n]+)>|"([^"\n]+)"')
 
 
 class ComputedInclude(Exception):
-    """An include whose header is given by a macro, so that only a preprocessor knows which one it is."""
+    """Raised for an include whose header is given by a macro, so that only a preprocessor knows the header."""
 
 
 def included(text: str) -> tuple[tuple[bool, str], ...]:
-    """The names in a text's includes, and whether each is in quotes.
+    """Return the names that a text includes, and whether each name is in quotes.
 
     Raises
     ------
     ComputedInclude
-        If an include is given by a macro. The text is that of the include.
+        If an include is given by a macro. The error's text is the include.
     """
     names = []
     spliced = _SPLICE.sub("", text)
@@ -49,7 +50,7 @@ def included(text: str) -> tuple[tuple[bool, str], ...]:
 
 
 def included_anywhere(text: str, search: Sequence[Path]) -> frozenset[str]:
-    """The names in the includes of a text and of the headers that it may include, whether their files exist or not.
+    """Return the names that a text and the headers it may include include, whether or not such files exist.
 
     Parameters
     ----------
@@ -65,12 +66,13 @@ def included_anywhere(text: str, search: Sequence[Path]) -> frozenset[str]:
 def closure(
     text: str, search: Sequence[Path], trusted: Iterable[Path] = (), *, skips_computed: bool = False
 ) -> tuple[Path, ...]:
-    """Every existing file that a text may include, directly or through other files.
+    """Return every existing file that a text may include, directly or through other files.
 
     Parameters
     ----------
     search : sequence of Path
-        The directories that a compiler searches for headers. If several contain a name, all these files count.
+        The directories that a compiler searches for headers. If a name is in several directories, all these files are
+        returned.
     trusted : iterable of Path
         Directories of a toolkit. Computed includes in them are ignored, because they serve other compilers.
     skips_computed : bool

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-# g++ and clang: file:line:column: error: text; nvcc: file(line): error: text
+# Matches the errors of g++ and clang (file:line:column: error: text) and of nvcc (file(line): error: text).
 _LOCATED = re.compile(
     r"^(?P<file>[^\s:(][^:(\n]*)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal |catastrophic )?[Ee]rror\b[^\n]*", re.MULTILINE
 )
-# ptxas, nvcc itself, the linker
+# Matches the errors of ptxas, nvcc itself and the linker.
 _OTHER = re.compile(
     r"^(?:ptxas[^\n]*?\berror *:|(?:ptxas|nvcc|nvlink) *fatal *:|[^\n]*\bld: (?!warning)|[^\n]*undefined reference)"
     r"[^\n]*",
@@ -18,7 +18,7 @@ _OTHER = re.compile(
 
 
 def first_error(log: str, source: Path | None) -> str:
-    """The first error in the user's own file, else the first of all, with the lines that show it."""
+    """Return the first error in the user's own file, else the first error in the log, with the lines that show it."""
     located = list(_LOCATED.finditer(log))
     own = [error for error in located if source and Path(error["file"]).name == source.name]
     error = next(iter(own or located), None) or _OTHER.search(log)
@@ -27,6 +27,6 @@ def first_error(log: str, source: Path | None) -> str:
     shown = log[error.start() :].splitlines()[:3]
     if error in own:
         shown[0] = shown[0].replace(error["file"], str(source), 1)
-    # the following lines may be g++'s include stack of a header in its notes
+    # skip g++'s include stack, which its notes about a header print in the following lines
     context = [line for line in shown[1:] if line.startswith(" ") and not line.lstrip().startswith("from ")]
     return "\n".join([shown[0], *context])

@@ -17,7 +17,7 @@ from tkjit.system.install import pip_install
 
 EXTRA = "tkjit[gpu]"  # installs NVRTC
 CHILD = PACKAGE / "compile" / "nvrtc_child.py"
-STANDARD_LIBRARY = STAND_INS / "nvrtc"  # the parts that kernels use
+STANDARD_LIBRARY = STAND_INS / "nvrtc"  # the parts of the standard library that kernels use
 _NAMES = tuple(f"libnvrtc.so.{major}" for major in (14, 13, 12))
 _LIBRARIES = ("lib64", "lib", f"targets/{os.uname().machine}-linux/lib")
 _VERSION = re.compile(rb"#define\s+CUDART_VERSION\s+(\d+)")
@@ -25,18 +25,18 @@ _VERSION = re.compile(rb"#define\s+CUDART_VERSION\s+(\d+)")
 
 @dataclass(frozen=True)
 class Nvrtc:
-    """An NVRTC that was found.
+    """An NVRTC library that was found.
 
     Parameters
     ----------
     path : Path
         The shared library.
     version : str
-        ``13.0.88``.
+        The version of NVRTC: ``13.0.88``.
     archs : tuple of str
         The architectures for which it compiles: ``90``.
     include_dirs : tuple of Path
-        The headers of its version.
+        The directories with the headers of the same version.
     """
 
     path: Path
@@ -51,13 +51,13 @@ class Nvrtc:
         return int(major) * 1000 + int(minor) * 10
 
     def knows(self, arch: str) -> bool:
-        """Whether it compiles for an architecture. Its own list lacks those with the suffixes ``a`` and ``f``."""
+        """Return whether it compiles for an architecture. NVRTC's list lacks those with the suffixes ``a`` or ``f``."""
         return arch.rstrip("af") in self.archs
 
     def command(
         self, source: Path, cubin: Path, names: Path, expressions: Iterable[str], options: Iterable[str]
     ) -> list[str]:
-        """The command line of a compilation, which runs in a child process."""
+        """Return the command line that compiles a source in a child process."""
         child = [sys.executable, "-I", "-S", str(CHILD), "compile", str(self.path)]
         return [*child, str(source), str(cubin), str(names), *expressions, "--", *options]
 
@@ -71,7 +71,7 @@ _OF_HOST = re.compile(r"-O\d?|-expt-(?:relaxed-constexpr|extended-lambda)|-Xcomp
 
 
 def options_of(flags: Iterable[str]) -> list[str]:
-    """Translate nvcc's flags to NVRTC's options, without those for the host compiler.
+    """Translate nvcc's flags to NVRTC's options, and leave out flags for the host compiler.
 
     Raises
     ------
@@ -95,18 +95,18 @@ def options_of(flags: Iterable[str]) -> list[str]:
 
 
 def directories(cuda_home: Path | None, toolkit: Path | None) -> list[Path]:
-    """The directories to search for NVRTC, best first: ``CUDA_HOME``, nvcc's toolkit, ``/usr/local/cuda``, PyPI."""
+    """Return where to search for NVRTC, best first: ``CUDA_HOME``, nvcc's toolkit, ``/usr/local/cuda``, PyPI."""
     roots = dict.fromkeys(root for root in (cuda_home, toolkit, Path("/usr/local/cuda")) if root is not None)
     return [*(root / name for root in roots for name in _LIBRARIES), *_packages()]
 
 
 def candidates(directories: Iterable[Path]) -> Iterator[Path]:
-    """Every path at which NVRTC may be, newest version first in each directory."""
+    """Yield every path at which NVRTC may be, with the newest version first in each directory."""
     return (directory / name for directory in directories for name in _NAMES)
 
 
 def include_dirs(library: Path, version: str, others: Iterable[Path]) -> tuple[Path, ...]:
-    """The directories with the headers of a library's version, in its own toolkit or another one.
+    """Return the directories with headers of the library's version, from its own toolkit or another one.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def include_dirs(library: Path, version: str, others: Iterable[Path]) -> tuple[P
 
 
 def described(library: Path) -> str:
-    """The version of a library and the architectures that it supports: ``13.0.88 sm_75 sm_80``.
+    """Return the version of a library and the architectures that it supports: ``13.0.88 sm_75 sm_80``.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def described(library: Path) -> str:
 
 
 def _packages() -> list[Path]:
-    """The library directories of NVIDIA's packages from PyPI, one of which may contain NVRTC."""
+    """Return the library directories of NVIDIA's PyPI packages. One of them may contain NVRTC."""
     try:
         spec = find_spec("nvidia")
     except (ImportError, ValueError):

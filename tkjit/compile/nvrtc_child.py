@@ -5,18 +5,18 @@ symbol of each expression to a line of NAMES. It prints the log. ``python nvrtc_
 version and the architectures: ``13.0.88 sm_75 sm_80 ...``.
 """
 
-# the module signal imports enum, which takes longer than the other imports together
+# The module signal would import enum, which takes longer than all other imports together.
 import _signal  # type: ignore[import-not-found]
 import ctypes
 import os
 import sys
 
-# reads the build number, which nvrtcVersion does not return
+# A program that shows the build number, which nvrtcVersion does not return.
 _BUILD = b'extern "C" __device__ constexpr int build = __CUDACC_VER_BUILD__;'
 
 
 def main(command: str, library: str, *arguments: str) -> int:
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own handler waits for the compiler to return
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own handler would wait for the compiler to return
     nvrtc = open_library(library)
     if command == "version":
         print(describe(nvrtc))
@@ -29,7 +29,7 @@ def main(command: str, library: str, *arguments: str) -> int:
 
 
 def open_library(path: str) -> ctypes.CDLL:
-    """Open NVRTC, after its builtins, which it opens by name although the linker does not search their directory."""
+    """Open NVRTC. First open its builtins, because NVRTC opens them by name, which the linker would not find."""
     directory = os.path.dirname(path)
     try:
         for name in sorted(os.listdir(directory)):

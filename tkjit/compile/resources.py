@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-# the figures of spills, and the words for them in ptxas's report
+# Maps the names of our figures for spills to the words in ptxas's report.
 _SPILLS = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
 
 Figures = dict[str, int]
 _SECTION = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'", re.MULTILINE)
-# the symbol of TKJIT_MARK_ENTRY (tkjit/launch.h), whose template argument is the entry
+# Matches the symbol that TKJIT_MARK_ENTRY (tkjit/launch.h) defines, whose template argument is the entry.
 _MARKER = re.compile(rb"(?<![\w$.])_ZN5tkjit12entry_markerI[\w$.]+")
-# the marker in a launcher whose device code NVRTC compiled (loader/device_code.py)
+# Matches the marker in a launcher whose device code NVRTC compiled (loader/device_code.py).
 _NAMED = re.compile(rb"\0tkjit_entry=([\w$.]+)\0")
 
 
 @dataclass(frozen=True)
 class KernelResources:
-    """The resources of a build's kernels: registers per thread, bytes of spills, bytes of static shared memory.
+    """The resources that a build's kernels use: registers per thread, bytes of spills, bytes of static shared memory.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class KernelResources:
         The resources of the kernel that the launcher launches. None if that is unknown, for example because a host
         function may launch any of them.
     others : dict
-        The resources of every other kernel in the file, by its demangled name.
+        Maps the demangled name of every other kernel in the file to its resources.
     """
 
     entry: Figures | None = None
@@ -38,12 +38,12 @@ class KernelResources:
 
     @property
     def facts(self) -> dict[str, object]:
-        """The resources as a manifest contains them."""
+        """The resources in the form in which a manifest contains them."""
         return {**(self.entry or {}), **({"other_kernels": self.others} if self.others else {})}
 
 
 def resources_text(figures: Mapping[str, Any]) -> str:
-    """``32 registers, 0 B spilled, 1024 B shared memory``; empty if the figures are unknown."""
+    """Format figures: ``32 registers, 0 B spilled, 1024 B shared memory``; empty if the figures are unknown."""
     if "registers" not in figures:
         return ""
     spilled = sum(figures.get(name, 0) for name in _SPILLS)
@@ -52,7 +52,7 @@ def resources_text(figures: Mapping[str, Any]) -> str:
 
 
 def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
-    """Separate the entry's resources from those of the other kernels in its file.
+    """Read all kernels' resources, and separate the entry's resources from those of the other kernels in its file.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
         The launcher, in which a symbol names the entry.
     """
     kernels = {_demangle(symbol): figures for symbol, figures in _read_figures(log)}
-    if not kernels:  # for example of a precompiled header: searching its 100 MB below would take a second
+    if not kernels:  # a precompiled header has no kernels, and searching its 100 MB below would take a second
         return KernelResources()
     own = list(kernels) if len(kernels) == 1 else _named_by(shared_object, kernels)
     if len(own) != 1:
@@ -71,11 +71,11 @@ def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
 
 
 def _read_figures(log: str) -> Iterator[tuple[str, Figures]]:
-    """Each kernel's mangled name and its figures."""
+    """Yield each kernel's mangled name and its figures."""
     _, *parts = _SECTION.split(log)
     for symbol, text in zip(parts[::2], parts[1::2], strict=True):
         figures = {}
-        # ptxas reports the functions that a kernel calls after it, and their spills count as the kernel's
+        # after a kernel, ptxas reports the functions that it calls, and their spills are counted for the kernel
         for name, words in _SPILLS.items():
             figures[name] = sum(int(value) for value in re.findall(rf"(\d+) bytes spill {words}", text))
         for name, pattern in {"registers": r"Used (\d+) registers", "shared_memory_bytes": r"(\d+) bytes smem"}.items():
@@ -84,7 +84,7 @@ def _read_figures(log: str) -> Iterator[tuple[str, Figures]]:
 
 
 def _named_by(shared_object: bytes, kernels: dict[str, Figures]) -> list[str]:
-    """The kernels that the launcher's marker names: ``tkjit::entry_marker<&(void axpy<float>(Globals))>``."""
+    """Return the kernels that the launcher's marker names: ``tkjit::entry_marker<&(void axpy<float>(Globals))>``."""
     if named := _NAMED.search(shared_object):
         return [kernel for kernel in kernels if kernel == _demangle(named[1].decode())]
     markers = {_demangle(symbol.decode()) for symbol in _MARKER.findall(shared_object)}
@@ -96,7 +96,7 @@ def _named_by(shared_object: bytes, kernels: dict[str, Figures]) -> list[str]:
 @cache
 def _demangler() -> ctypes.CDLL | None:
     try:
-        library = ctypes.CDLL("libstdc++.so.6")  # installed wherever torch is, because torch needs it
+        library = ctypes.CDLL("libstdc++.so.6")  # torch needs this library, so it is installed
     except OSError:
         return None
     library.__cxa_demangle.restype = ctypes.c_void_p
@@ -106,7 +106,7 @@ def _demangler() -> ctypes.CDLL | None:
 
 
 def _demangle(symbol: str) -> str:
-    """A symbol's C++ name, or the symbol itself if it is not a C++ symbol."""
+    """Return a symbol's C++ name, or the symbol itself if it is not a C++ symbol."""
     library, status = _demangler(), ctypes.c_int()
     if library is None:
         return symbol

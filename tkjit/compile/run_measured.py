@@ -4,7 +4,7 @@ A child's ``ru_maxrss`` starts at its parent's value, which is 300 MiB in a proc
 child of this small process, so the reported memory is its own: ``python run_measured.py DESCRIPTOR COMMAND...``.
 """
 
-# the module signal imports enum, which would take half of this script's time
+# The module signal would import enum, which would take half of this script's time.
 import _signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -13,7 +13,7 @@ COULD_NOT_RUN = "could not run: "
 
 
 def measure(report: int, command: list[str]) -> None:
-    """Run a command; write its exit status and peak memory in KiB to a descriptor, or the reason why it did not run."""
+    """Run a command. Write its exit status and peak memory in KiB to a descriptor, or the reason why it did not run."""
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     child = os.fork()
     if child == 0:
@@ -28,5 +28,5 @@ def measure(report: int, command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    os.set_inheritable(int(sys.argv[1]), False)  # the compiler does not need it
+    os.set_inheritable(int(sys.argv[1]), False)  # the compiler does not need the descriptor
     measure(int(sys.argv[1]), sys.argv[2:])

@@ -1,4 +1,4 @@
-"""The targets of variants: GPU architectures and CPU levels."""
+"""Defines the targets of variants: GPU architectures and CPU levels."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Target:
     Parameters
     ----------
     arch : str
-        ``"90a"`` for a GPU, ``"cpu"`` for the simulator.
+        The GPU architecture, ``"90a"``, or ``"cpu"`` for the simulator.
     cpu_level : str
-        The level of the machine that runs the code, such as ``"x86-64-v3"``.
+        The instruction-set level of the machine that runs the code, such as ``"x86-64-v3"``.
     model : str
         The GPU architecture that the user asks the simulator to model, ``"80"``; empty for the default.
     """
@@ -37,12 +37,12 @@ class Target:
 
     @property
     def name(self) -> str:
-        """The architecture's directory in the cache: ``sm_90a``, ``cpu-x86-64-v3``."""
+        """The name of the target's directory in the cache: ``sm_90a``, ``cpu-x86-64-v3``."""
         return f"cpu-{self.cpu_level}" if self.is_cpu else f"sm_{self.arch}"
 
 
 def cpu_target(has_v3: bool | None = None, model: str = "") -> Target:
-    """The CPU of this machine, as a level of the x86-64 ABI, so that a cache can serve all machines of that level.
+    """Return this machine's CPU as a level of the x86-64 ABI, so that a cache can serve all machines of that level.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def cpu_target(has_v3: bool | None = None, model: str = "") -> Target:
 def _has_v3() -> bool:
     try:
         with open("/proc/cpuinfo") as file:  # noqa: PTH123
-            first = file.read(1 << 14)  # the first CPU is enough, and listing hundreds takes long
+            first = file.read(1 << 14)  # the first CPU is enough, and listing hundreds of them takes long
     except OSError:
         return False
     flags = next((line for line in first.split("\n") if line.startswith("flags")), "")
@@ -76,7 +76,7 @@ def _has_v3() -> bool:
 
 
 def gpu_target(arch: str) -> Target:
-    """The target for a GPU architecture in a user's spelling: ``90a`` or ``sm_90a``.
+    """Return the target for a GPU architecture in a user's spelling: ``90a`` or ``sm_90a``.
 
     Raises
     ------
@@ -90,12 +90,12 @@ def gpu_target(arch: str) -> Target:
 
 
 def arch_of_capability(major: int, minor: int) -> str:
-    """The architecture with all features of a device. Since Hopper, ``a`` adds the features of only that generation."""
+    """Return the architecture with all of a device's features. Since Hopper, ``a`` adds those of its generation."""
     return f"{major}{minor}{'a' if major >= 9 else ''}"
 
 
 def modelled_arch(archs: Iterable[str], asked: str = "") -> str:
-    """The GPU architecture that code for the CPU models.
+    """Return the GPU architecture that code for the CPU models.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def modelled_arch(archs: Iterable[str], asked: str = "") -> str:
     Returns
     -------
     str
-        The architecture that the user asks for, if the kernel has a source for it. Otherwise the newest of the kernel's
-        architectures that the simulator models; if it models none of them, the oldest.
+        The architecture that the user asks for, if the kernel has a source for it. Otherwise, the newest of the
+        kernel's architectures that the simulator models, or the oldest if the simulator models none of them.
 
     Examples
     --------
@@ -129,5 +129,5 @@ def modelled_arch(archs: Iterable[str], asked: str = "") -> str:
 
 
 def generation(arch: str) -> int:
-    """The number of an architecture: 90 of ``90a``."""
+    """Return the number in an architecture: 90 for ``90a``."""
     return int(arch.rstrip("af"))

@@ -14,10 +14,10 @@ from tkjit.system.trust import Trust
 
 
 class ToolMemo:
-    """A file in the cache with facts about tools. A fact is valid as long as the tool's file does not change.
+    """A file in the cache that stores facts about tools. A fact is valid as long as the tool's file does not change.
 
-    Other processes also read and replace the file. If it cannot be used, each process runs the tools itself. In a cache
-    that untrusted users can write to, it is neither read nor written; tkjit does not build there either.
+    Other processes also read and replace the file. If the file cannot be used, each process runs the tools itself. In a
+    cache to which untrusted users can write, tkjit neither reads nor writes the file, and does not build anything.
     """
 
     def __init__(self, path: Path, settings: Settings) -> None:
@@ -26,7 +26,7 @@ class ToolMemo:
         self._trust = Trust(path.parents[1], shared=self._shared)
 
     def fact(self, tool: Path, name: str, ask: Callable[[], str]) -> str:
-        """A fact about a tool. ``ask`` is called only if the fact is not known."""
+        """Return a fact about a tool, calling ``ask`` only if the fact is not known."""
         known, key, facts = self._look_up(tool)
         if name not in facts:
             facts[name] = ask()
@@ -34,19 +34,19 @@ class ToolMemo:
         return str(facts[name])
 
     def version(self, tool: Path, ask: Callable[[], str], name: str = "version") -> str:
-        """A tool's version. A script runs another program, so its version also contains a digest of its text."""
+        """Return a tool's version. A script runs another program, so its version also contains a digest of its text."""
         version, text = self.fact(tool, name, ask), script_of(tool)
         return f"{version} (script:{files.sha256_of(text)[:16]})" if text else version
 
     def known(self, tool: Path) -> dict[str, Any]:
-        """All known facts about a tool in its present state."""
+        """Return all known facts about a tool in its current state."""
         return self._look_up(tool)[2]
 
     def _look_up(self, tool: Path) -> tuple[dict[str, object], str, dict[str, Any]]:
-        """The file's content, a tool's key in it, and the facts about the tool."""
+        """Return the memo file's content, the tool's key in it, and the facts about the tool."""
         real = tool.resolve()
         stat = real.stat()
-        # a script may be rewritten within one tick of the clock, so its time is not enough
+        # a script may be rewritten within one tick of the clock, so its modification time is not enough
         identity = [stat.st_size, stat.st_mtime_ns, files.sha256_of(script_of(tool))[:16]]
         known = self._read()
         # the name is part of the key, because some compiler wrappers behave differently under different names
@@ -74,7 +74,7 @@ class ToolMemo:
 
 
 def script_of(path: Path) -> bytes:
-    """The text of a script; empty for any other program."""
+    """Return the text of a script, or an empty text for any other program."""
     try:
         with path.open("rb") as file:
             first = file.read(2)

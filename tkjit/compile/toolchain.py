@@ -33,9 +33,9 @@ class Tool:
     ----------
     path : Path
     version : str
-        The version that it prints and, for a script, a digest of its text; part of every key.
+        The version that the tool prints and, for a script, a digest of the script's text. It is part of every key.
     origin : str
-        How it was found: ``CUDA_HOME``, ``PATH``, ``PyPI``.
+        Where the tool was found: ``CUDA_HOME``, ``PATH``, ``PyPI``.
     """
 
     path: Path
@@ -44,14 +44,14 @@ class Tool:
 
 
 class Toolchain:
-    """Finds the tools, and remembers their versions across processes by path, size and modification time.
+    """Finds compilers and other tools, and remembers their versions by path, size and modification time.
 
-    It searches each time, because a compiler may be replaced while a notebook is open.
+    It searches again each time, because a compiler may be replaced while a notebook is open.
 
     Parameters
     ----------
     memo : Path
-        The file that stores the versions, so that a warm call starts no process.
+        The file that stores the versions for later processes, so that a warm call starts no process.
     """
 
     def __init__(self, settings: Settings, memo: Path) -> None:
@@ -66,12 +66,12 @@ class Toolchain:
         Raises
         ------
         ToolchainError
-            If there is none; the text lists the compilers that were rejected.
+            If there is no usable compiler. The text lists the compilers that were rejected.
 
         Warns
         -----
         TkjitWarning
-            If a compiler on ``PATH`` was skipped; only once until its file changes.
+            If a compiler on ``PATH`` was skipped. The warning is not repeated until the compiler's file changes.
         """
         if given := _compiler_alone(self._settings.cxx):
             return self._cxx_of_user(given)
@@ -95,8 +95,8 @@ class Toolchain:
     def rejected_cxx(self) -> list[Rejected]:
         """The unusable compilers on ``PATH`` that come before ``cxx``; empty if ``CXX`` is set.
 
-        Each is checked again, so that a repaired one is used from now on. ``cxx`` no longer warns about them, because
-        the caller lists them.
+        Each compiler is checked again, so that a repaired one is used from now on. ``cxx`` no longer warns about these
+        compilers, because the caller lists them.
         """
         if self._settings.cxx:
             return []
@@ -133,7 +133,7 @@ class Toolchain:
 
     @property
     def cuda_root(self) -> Path:
-        """The toolkit's root, which contains ``bin``. nvcc reports it, because the nvcc on ``PATH`` may be a script."""
+        """The toolkit's root, which contains ``bin``. tkjit asks nvcc, because the nvcc on ``PATH`` may be a script."""
         nvcc = self.nvcc.path
         return Path(self._memo.fact(nvcc, "root", lambda: _toolkit_root(nvcc)))
 
@@ -172,7 +172,7 @@ class Toolchain:
 
     @property
     def gpu_archs(self) -> frozenset[str]:
-        """The architectures that nvcc can compile for. Its own list lacks those with the suffixes ``a`` and ``f``."""
+        """The architectures for which nvcc compiles. nvcc's own list lacks those with the suffixes ``a`` and ``f``."""
         nvcc = self.nvcc.path
         listed = self._memo.fact(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
         plain = re.findall(r"sm_(\d+)\b", listed)
@@ -182,14 +182,14 @@ class Toolchain:
 
     @property
     def quick_linking(self) -> list[str]:
-        """The flag for the linker gold, if it is installed: it links a small shared object in a third of ld's time.
+        """The flag for the linker gold, if gold is installed. It links a small shared object in a third of ld's time.
 
-        No key depends on it, because the linked object behaves the same.
+        No key depends on this flag, because the linked object behaves the same with either linker.
         """
         return ["-fuse-ld=gold"] if self._which("ld.gold") else []
 
     def binutil(self, name: str) -> str:
-        """The path of a program in the C++ compiler's binutils.
+        """Return the path of a program in the C++ compiler's binutils.
 
         Raises
         ------
@@ -202,12 +202,12 @@ class Toolchain:
         raise ToolchainError(f"no {name}; install it: {system_install('binutils')}")
 
     def unique_symbols(self, path: str) -> list[str]:
-        """The unique symbols of an object file: a process has one of each, even if several libraries define it."""
+        """Return an object file's unique symbols. A process has each only once, even if several libraries define it."""
         listed = _output([self.binutil("nm"), "--format=posix", path])
         return [line.split()[0] for line in listed.splitlines() if line.split()[1] == "u"]
 
     def check_python_headers(self) -> Path:
-        """The directory of ``Python.h``.
+        """Check that Python's headers are installed, and return the directory of ``Python.h``.
 
         Raises
         ------
@@ -241,20 +241,20 @@ class Toolchain:
     def command(
         self, target: Target, flags: Flags, source: Path, output: Path, depfile: Path, objects: Sequence[Path] = ()
     ) -> list[str]:
-        """The command line of a launcher's compilation. Libraries come last, as linkers require.
+        """Return the command line that compiles a launcher. Libraries come last, as linkers require.
 
         Parameters
         ----------
         objects : sequence of Path
-            Compiled objects that are linked with it.
+            Compiled objects to link with the launcher.
         """
         language = ["-x", "c++"] if target.is_cpu else ["-x", "cu"]
         files = ["-MD", "-MF", str(depfile), *language, str(source), "-o", str(output)]
-        # -x applies to all files after it, and a library is not a source
+        # -x applies to all files after it, so it has to be reset before a library, which is not a source
         reset = ["-x", "none"] if target.is_cpu and (objects or flags.link or flags.packages) else []
         # nvcc from PyPI searches lib64 for its libraries, but they are in lib
         tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
-        # the linker lists the files that it reads, which become dependencies: a library may be replaced later
+        # The linker lists the files that it reads. They become dependencies, because a library may be replaced later.
         trace = [f"-{'Wl,' if target.is_cpu else 'Xlinker='}-t"] if flags.links else []
         return [
             str(self.compiler(target).path),
@@ -270,12 +270,12 @@ class Toolchain:
         ]
 
     def versions(self, target: Target | None = None, nvrtc: Nvrtc | None = None) -> tuple[tuple[str, str], ...] | None:
-        """The versions of the compilers for a module or a launcher; None if a compiler is missing.
+        """Return the versions of the compilers for a module or a launcher, or None if a compiler is missing.
 
         Parameters
         ----------
         nvrtc : Nvrtc, optional
-            The compiler of the device code, if it is not the target's compiler.
+            The compiler for the device code, if it is not the target's usual compiler.
         """
         try:
             versions = {"cxx": self.cxx.version}
@@ -288,7 +288,7 @@ class Toolchain:
         return tuple(sorted(versions.items()))
 
     def searched_paths(self, target: Target | None = None) -> list[str]:
-        """Every path that could make the search find another compiler by appearing, vanishing or changing."""
+        """Return all paths whose appearance, removal or change could make the search find another compiler."""
         if given := _compiler_alone(self._settings.cxx):
             found = self._searched_paths(given)
         else:
@@ -302,7 +302,7 @@ class Toolchain:
         return found
 
     def _searched_paths(self, name: str) -> list[str]:
-        """The paths that a search for a program tries, up to the one that it finds."""
+        """Return the paths that a search for a program tries, up to the path at which it finds the program."""
         tried = []
         end = self._which(name)
         for directory in self._settings.search_path.split(os.pathsep):
@@ -312,7 +312,7 @@ class Toolchain:
         return tried
 
     def anchors(self, target: Target | None = None) -> dict[str, Path]:
-        """Directories that may be elsewhere on another machine, by the names that keys use for them."""
+        """Map the names that keys use for directories to directories that may be elsewhere on another machine."""
         anchors = {"tkjit": PACKAGE}
         if target is not None and not target.is_cpu:
             with suppress(ToolchainError):
@@ -327,7 +327,7 @@ class Toolchain:
 
 
 def address_sanitizer(cxx: Tool) -> Path | None:
-    """The runtime library of the C++ compiler's AddressSanitizer, if it is installed."""
+    """Return the runtime library of the C++ compiler's AddressSanitizer, or None if it is not installed."""
     is_clang = "clang" in cxx.version
     name = f"libclang_rt.asan-{os.uname().machine}.a" if is_clang else "libasan.so"
     found = Path(_output([cxx.path, f"-print-file-name={name}"]).strip())
@@ -338,7 +338,7 @@ def address_sanitizer(cxx: Tool) -> Path | None:
 
 
 def install_address_sanitizer(version: str) -> str:
-    """The command that installs the AddressSanitizer of a compiler with this version."""
+    """Return the command that installs the AddressSanitizer for a compiler with a given version."""
     is_debians = "Debian" in version or "Ubuntu" in version
     # the distributor's text in brackets may also contain versions
     found = re.search(r"(?:^|[ )])(\d+)\.\d+", re.sub(r"\([^)]*\)", "", version))
@@ -349,14 +349,14 @@ def install_address_sanitizer(version: str) -> str:
 
 
 def _install_headers(directory: Path) -> str:
-    """How to install the headers of the running Python; a distribution's package is only for its own Python."""
+    """Return how to install the running Python's headers. A distribution's package is only for its own Python."""
     if directory.is_relative_to("/usr/include"):
         return system_install(f"{directory.name}-dev" if system_install("").startswith("apt-get") else "python3-dev")
     return f"reinstall {sys.executable} with them"
 
 
 def _compiler_alone(cxx: str | None) -> str | None:
-    """``CXX`` without a compiler cache in front of it, which would be of no use in addition to tkjit's cache."""
+    """Remove a compiler cache from the front of ``CXX``, because it would be useless in addition to tkjit's cache."""
     words = [word for word in (cxx or "").split() if Path(word).name not in ("ccache", "sccache", "distcc")]
     if len(words) > 1:
         raise ToolchainError(f"CXX={cxx!r} has arguments; set it to the compiler alone, and put flags in the spec")
@@ -364,7 +364,7 @@ def _compiler_alone(cxx: str | None) -> str | None:
 
 
 def _version_output(compiler: Path) -> str:
-    """The version that a compiler prints."""
+    """Return the version that a compiler prints."""
     return _version_text(_output([compiler, "--version"]))
 
 
@@ -387,7 +387,7 @@ def _warn_of_rejected(first: Rejected, taken: Path) -> None:
 
 
 def _toolkit_root(nvcc: Path) -> str:
-    """The toolkit's root, which nvcc prints in a dry run."""
+    """Return the toolkit's root, which nvcc prints in a dry run."""
     import subprocess
 
     command = [str(nvcc), "--dryrun", "-x", "cu", "-c", os.devnull, "-o", os.devnull]
@@ -405,7 +405,7 @@ def _nvcc_from_pypi() -> Path | None:
 
 
 def _version_text(printed: str) -> str:
-    """The line that distinguishes one build of a compiler from another."""
+    """Return the line that distinguishes one build of a compiler from another."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     release = [line for line in lines if re.search(r"release .* V\d", line)]  # nvcc's fourth line
     return (release or lines or ["unknown"])[0]

@@ -1,4 +1,4 @@
-"""Builds in the background. A call waits only for the builds that it needs, and the program's exit for none."""
+"""Builds in the background. A call waits only for the builds that it needs, and the program exits without waiting."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
 from tkjit.loader.plan import Plan
 from tkjit.system.machine import available_memory_bytes, usable_cores
 
-END_S = 5.0  # for ending the compilers when the program exits
+END_S = 5.0  # how long ending the compilers may take when the program exits
 _POLL_S = 0.02
 
 
 class Job:
-    """One build, and how it ended."""
+    """A build, with its result."""
 
     def __init__(self, what: str, work: Callable[[], object]) -> None:
         self.what = what
@@ -33,20 +33,20 @@ class Job:
     def run(self) -> None:
         try:
             self._work()
-        except BaseException as error:  # raised in the thread that waits
+        except BaseException as error:  # the waiting thread raises it
             self.error = error
         finally:
             self.is_over = True
 
     def cancel(self, error: BaseException) -> None:
-        """End a build that will never begin, with an error; do nothing if it has ended."""
+        """End a build that will never begin by giving it an error. Do nothing if the build has already ended."""
         if not self.is_over:
             self.error = error
             self.is_over = True
 
 
 class Builds:
-    """Builds that were begun together."""
+    """A group of builds that were started together."""
 
     def __init__(self, jobs: Sequence[Job], interrupt: Callable[[], None]) -> None:
         self._jobs = jobs
@@ -63,7 +63,7 @@ class Builds:
         return all(job.is_over for job in self._jobs)
 
     def wait(self) -> None:
-        """Wait for all builds. Ctrl-C ends them and the other builds of this process.
+        """Wait for all builds of the group. Ctrl-C ends them, and also the other builds of this process.
 
         Raises
         ------
@@ -90,25 +90,25 @@ class Builds:
 
 
 class Background:
-    """The threads that build in the background, at most one for each core, started when there is work.
+    """Runs the threads that build in the background: at most one per core, each started when there is work for it.
 
     Parameters
     ----------
     cache : Cache
-        The cache of the builds.
+        The cache in which the builds are stored.
     find, build : callable
-        Return the entry of a plan from the cache, or build it.
+        ``find`` returns a plan's entry if it is in the cache, and ``build`` builds it.
     """
 
     def __init__(self, cache: Cache, find: Callable[[Plan], Entry | None], build: Callable[[Plan], Entry]) -> None:
         self._cache, self._find, self._find_or_build = cache, find, build
-        self._waiting: dict[str, Job] = {}  # by the warm keys of plans, so that equal plans are built once
+        self._waiting: dict[str, Job] = {}  # maps plans' warm keys to jobs, so that equal plans are built once
         self._renew()
         os.register_at_fork(after_in_child=self._renew)
         atexit.register(self._end)
 
     def _renew(self) -> None:
-        for job in self._waiting.values():  # a forked child has no threads to run them
+        for job in self._waiting.values():  # a forked child has no threads to run these jobs
             job.cancel(CacheError(f"{job.what} is being built by the process that this one was forked from"))
         self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._waiting = {}
@@ -117,7 +117,7 @@ class Background:
         self._budget = MemoryBudget(available_memory_bytes())
 
     def start(self, plans: Sequence[Plan], more: Sequence[tuple[str, Callable[[], object]]] = ()) -> Builds:
-        """Begin to build plans, and more jobs that are given by name and function."""
+        """Start to build plans, and to run additional jobs, which are given as pairs of a name and a function."""
         given = [(plan.warm_key, Job(plan.what, lambda plan=plan: self._build(plan))) for plan in plans]  # type: ignore[misc]
         given += [(what, Job(what, work)) for what, work in more]
         jobs: dict[str, Job] = {}
@@ -150,7 +150,7 @@ class Background:
             self._find_or_build(plan)
 
     def interrupt(self) -> None:
-        """End all builds, including those that have not begun."""
+        """End all builds, including those that have not started."""
         with self._lock, suppress(queue.Empty):
             while True:
                 self._queue.get_nowait().cancel(KeyboardInterrupt())

@@ -1,6 +1,7 @@
-"""Precompiled headers: parsing headers is half of the time that compiling glue or a small launcher takes.
+"""Precompiles headers, because parsing them is half of the time that compiling glue or a small launcher takes.
 
-If a compiler's flags or macros do not match a precompiled header, it reads the header itself. So they only save time.
+If a compiler's flags or macros do not match a precompiled header, the compiler reads the original header instead. So a
+precompiled header never changes the result; it only saves time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 HEADERS = "common_headers"  # their directory in the cache
 GLUE, LAUNCHER, HOST_HALF = "glue", "launcher", "host_half"
 _OF_LAUNCHERS = "#include <tkjit/launcher.h>\n"
-# errors about a precompiled header that the compiler cannot use, because it is truncated or its addresses are taken
+# Matches the errors of a compiler that cannot use a precompiled header because the file is truncated, or because the
+# memory addresses that it needs are taken.
 _UNUSABLE = re.compile(r"\bPCH\b|precompiled header|\.gch\b|internal compiler error")
 
 
@@ -42,13 +44,13 @@ class CommonHeaderPlan(Plan):
     Parameters
     ----------
     name : str
-        The kind of code that includes it: ``"glue"``.
+        The kind of code that includes the header: ``"glue"``.
     what : str
         The header's name in messages.
     text : str
         The text of the header.
     words : sequence of str
-        The flags of the code that includes it.
+        The compiler flags of the code that includes the header.
     """
 
     def __init__(self, env: Environment, name: str, what: str, text: str, words: Iterable[str]) -> None:
@@ -75,8 +77,8 @@ class CommonHeaderPlan(Plan):
     def render(self) -> Recipe:
         given, directories = split(self._words)
         parts = {TEXT: self._text, "flags": "\n".join(given), PATHS: "\n".join(directories)}
-        # it only works with the headers in the places where they were read, and building it is faster than fetching
-        # 10 to 30 MB
+        # A precompiled header only works while the headers are where the compiler read them, and building it is faster
+        # than fetching 10 to 30 MB.
         return self._env.recipe(HEADERS, self._name, parts, stays_here=True)
 
     def make(self, staging: Path) -> Product:
@@ -103,18 +105,19 @@ class CommonHeaderPlan(Plan):
         return path
 
     def compile_with(self, make: Callable[[list[str]], Product], unit: Unit, search: Iterable[Path] = ()) -> Product:
-        """Compile a unit that begins with the header, using the precompiled header if possible.
+        """Compile a unit whose first include is this header, using the precompiled header if possible.
 
         Parameters
         ----------
         make : callable
-            Compiles the unit. It is given flags to put before all others that include something.
+            Compiles the unit. Its argument is a list of flags to put before all other flags that include something.
         search : iterable of Path
-            The directories that are searched for the unit's headers, but not for those of the precompiled header.
+            The directories that the compiler searches for the unit's headers, but did not search when the header was
+            precompiled.
         """
         entry = self._env.common_header(self)
         read = self._read(entry) if entry is not None else None
-        # a file in these directories may have the name of a header that was precompiled, and would be read instead
+        # if a file in these directories has the name of a header that was precompiled, the compiler must read that file
         if entry is None or read is None or shadows(map(str, search), read):
             return make([])
         header = entry.directory / self.file
@@ -129,7 +132,7 @@ class CommonHeaderPlan(Plan):
         return replace(product, dependencies=tuple(sorted(own | set(map(Path, read)))))
 
     def _read(self, entry: Entry) -> list[str] | None:
-        """The files that were read for the header; None if the entry has been damaged or removed."""
+        """Return the files that were read for the header, or None if the entry has been damaged or removed."""
         try:
             recorded = read_dependencies(entry.directory, entry.manifest)["files"]
         except (DamagedError, OSError):
@@ -138,26 +141,26 @@ class CommonHeaderPlan(Plan):
 
 
 def of_glue(env: Environment, words: Iterable[str]) -> CommonHeaderPlan:
-    """The header of all glue, for the flags with which glue is compiled."""
+    """Return the plan of the header that all glue includes, for the flags with which glue is compiled."""
     return CommonHeaderPlan(env, GLUE, "the header of glue", "#include <glue.h>\n", words)
 
 
 def of_launchers(env: Environment, target: Target) -> CommonHeaderPlan:
-    """The header of most launchers for a CPU: those with the default C++ standard and model."""
+    """Return the plan of the header for most CPU launchers: those with the default C++ standard and model."""
     what = "the header of launchers for the CPU"
     paths = [f"-I{directory}" for directory in (flags.INCLUDE, flags.SIMULATOR)]
     return CommonHeaderPlan(env, LAUNCHER, what, _OF_LAUNCHERS, [*_plain_flags(target), *paths])
 
 
 def for_launcher(env: Environment, target: Target, launcher: Flags) -> CommonHeaderPlan | None:
-    """The same header, if the flags of a launcher match it. The compiler itself compares the macros."""
+    """Like ``of_launchers``, but return None if a launcher's flags do not match. The compiler compares the macros."""
     plain = _plain_flags(target)
     may_begin = launcher.compile[: len(plain)] == plain and "-include" not in launcher.compile
     return of_launchers(env, target) if may_begin else None
 
 
 def of_host_halves(env: Environment) -> CommonHeaderPlan:
-    """The header of the host code of launchers whose device code NVRTC compiles."""
+    """Return the plan of the header for the host code of launchers whose device code NVRTC compiles."""
     what = "the header of launchers for GPUs"
     return CommonHeaderPlan(env, HOST_HALF, what, _OF_LAUNCHERS, flags.host_half_flags(Compilation.std))
 

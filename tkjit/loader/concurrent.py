@@ -11,7 +11,7 @@ from tkjit.cache import Cache
 
 
 class ConcurrentBuild(NamedTuple):
-    """A build that runs next to another one: its name for people, and the function that does the work."""
+    """A build that runs at the same time as another one: its name in messages, and the function that does the work."""
 
     what: str
     work: Callable[[], object]
@@ -19,17 +19,17 @@ class ConcurrentBuild(NamedTuple):
 
 @contextmanager
 def running_beside(other: ConcurrentBuild | None, cache: Cache) -> Iterator[None]:
-    """Do the work in a thread while the block runs. Its exceptions are not raised here, because it only saves time."""
+    """Run a build in a thread during the block. Its exceptions are not raised here, because it only saves time."""
     if other is None:
         yield
         return
 
-    # not the thread's join and is_alive: after a Ctrl-C in join, CPython 3.11 reports that the thread has ended
+    # Do not use the thread's join and is_alive: after a Ctrl-C in join, CPython 3.11 reports that the thread has ended.
     done = threading.Event()
 
     def work() -> None:
         try:
-            with suppress(KeyboardInterrupt):  # from the interrupt below
+            with suppress(KeyboardInterrupt):  # raised by the interrupt below
                 other.work()
         finally:
             done.set()

@@ -1,6 +1,7 @@
 """Compiles a launcher in two halves: the device code with NVRTC, the host code with the C++ compiler.
 
-Such a build takes a fifth of nvcc's time and needs no toolkit. Decision 48 explains which sources it is for.
+Building in two halves takes a fifth of nvcc's time and needs no CUDA toolkit. Decision 48 explains which sources are
+built this way.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ CUBIN = "kernel.cubin"
 _NAMES = "kernel.names"
 _PARAMETERS, _LAYOUT = "tkjit_parameters", "tkjit_layout"
 
-# headers that only host code includes, except the standard headers for which there is a stand-in
+# Matches headers that only host code includes. Standard headers for which tkjit has a stand-in are exempt.
 _STANDARD = re.compile(r"[a-z_]+|(?:errno|pthread|signal|stdlib|string|time|unistd)\.h|sys/\w+\.h")
 _HOST_LIBRARIES = ("torch/", "ATen/", "c10/", "pybind11/", "thrust/", "cub/", "cutlass/", "cute/")
 
-# errors in NVRTC's log after which nvcc is tried; any other error is shown to the user
+# Maps errors in NVRTC's log to the reasons for trying nvcc instead. Any other error is shown to the user.
 _CAUSES = {
     r'(?:cannot|could not) open source file "(?P<what>[^"]+)"': "it includes {what}, which NVRTC does not find",
     r"unrecognized option (?P<what>\S+) found": "its flag {what} is only for nvcc",
@@ -45,7 +46,7 @@ _CAUSES = {
 
 
 class NotInHalves(Exception):
-    """Only nvcc can compile the source. The text is the reason: ``it includes <vector>``."""
+    """Raised if only nvcc can compile the source. The text is the reason: ``it includes <vector>``."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,11 @@ class Choice:
     Parameters
     ----------
     nvrtc : Nvrtc or None
-        None for the target's own compiler.
+        The NVRTC to use, or None to use the target's usual compiler.
     reason : str
         Why nvcc is needed.
     is_asked_for : bool
-        Whether the user chose the compiler, so that no other one is tried.
+        Whether the user chose the compiler. If so, tkjit tries no other compiler.
     """
 
     nvrtc: Nvrtc | None = None
@@ -68,7 +69,7 @@ class Choice:
 
 
 def choose(spec: Spec, text: str, target: Target, env: Environment) -> Choice:
-    """Choose NVRTC if it is installed and the source is device code, otherwise nvcc. A user's choice takes precedence.
+    """Choose NVRTC if it is installed and the source is device code, otherwise nvcc. The user's choice has precedence.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def choose(spec: Spec, text: str, target: Target, env: Environment) -> Choice:
 
 
 def why_nvcc(spec: Spec, text: str) -> str:
-    """Why a source needs nvcc, judging by its text and its spec; empty if NVRTC can be tried."""
+    """Return why a source needs nvcc, judging by its text and its spec, or an empty text if NVRTC can be tried."""
     if reason := why_not_in_halves(spec):
         return reason
     if spec.libraries:
@@ -125,7 +126,7 @@ def _is_host_header(name: str, include_dirs: Iterable[Path]) -> bool:
 
 
 def refusal(log: str) -> str:
-    """Why NVRTC rejected a source that nvcc may accept; empty if the source itself is wrong."""
+    """Return why NVRTC rejected a source that nvcc may accept, or an empty text if the source itself is wrong."""
     for pattern, reason in _CAUSES.items():
         if found := re.search(pattern, log):
             return reason.format(**found.groupdict())
@@ -133,15 +134,15 @@ def refusal(log: str) -> str:
 
 
 class Halves:
-    """The steps of one build.
+    """Builds one launcher in two halves.
 
     Parameters
     ----------
     directory : Path or None
-        Where the source's quoted includes are found.
+        The directory in which the source's quoted includes are found.
     """
 
-    # the files to remove before nvcc compiles in the same directory
+    # These files have to be removed before nvcc compiles in the same directory.
     files = (CUBIN, _NAMES, DEVICE_CODE)
 
     def __init__(self, spec: Spec, target: Target, nvrtc: Nvrtc, directory: Path | None) -> None:
@@ -156,7 +157,7 @@ class Halves:
         self._given = [flag for flag in given if not flag.startswith("-I")]
 
     def dependencies(self, launcher: str) -> tuple[Path, ...]:
-        """Every file that NVRTC may read for a launcher's text. NVRTC itself is in the key by its version.
+        """Return every file that NVRTC may read for a launcher's text. The key contains the version of NVRTC itself.
 
         Raises
         ------
@@ -171,7 +172,7 @@ class Halves:
     def steps(
         self, source: Path, output: Path, depfile: Path, cxx: Path, included: list[str], linking: list[str]
     ) -> list[list[str] | Callable[[], object]]:
-        """Compile the device code, describe it to the host code, and compile the host code with the cubin.
+        """Return steps that compile the device code, describe it to the host code, and compile that with the cubin.
 
         Parameters
         ----------
@@ -219,20 +220,20 @@ class Halves:
         files.write(staging / DEVICE_CODE, text)
 
     def _layout(self, cubin: bytes) -> tuple[int, ...]:
-        """The struct's size, alignment and offsets; 0 if there is no struct."""
+        """Return the struct's size, alignment and offsets, or 0 if there is no struct."""
         if self._spec.args:
             return (0,)
         layout = constant(cubin, _LAYOUT)
         return struct.unpack(f"<{len(layout) // 8}Q", layout)
 
     def _types(self, cubin: bytes) -> Iterator[str]:
-        """The types of the entry's parameters in the host code."""
+        """Yield the types that the entry's parameters have in the host code."""
         *parameters, _ = struct.iter_unpack("<BxH", constant(cubin, _PARAMETERS))
         for i, (kind, size) in enumerate(parameters):
             yield "Globals" if i == 0 and not self._spec.args else _type(kind, size)
 
 
-# the generated file, which include/tkjit/driver_launch.h uses; braces of C++ are doubled for str.format
+# The template of the generated file, which include/tkjit/driver_launch.h uses. C++ braces are doubled for str.format.
 _DEVICE_CODE = """\
 // The device code, compiled by NVRTC {version}.
 asm(R"(
@@ -257,7 +258,7 @@ using EntryKernel = DeviceKernel<{types}>;
 
 
 def _type(kind: int, size: int) -> str:
-    """The type of a parameter in the host code (``ParameterKind`` in include/tkjit/device_code.h)."""
+    """Return the type that a parameter has in the host code (``ParameterKind`` in include/tkjit/device_code.h)."""
     names = {
         1: "void*",
         2: "bool",

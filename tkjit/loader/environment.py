@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # the Python and platform of a module, cpython-311-x86_64-linux-gnu; sysconfig would take a millisecond to compute it
 ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
-# the machine's own headers; skipped if the directory does not exist
+# The headers that are installed on this machine. The directory is skipped if it does not exist.
 _LOCAL_HEADERS = Path("/usr/local/include")
-# settings that affect neither a recipe nor its lookup
+# The settings that affect neither a recipe nor the way it is looked up.
 _SETTINGS_OUTSIDE_KEYS = frozenset(
     [
         "jit",
@@ -47,12 +47,12 @@ _SETTINGS_OUTSIDE_KEYS = frozenset(
 
 
 class Environment:
-    """The inputs of recipes other than specs and files.
+    """All inputs of recipes except specs and files.
 
     Parameters
     ----------
     failure_directory : callable
-        Returns the directory of a recipe's failed build.
+        Returns the directory that keeps the files of a recipe's failed build.
     open_launcher : callable
         Loads a launcher's shared object and returns the address of its launch function.
     simulator : callable
@@ -84,7 +84,7 @@ class Environment:
 
     @cached_property
     def without_torch(self) -> Environment:
-        """The same environment for code that does not use torch. Making its keys does not import torch."""
+        """A copy of this environment for code that does not use torch. Its keys are made without importing torch."""
         made = Environment(
             self._settings,
             self.toolchain,
@@ -98,7 +98,7 @@ class Environment:
         return made
 
     def warm_key(self, name: str, values: object) -> str:
-        """A name for a build from these values in this environment. The ``repr`` of a value has to show all of it."""
+        """Return the name of a build with these values in this environment. A value's ``repr`` has to be complete."""
         digest = sha256_of(f"{self._text} {values!r}".encode())
         return f"{name}-{digest[:16]}"
 
@@ -113,14 +113,14 @@ class Environment:
         *,
         stays_here: bool = False,
     ) -> Recipe:
-        """Make a recipe, with the additions of this environment.
+        """Make a recipe from the given parts and from this environment.
 
         Parameters
         ----------
         nvrtc : Nvrtc, optional
             The compiler of the device code, if it is not the target's compiler.
         own : mapping
-            The kernel's own directories, by their names in keys.
+            Maps the names that keys use for the kernel's own directories to these directories.
         """
         common, site_packages = self._environment
         directories = {"site-packages": site_packages, **self.toolchain.anchors(target), **own}
@@ -146,11 +146,11 @@ class Environment:
 
     @property
     def header_path(self) -> tuple[Path, ...]:
-        """The directories in which compilers look for headers by default."""
+        """The directories in which compilers search for headers by default."""
         return (*self._settings.header_path, _LOCAL_HEADERS)
 
     def forward_to_curand(self, included: Iterable[str], directory: Path) -> None:
-        """Write a forwarding header for each cuRAND header among the names, so that every compiler finds it."""
+        """Write a forwarding header for each cuRAND header in a list, so that every compiler finds these headers."""
         forward_to_curand(included, directory, self._settings, lambda: self.toolchain.cuda_root_or_none)
 
     @cached_property
@@ -173,7 +173,7 @@ class Environment:
 
 @cache
 def rendering_files() -> list[str]:
-    """The files of the code that makes recipes from specs. While they are unchanged, so is a spec's recipe."""
+    """Return the source files that make recipes from specs. While they are unchanged, so is the recipe of a spec."""
     in_loader = (
         f"loader/{name}"
         for name in (

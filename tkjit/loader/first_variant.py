@@ -1,4 +1,4 @@
-"""Predicts the variant of a first call in Python. Once the glue is built, it chooses the variant in C++."""
+"""Predicts in Python which variant a first call needs. Once the glue has been built, it chooses the variant in C++."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ FirstVariant: TypeAlias = tuple[Spec, Variant, str, int]  # the last two are the
 
 
 def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FirstVariant | None:
-    """The variant that a call will probably need, before there is glue; None if the arguments do not show it.
+    """Return the variant that a call will probably need, or None if the arguments do not show it.
 
-    The prediction only chooses what to build first. The glue decides later, so a wrong guess costs one extra launcher.
+    The prediction only decides which launcher to build while there is no glue yet. The glue makes the final choice, so
+    a wrong guess costs one extra launcher.
     """
     import torch
 
@@ -29,7 +30,7 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
         tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
             continue
-        if not tensors:  # then the device is the value of an argument, which only the glue reads
+        if not tensors:  # then an argument gives the device, which only the glue reads
             continue
         variant = Variant(tuple((name, _observe(spec, name, tensors, given)) for name, _ in spec.variants))
         device = next(iter(tensors.values())).device
@@ -39,14 +40,14 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
 
 
 def _first(value: Any) -> Any:
-    """A tensor as it is, the first tensor of a list, or this process's part of a parallel tensor."""
+    """Return a tensor itself, the first tensor of a list, or this process's part of a parallel tensor."""
     if isinstance(value, (list, tuple)):
         return value[0] if value else None
     return value.tensor if isinstance(value, ParallelLayout) else value
 
 
 def _observe(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:
-    """The dtype or integer that the arguments give a name of a variant; -1 if they give none."""
+    """Return the dtype or integer that the arguments give to a name in the variant, or -1 if they give none."""
     if name in spec.type_variants:
         if any(f.name == name for f in spec.dtype_fields):
             return str(given.get(name, next(f for f in spec.fields if f.name == name).default)).removeprefix("torch.")

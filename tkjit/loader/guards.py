@@ -12,12 +12,12 @@ from tkjit.loader.plan import Plan
 
 
 def check_may_compile(plan: Plan, settings: Settings) -> None:
-    """Raise an error if a plan must not be compiled now.
+    """Raise an error if compiling a plan is not allowed now.
 
     Raises
     ------
     CacheError
-        The text has the command that builds the plan ahead of time.
+        If it is not allowed. The text contains the command that builds the plan ahead of time.
     """
     if not settings.jit:
         remote = [settings.remote.shown] if settings.remote.url else []
@@ -42,7 +42,7 @@ def check_may_compile(plan: Plan, settings: Settings) -> None:
 
 def _is_capturing() -> bool:
     cuda: Any = sys.modules.get("torch.cuda")  # without torch there is no capture
-    # the query would initialise a GPU that is not in use yet
+    # if the process does not use a GPU yet, asking about a capture would initialise one
     return bool(cuda and cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 

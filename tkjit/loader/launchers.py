@@ -1,4 +1,4 @@
-"""Plans of launchers: one for each variant and target.
+"""Plans that build launchers, one for each variant and target.
 
 A warm call builds nothing, so modules that only a build needs are imported inside the functions that use them.
 """
@@ -37,7 +37,7 @@ _MENTIONS_MAIN = re.compile(r"\b(?:tkjit_source_)?main\b(?!\.)")
 
 
 class LauncherPlan(Plan):
-    """A variant's launcher for a target.
+    """Builds a variant's launcher for a target.
 
     Raises
     ------
@@ -99,7 +99,7 @@ class LauncherPlan(Plan):
         return self._env.recipe(self.target.name, name, parts, self.target, self._own, self.compiler.nvrtc)
 
     def text(self) -> str:
-        """The launcher's source."""
+        """Return the launcher's source."""
         from tkjit.render import render_launcher
 
         return render_launcher(
@@ -114,17 +114,17 @@ class LauncherPlan(Plan):
 
     @cached_property
     def compiler(self) -> Choice:
-        """The compiler of the device code."""
+        """The compiler for the device code."""
         from tkjit.loader.device_code import Choice, choose
 
         if self.target.is_cpu or not self._can_be_in_halves:
             return Choice()
         return choose(self.spec, self._source.read(), self.target, self._env)
 
-    # whether NVRTC may compile the device code; False for an object that is linked into a library
+    # Whether NVRTC may compile the device code. It may not for an object that is linked into a library.
     _can_be_in_halves = True
 
-    # what subclasses add to the name and to the recipe
+    # Subclasses set these to add text to the name and parts to the recipe.
     _suffix = ""
     _more_parts: Mapping[str, str] = MappingProxyType({})
 
@@ -168,8 +168,8 @@ class LauncherPlan(Plan):
                 # debug information must not contain the staging directory, which is temporary
                 compiled_in = self._directory if debugged and self._directory else "."
                 line.insert(1, f"-fdebug-prefix-map={staging}={compiled_in}")
-                if "clang" not in env.toolchain.cxx.version:  # clang lacks the flag
-                    # g++ would merge all provable null dereferences into one trap, which has the wrong line
+                if "clang" not in env.toolchain.cxx.version:  # clang does not have this flag
+                    # without it, g++ would merge all provable null dereferences into one trap, with the wrong line
                     line.insert(1, "-fno-isolate-erroneous-paths-dereference")
             return self._steps(line, source, is_translated)
 
@@ -225,12 +225,12 @@ class LauncherPlan(Plan):
         return replace(product, dependencies=tuple(sorted({*product.dependencies, *read})), facts=facts)
 
     def _check_nvcc(self, reason: str) -> None:
-        """Explain why a source needs nvcc if nvcc is missing.
+        """Raise an error that explains why a source needs nvcc, if nvcc is missing.
 
         Raises
         ------
         ToolchainError
-            If there is no nvcc; the text contains the reason.
+            If there is no nvcc. The text contains the reason.
         """
         from tkjit.loader import source_errors
 
@@ -239,18 +239,18 @@ class LauncherPlan(Plan):
         except ToolchainError as error:
             if not reason:
                 raise
-            first = source_errors.missing_headers(self.spec.headers, reason)  # nvcc would not find them either
+            first = source_errors.missing_headers(self.spec.headers, reason)  # nvcc would not find these headers either
             also = f"{first}. Then " if first else ""
             raise ToolchainError(f"{self.what}: {also}it needs nvcc because {reason}; {error}") from None
 
     def _steps(self, line: list[str], source: Path, is_translated: bool) -> list[Step]:
-        """The steps that compile the launcher: the command line alone, or with steps that first adapt the headers."""
+        """Return the steps that compile the launcher. If its headers have to be adapted, these steps come first."""
         from tkjit.loader import translation
 
         return translation.translated(line, source, self._source.read(), self._flags) if is_translated else [line]
 
     def _is_translated(self) -> bool:
-        """Whether the source's headers have to be adapted. If one is edited during the build, the build is repeated."""
+        """Whether the source's headers have to be adapted. If one is edited during the build, tkjit builds again."""
         from tkjit.loader import translation
 
         return self.target.is_cpu and translation.is_needed(self._source.read(), self._flags)
@@ -269,7 +269,7 @@ class LauncherPlan(Plan):
             libraries=self._flags.libraries if self._flags.links else None,
             retry_flags=self._retry_flags,
             repair=translation.repair if self.target.is_cpu else None,
-            # without optimisation the output also contains unused variables
+            # without optimisation, the output also contains unused variables, so this check is skipped
             find_defect=self._find_defect if self.target.is_cpu and not self._env.for_debugger else None,
         )
 
@@ -288,7 +288,7 @@ class LauncherPlan(Plan):
         return too_much_static_shared(output, text, self._source.name) if is_for_gpus and "__shared__" in text else ""
 
     def _retry_flags(self, log: str) -> tuple[str, ...]:
-        # tkjit turns main into a template (tkjit/source_main.h); compile it unchanged if that causes the errors
+        # tkjit turns main into a template (tkjit/source_main.h). If that causes the errors, compile main unchanged.
         whole = ("-DTKJIT_COMPILE_MAIN",) if _MENTIONS_MAIN.search(log) else ()
         if not self.target.is_cpu:
             return whole
@@ -336,7 +336,7 @@ class LauncherPlan(Plan):
 
 
 def _source(spec: Spec, target: Target) -> Source:
-    """The source for a target."""
+    """Return the source that a spec has for a target."""
     archs = dict(spec.sources)
     is_modelled = target.is_cpu and "cpu" not in archs and ("" not in archs or bool(target.model))
     source = spec.source_for(modelled_arch(archs, target.model) if is_modelled else target.arch)

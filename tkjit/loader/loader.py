@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 
 class _Built(NamedTuple):
-    """An entry that this process built, and the time of the build on the monotonic clock."""
+    """An entry that this process built, and when it was built, on the monotonic clock."""
 
     warm_key: str
     entry: Entry
     built_ns: int
 
 
-_GPU = Path("/dev/nvidiactl")  # asking the driver would initialize CUDA, which does not survive a fork
+_GPU = Path("/dev/nvidiactl")  # do not ask the driver: that would initialize CUDA, which does not survive a fork
 _UNSETTLED_NS = 2 * fingerprints.SETTLED_NS
 
 
 class Loader:
-    """Builds and opens the parts of calls, for one set of settings."""
+    """Builds and opens everything that calls need, for one set of settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -74,9 +74,9 @@ class Loader:
             self.glue_flags,
             self.common_header,
         )
-        # errors of concurrent builds, kept until the call needs the entry
+        # Errors of concurrent builds, which are kept until the call needs the entry.
         self._failures: dict[Recipe, TkjitError] = {}
-        self._failed_headers: set[str] = set()  # warm keys of precompiled headers that could not be built
+        self._failed_headers: set[str] = set()  # the warm keys of precompiled headers that could not be built
         self._unrecorded: list[_Built] = []
         self._recorded: list[_Built] = []
         self.warm_starts = WarmStarts(self)
@@ -99,8 +99,8 @@ class Loader:
         return loaded
 
     def _shared_build(self) -> ConcurrentBuild | None:
-        """A build of what launchers share, to run while the runtime compiles, so that a first call need not wait."""
-        if self.cache.remote is not None:  # the server may have all of it
+        """Return a build of what launchers share, to run while the runtime compiles, so a first call need not wait."""
+        if self.cache.remote is not None:  # the server may have all these parts
             return None
 
         def work() -> None:
@@ -111,7 +111,7 @@ class Loader:
 
     @property
     def operators(self) -> ModuleType:
-        """The module through which torch's dispatcher calls kernels; built when a call first needs it."""
+        """The module through which torch's dispatcher calls kernels. It is built when a call first needs it."""
         with self._operators_lock:
             self._operators = self._operators or self.open(self.operators_plan)
         loaded: ModuleType = self._operators.loaded
@@ -130,11 +130,11 @@ class Loader:
         return runtime
 
     def launcher(self, spec: Spec, variant: Variant, target: Target) -> Entry:
-        """A launcher's entry, built if it is not in the cache."""
+        """Return a launcher's entry, building it if it is not in the cache."""
         return self.find_or_build(self.launcher_plan(spec, variant, target))
 
     def address(self, spec: Spec, variant: Variant, target: Target) -> Opened:
-        """The address of a variant's launch function."""
+        """Load a variant's launcher, and return it with the address of its launch function."""
         return self.open(self.launcher_plan(spec, variant, target))
 
     @property
@@ -150,20 +150,20 @@ class Loader:
             record(self.settings.record, spec, overload, variant, target)
 
     def forget_failures(self) -> None:
-        """Forget the errors of a call when it ends, so that the next call tries again."""
+        """Forget a call's errors when the call ends, so that the next call tries again."""
         self._failures.clear()
 
     def is_current(self, opened: Iterable[Opened]) -> bool:
-        """Whether no file that the loaded objects depend on has changed since they were loaded."""
+        """Return whether the files on which loaded objects depend are unchanged since the objects were loaded."""
         return all(self.cache.unchanged(one.entry.fingerprint) for one in opened)
 
     def runtime_as_recorded(self) -> Entry | None:
-        """The runtime's entry with its fingerprint, if this process has loaded that entry."""
+        """Return the runtime's entry with its fingerprint, if this process has loaded that entry."""
         entry = self.cache.warm_lookup(self.runtime_plan.warm_key)
         return entry if self._runtime is not None and entry == self._runtime.entry else None
 
     def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
-        """Whether no file has changed since a record was written. Loads the runtime, because it does the comparison.
+        """Return whether all files are unchanged since a record was written. Load the runtime, which compares them.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class Loader:
         with self._runtime_lock:
             if self._runtime is not None:
                 return self.cache.unchanged(fingerprint)
-            # Python checks only the runtime's own file; the runtime compares the others in a third of Python's time
+            # Python checks only the runtime's own file. The runtime compares all others in a third of Python's time.
             if fingerprints.of([str(runtime.shared_object)]) not in fingerprint:
                 return False
             loaded = self.runtime_plan.load(runtime.module, runtime.shared_object)
@@ -183,7 +183,7 @@ class Loader:
             return True
 
     def open_glue(self, specs: Sequence[Spec], predict: Callable[[], FirstVariant | None]) -> Opened:
-        """The glue. If it has to be built, a thread builds the launcher that the first call will probably need."""
+        """Load the glue. If it has to be built, a thread builds the launcher that the first call will probably need."""
 
         def launcher() -> ConcurrentBuild | None:
             if (likely := predict()) is None:
@@ -207,7 +207,7 @@ class Loader:
         return GluePlan(self.env, specs)
 
     def launcher_plan(self, spec: Spec, variant: Variant, target: Target) -> LauncherPlan:
-        """The plan of a variant's launcher.
+        """Return the plan of a variant's launcher.
 
         Raises
         ------
@@ -217,16 +217,16 @@ class Loader:
         return LauncherPlan(self.env, headers.locate(spec, self.settings), variant, target)
 
     def object_plan(self, spec: Spec, variant: Variant, target: Target) -> ObjectPlan:
-        """The plan of a variant as an object file; see ``launcher_plan``."""
+        """Like ``launcher_plan``, but return the plan of an object file."""
         return ObjectPlan(self.env, headers.locate(spec, self.settings), variant, target)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
-        """The object that is linked into launchers for a CPU; for ``mode`` see ``SimulatorObjectPlan``."""
+        """Return the simulator's object, for linking CPU launchers. For ``mode``, see ``SimulatorObjectPlan``."""
         path: Path = self.open(SimulatorObjectPlan(self.env, target, mode)).loaded
         return path
 
     def glue_flags(self) -> GlueFlags | None:
-        """The flags of glue, taken from those that ``load_inline`` gave the runtime; None if these are unknown."""
+        """Return glue's flags, derived from ``load_inline``'s flags for the runtime, or None if those are unknown."""
         if self._runtime is None:
             return None
         manifest = self._runtime.entry.manifest
@@ -234,7 +234,7 @@ class Loader:
         return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
 
     def build_shared(self, *, on_cpu: bool = True) -> None:
-        """Build what launchers share, for the CPU or for GPUs, and the header of glue once the runtime is loaded."""
+        """Build what launchers for the CPU or for GPUs share and, once the runtime is loaded, the header of glue."""
         from tkjit.loader.common_headers import of_glue, of_host_halves, of_launchers
 
         target = self.target("cpu")
@@ -245,19 +245,20 @@ class Loader:
         if on_cpu and not target.model and not self.env.for_debugger:  # with either, no launcher can use the header
             self.common_header(of_launchers(self.env, target))
         elif not on_cpu and self.env.compiler != "nvcc":
-            self.toolchain.nvrtc  # noqa: B018  # raises an error if there is no NVRTC: nothing needs the header then
+            self.toolchain.nvrtc  # noqa: B018  # raises an error without NVRTC, because nothing needs the header then
             self.common_header(of_host_halves(self.env))
 
     def common_header(self, plan: Plan) -> Entry | None:
-        """The entry of a precompiled header; None if it is unavailable, which only costs time.
+        """Return the entry of a precompiled header. If it is unavailable, return None, which only costs time.
 
-        A missing header is built, unless there is a remote cache, which has most of what would include the header.
+        A missing header is built, unless there is a remote cache, because that already has most of the entries whose
+        compilation would use the header.
         """
         if plan.warm_key in self._failed_headers or "clang" in self.toolchain.cxx.version:
             return None
         try:
             return self.find_or_build(plan) if self.cache.remote is None else self.find(plan)
-        except TkjitError:  # a compilation without the header reports the error if it fails as well
+        except TkjitError:  # if compiling without the header fails as well, that reports the error
             self._failed_headers.add(plan.warm_key)
             return None
 
@@ -270,12 +271,12 @@ class Loader:
         *,
         replacing: Entry | None = None,
     ) -> Entry:
-        """A plan's entry, built if it is not in the cache.
+        """Return a plan's entry, building it if it is not in the cache.
 
         Parameters
         ----------
         replacing : Entry, optional
-            An entry that cannot be loaded on this machine.
+            An entry that cannot be loaded on this machine, so that it has to be built again.
         """
         if (found := self.find(plan, exclude=replacing)) is not None:
             return found
@@ -313,11 +314,11 @@ class Loader:
         return plan.make(staging)
 
     def find_or_fetch(self, plan: Plan) -> Entry | None:
-        """A plan's entry, if it is in the cache or in the remote cache."""
+        """Return a plan's entry if it is in the cache or in the remote cache, otherwise None."""
         return self.find(plan) or self.fetch(plan)
 
     def fetch(self, plan: Plan) -> Entry | None:
-        """A plan's entry, if it is in the remote cache."""
+        """Return a plan's entry if it is in the remote cache, otherwise None."""
         if self.cache.remote is None:
             return None
         recipe, inputs = plan.rendered
@@ -326,13 +327,13 @@ class Loader:
         return replace(fetched, fingerprint=inputs + fetched.fingerprint) if fetched else None
 
     def record_built(self, *, at_exit: bool = False) -> None:
-        """Write warm records of the builds of this process, so that the next process finds the entries quickly.
+        """Write warm records for the entries that this process built, so that the next process finds them quickly.
 
         Parameters
         ----------
         at_exit : bool
-            Wait until the newest builds can be recorded, because files that were just written cannot. Also renew the
-            records of shared objects that have been hard-linked since.
+            Whether to wait until the newest builds can be recorded, because files that were just written cannot be.
+            Also renew the records of shared objects that have been hard-linked since they were built.
         """
         built, self._unrecorded = self._unrecorded, []  # another thread may call this at the same time
         settled_ns = time.monotonic_ns() - _UNSETTLED_NS
@@ -350,12 +351,12 @@ class Loader:
 
     def _record(self, warm_key: str, entry: Entry) -> None:
         fingerprint = fingerprints.after_linking(entry.fingerprint, str(entry.shared_object))
-        with suppress(OSError, CacheError):  # the build itself has succeeded, so a lost record is no error
+        with suppress(OSError, CacheError):  # the build has succeeded, so failing to write a record is no error
             if self.cache.unchanged(fingerprint):
                 self.cache.write_record(warm_key, [entry], fingerprint)
 
     def find(self, plan: Plan, *, exclude: Entry | None = None) -> Entry | None:
-        """A plan's entry, if it is in the cache. Renders nothing if no file has changed since the last lookup."""
+        """Return a plan's entry if it is in the cache. If no file has changed since the last lookup, render nothing."""
         found = self.cache.warm_lookup(plan.warm_key)
         if found is not None and found != exclude:
             return found
@@ -373,7 +374,7 @@ class Loader:
         return Opened(loaded, entry)
 
     def connect_module(self, path: Path) -> None:
-        """Let the simulator in an imported module share interruptions, stacks and traces with the other ones."""
+        """Let the simulator in an imported module share interruptions, stacks and traces with the other simulators."""
         self.runtime.connect_module(str(path), self._trace)
 
     def open_launcher(self, path: Path) -> int:
@@ -381,7 +382,7 @@ class Loader:
 
     @cached_property
     def _trace(self) -> int:
-        """The file descriptor for the simulator's log of barriers and copies; -1 without a log."""
+        """The file descriptor of the simulator's log of barriers and copies, or -1 if there is no log."""
         where = self.settings.sim_trace
         if not where:
             return -1
@@ -391,7 +392,7 @@ class Loader:
             raise CacheError(f"TKJIT_SIM_TRACE: cannot write to {where}: {error.strerror}") from None
 
     def target(self, device_type: str, device: int = 0) -> Target:
-        """The target of a device."""
+        """Return the target of a device."""
         if device_type == "cpu":
             # the runtime queries the CPU itself; reading /proc/cpuinfo would take a tenth of a millisecond
             has_v3 = getattr(self._runtime and self._runtime.loaded, "has_x86_64_v3", None)
@@ -405,7 +406,7 @@ _sysconfig_lock = ForkSafeLock()
 
 
 def _preload_sysconfig() -> None:
-    """Read Python's configuration in one thread: in CPython 3.11, a concurrent reader would see only half of it."""
+    """Read Python's configuration in one thread, because in CPython 3.11 a concurrent reader would see half of it."""
     import sysconfig
 
     with _sysconfig_lock:
@@ -414,7 +415,7 @@ def _preload_sysconfig() -> None:
 
 @cache
 def loader_for(settings: Settings) -> Loader:
-    """The process's loader for these settings."""
+    """Return this process's loader for some settings."""
     loader = Loader(settings)
     atexit.register(loader.record_built, at_exit=True)
     return loader

@@ -1,4 +1,4 @@
-"""Limits the memory of concurrent builds, which it estimates from the peak memory of previous builds."""
+"""Limits the memory that concurrent builds use. Each build's need is estimated from the peak of previous builds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from tkjit.cache.listing import ListedEntry
 from tkjit.loader.plan import Plan
 
-# estimates for kernels without a previous build: nvcc with templates, and g++
+# Estimates for kernels that were never built before: nvcc with templates, and g++.
 UNKNOWN_GPU_BYTES = 1 << 30
 UNKNOWN_CPU_BYTES = 512 << 20
 
 
 def estimated_bytes(plan: Plan, known: Iterable[ListedEntry]) -> int:
-    """Estimate a build's peak memory: that of the variant's last build, else its kernel's highest, else a default."""
+    """Estimate a build's peak memory from the variant's last build, else the kernel's largest build, else a default."""
     recipe = plan.recipe
     peaks = [
         (one.manifest.get("what") == plan.what, float(one.manifest.get("built", 0)), int(peak))
@@ -34,7 +34,7 @@ class MemoryBudget:
     Parameters
     ----------
     total_bytes : int
-        The memory for all builds that run at once.
+        The memory for all builds that run at the same time.
     """
 
     def __init__(self, total_bytes: int) -> None:

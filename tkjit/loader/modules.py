@@ -1,4 +1,4 @@
-"""Plans of Python modules: the runtime, the operators, and a kernel's glue."""
+"""Plans that build Python modules: the runtime, the operators, and a kernel's glue."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
 
 GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
-# if the templates of the standard library were exported, each load would look them up in every library of torch
+# Export only the init function. If the standard library's templates were exported as well, each load would look them up
+# in every library of torch.
 _EXPORTS = "{ global: PyInit_*; local: *; };"
-_STD = "-std=c++20"  # torch 2.11 compiles its extensions as C++17; the last flag wins
+_STD = "-std=c++20"  # torch 2.11 compiles its extensions as C++17, but the last -std flag wins
 _INCLUDE_DIRS = [flags.RUNTIME, flags.INCLUDE]
 
 
 class ModulePlan(Plan):
-    """A Python module in C++."""
+    """Builds a Python module that is written in C++."""
 
-    arch: str  # the directory in the cache, in the place of a launcher's architecture
+    arch: str  # the module's directory in the cache; for a launcher, this is its architecture
     cflags: tuple[str, ...]
 
     def __init__(self, env: Environment, name: str) -> None:
@@ -49,14 +50,14 @@ class ModulePlan(Plan):
 
     @abstractmethod
     def text(self) -> str:
-        """The text to compile."""
+        """Return the text to compile."""
 
     def inputs(self) -> Iterable[str]:
         return [*self._files(), *self._env.toolchain.searched_paths()]
 
     @abstractmethod
     def _files(self) -> list[str]:
-        """The files of the code that renders the text."""
+        """Return the source files of the code that renders the text."""
 
     def render(self) -> Recipe:
         parts = {TEXT: self.text(), "flags": " ".join(self.cflags), "exports": _EXPORTS}
@@ -131,12 +132,12 @@ class SharedModulePlan(ModulePlan):
 
 
 class RuntimePlan(SharedModulePlan):
-    """The module that every glue uses."""
+    """The runtime: the module that every glue uses."""
 
     arch = RUNTIME
-    # -O2 would take a third longer to compile and make calls no faster; -g0 because nobody debugs it. The unit is
-    # small, so the compiler's default limit on its growth would prevent inlining along the path of a call. Nobody reads
-    # the texts of torch's own checks, because tkjit turns their exceptions into other errors
+    # -O2 would take a third longer to compile and make calls no faster. -g0, because nobody debugs the runtime. The
+    # unit is small, so the compiler's default limit on its growth would prevent inlining along the path of a call.
+    # Nobody reads the texts of torch's own checks, because tkjit turns their exceptions into other errors.
     cflags = (
         *(_STD, "-O1", "-finline-functions", "-finline-small-functions", "--param=inline-unit-growth=400"),
         *("-falign-functions=32", "-g0", "-fvisibility=hidden", "-DSTRIP_ERROR_MESSAGES"),
@@ -153,11 +154,11 @@ class OperatorsPlan(SharedModulePlan):
 
 
 class GluePlan(ModulePlan):
-    """A kernel's glue, for all its overloads."""
+    """The glue of a kernel, which serves all its overloads."""
 
     arch = GLUE
-    # -O2 would take a quarter longer to compile and save a hundredth of a call's time; without the alignment of
-    # functions a call would take 5 ns longer
+    # -O2 would take a quarter longer to compile and save only a hundredth of a call's time. Without the alignment of
+    # functions, a call would take 5 ns longer.
     cflags = (_STD, "-O1", "-falign-functions=32", "-fvisibility=hidden")
 
     def __init__(self, env: Environment, specs: Sequence[Spec]) -> None:
@@ -182,7 +183,7 @@ class GluePlan(ModulePlan):
         return render_glue(self._specs)
 
     def _compile(self, unit: Unit, staging: Path) -> Product:
-        """Compile with the flags that ``load_inline`` chose for the runtime, without its import and ninja (0.2 s)."""
+        """Compile with the flags that ``load_inline`` chose for the runtime. Its import and ninja would take 0.2 s."""
         from tkjit.loader.common_headers import of_glue
 
         given = self._env.glue_flags()
@@ -192,7 +193,7 @@ class GluePlan(ModulePlan):
         make = partial(self._replay, unit, staging, given)
         try:
             return of_glue(self._env, given.compiler).compile_with(make, unit)
-        except CompileError:  # the flags may be wrong, for example after an update of torch; other errors occur again
+        except CompileError:  # the flags may be wrong, for example after an update of torch; any other error recurs
             import shutil
 
             shutil.rmtree(unit.failure_directory, ignore_errors=True)
@@ -213,7 +214,7 @@ class GluePlan(ModulePlan):
             self._built = self.import_module(name, output)
 
         product = compiler.compile_binary(unit, staging, f"{name}.so", commands, check)
-        with suppress(OSError):  # the entry does not need the file
+        with suppress(OSError):  # the entry does not need the file, so a failure does not matter
             exports.unlink()
         return replace(product, facts={**product.facts, "module": name})
 

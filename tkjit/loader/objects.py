@@ -1,4 +1,4 @@
-"""Plans of object files: launchers that are linked with others into one library."""
+"""Plans that build launchers as object files, several of which are linked into one library."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tkjit.system.fork_safe import cached_property
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step
 
-# the global symbols of an object: the launch function and, for the CPU, the pointer to the pool of stacks
+# The global symbols of an object: the launch function and, for the CPU, the pointer to the pool of stacks.
 ENTRY, POOL = "tkjit_launch", "tkjit_sim_pool"
-# makes each object keep its own instances of templates, because two sources may compile the same name differently
+# Makes each object keep its own template instances, because two sources may compile the same name differently.
 _JOIN = ("-r", "-nostdlib", "-fuse-ld=bfd", "-Wl,--force-group-allocation")
 
 
 class ObjectPlan(LauncherPlan):
-    """A variant's launcher for a target as an object file.
+    """Builds a variant's launcher for a target as an object file.
 
     All but two of its symbols are local, because another variant's source may define functions with the same names. An
-    object for the CPU contains the simulator, like a launcher.
+    object for the CPU contains the simulator, just as a launcher for the CPU does.
     """
 
     @cached_property
@@ -48,11 +48,11 @@ class ObjectPlan(LauncherPlan):
 
     @property
     def launcher_flags(self) -> Flags:
-        """The flags of the same variant's launcher when it is built alone."""
+        """The flags with which the same variant's launcher is built on its own."""
         return super()._flags
 
     def is_adapted_while_built(self) -> bool:
-        """Whether its headers have to be adapted for the CPU, which only tkjit's own build does."""
+        """Whether the source's headers have to be adapted for the CPU, which only tkjit's own build does."""
         return self._is_translated()
 
     @property
@@ -67,7 +67,7 @@ class ObjectPlan(LauncherPlan):
         launcher = super()._flags
         compiled = [_COMPILE.get(flag, flag) for flag in launcher.compile]
         unique = "-fno-gnu-unique" if self.target.is_cpu else "-Xcompiler=-fno-gnu-unique"
-        # clang++ does not have the flag, and makes no unique symbols
+        # clang++ does not have this flag, and creates no unique symbols
         more = [] if "clang" in self._env.toolchain.cxx.version else [unique]
         return Flags((*compiled, *more, "-DTKJIT_LINKED"), launcher.paths)
 

@@ -1,4 +1,4 @@
-"""The plan of a program: CUDA sources with a ``main``, compiled for the CPU and linked with the simulator."""
+"""The plan of a program: CUDA sources with a ``main`` that are compiled for the CPU and linked with the simulator."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PROGRAM = "program"
 
 
 class ProgramPlan(Plan):
-    """A program, compiled from one or more sources.
+    """Builds a program from one or more sources.
 
     Parameters
     ----------
     sources : sequence of Path
-        Each is compiled separately and finds quoted includes in its own directory. One of them has the ``main``.
+        Each source is compiled separately and finds quoted includes in its own directory. One source has the ``main``.
     flags : sequence of str
         Flags for the preprocessor (``-DN=4``) and the linker (``-llapack``), and ``-fopenmp``.
     include_dirs : sequence of Path
-        Directories to search for headers, in addition to those of the sources.
+        Directories to search for headers, in addition to the directories of the sources.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ProgramPlan(Plan):
         from tkjit.source.adapt import adapt
 
         text = files.read(path, follow=True).decode(errors="replace")
-        return f'#include <cuda_runtime.h>\n#line 1 "{path}"\n{adapt(text)}'  # nvcc includes this header by itself
+        return f'#include <cuda_runtime.h>\n#line 1 "{path}"\n{adapt(text)}'  # nvcc includes this header automatically
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler

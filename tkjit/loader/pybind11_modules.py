@@ -1,4 +1,4 @@
-"""Plans of pybind11 modules: a kernel's glue built the conventional way, with one variant's code linked into it."""
+"""Plans of pybind11 modules: a kernel's glue, built in the conventional way and linked with the code of one variant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENTRY = "tkjit_launch"
 
 
 class Pybind11Plan(ModulePlan):
-    """The module of one overload and one variant, compiled by a single call of ``load_inline``.
+    """Builds the module for one overload and one variant with a single call of ``load_inline``.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Pybind11Plan(ModulePlan):
         return f'tkjit.load("{self._code.spec.name}", binding="pybind11")(...)'
 
     def text(self) -> str:
-        """The module's source: the checks of a call, and the functions that Python calls."""
+        """Return the module's source: the checks of a call, and the functions that Python calls."""
         return pybind11_text(self._code.spec, self._code.variant, self._code.target)
 
     def render(self) -> Recipe:
@@ -94,7 +94,7 @@ class Pybind11Plan(ModulePlan):
 
 
 def pybind11_text(spec: Spec, variant: Variant, target: Target) -> str:
-    """The source of the module of a variant."""
+    """Return the source of a variant's module."""
     variants = variants_of(spec)
     what = describe(spec, variant, target)
     table = [[Code(_ENTRY if one == variant else "", what, target.is_cpu)] for one in variants]

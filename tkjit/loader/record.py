@@ -1,4 +1,4 @@
-"""Records the variants of a run as lines of JSON, so that another machine can build them ahead of time."""
+"""Records the variants that a run uses as lines of JSON, so that another machine can build them ahead of time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Used:
-    """A variant that was used.
+    """A variant that a run has used.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def append(path: Path, content: dict[str, Any]) -> None:
     try:
         descriptor = files.append(path, 0o664)
         try:
-            os.write(descriptor, line.encode())  # a single write, so that the lines of several processes do not mix
+            os.write(descriptor, line.encode())  # one write, so that lines of several processes are not interleaved
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -74,7 +74,7 @@ def append(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_record(path: Path) -> list[Used]:
-    """The variants that a file lists, each of them once.
+    """Return the variants that a file lists, without duplicates.
 
     Raises
     ------
@@ -86,13 +86,13 @@ def read_record(path: Path) -> list[Used]:
 
 def _parse(content: dict[str, Any]) -> Used | None:
     if "headers" in content or "extension" in content:
-        return None  # a call of a bound library
+        return None  # the line is a call to a bound library
     content["variant"] = tuple((str(name), value) for name, value in content["variant"])
     return Used(**content)
 
 
 def read_lines(path: Path, parse: Callable[[dict[str, Any]], T | None]) -> Iterator[T]:
-    """The parsed lines of a file, without those for which ``parse`` returns None because they are of another kind.
+    """Yield the parsed lines of a file. Skip lines of another kind, for which ``parse`` returns None.
 
     Raises
     ------

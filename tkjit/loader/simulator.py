@@ -1,4 +1,4 @@
-"""The plan of the simulator: the object that is linked with every launcher for the CPU."""
+"""The plan of the simulator's object, which is linked with every launcher for the CPU."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tkjit.loader.plan import Plan
 from tkjit.system.fork_safe import cached_property
 
 SIMULATOR = "simulator"
-_CHECKER = ("race.h", "copies.h")  # the checker's headers that the object includes in every mode
-# headers of the object that not every launcher includes
+_CHECKER = ("race.h", "copies.h")  # headers of the checker that the object includes in every mode
+# The headers that the object includes, but not every launcher.
 _MORE_HEADERS = (
     "cuda.h",
     *(
@@ -28,7 +28,7 @@ _RUNTIME_HEADERS = ("sim_pool.h", "sim_verdict.h")  # the interface between the 
 
 
 class SimulatorObjectPlan(Plan):
-    """The common part of the simulator, compiled once for all kernels.
+    """Builds the part of the simulator that is common to all kernels, once for all of them.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ def _flags(target: Target, mode: str, for_debugger: bool) -> flags.Flags:
 
 
 def simulator_flags_of(target: Target, mode: str = "", *, for_debugger: bool = False) -> str:
-    """The flags of the object, as a part of a launcher's key."""
+    """Return the flags of the simulator's object as text, for a launcher's key."""
     return "\n".join(_flags(target, mode, for_debugger).compile)
 
 
 def with_simulator_sources(product: Product, mode: str = "") -> Product:
-    """Add the object's sources to the dependencies of a launcher that is linked with it."""
+    """Add the sources of the simulator's object to the dependencies of a launcher that is linked with the object."""
     checks = flags.SIMULATOR.glob("check/*.h") if mode else [flags.SIMULATOR / "check" / name for name in _CHECKER]
     others = [flags.INCLUDE / "tkjit" / name for name in _RUNTIME_HEADERS]
     others += [flags.SIMULATOR / name for name in _MORE_HEADERS]

@@ -1,4 +1,4 @@
-"""Explains errors in a kernel's source in terms of its spec, before compilation and from a compiler's log."""
+"""Explains errors in a kernel's source in terms of its spec, both before compilation and from a compiler's log."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
 from tkjit.spec.expr import EXTENTS
 from tkjit.system.install import pip_install
 
-# CUDA headers that the packages of a torch installation lack, in the error that device_code.py makes of NVRTC's
+# Matches CUDA headers that the packages of a torch installation lack. It is applied to the error that device_code.py
+# makes from NVRTC's error.
 _CUDA_HEADER = re.compile(r"it includes (?P<header>(?:crt|nv|cuda)/\S+|cooperative_groups\.h|mma\.h),")
 _TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
 
 def check_source(spec: Spec, source: Source) -> None:
-    """Reject a source with a mistake that compilers do not report.
+    """Reject a source that contains a mistake that compilers do not report.
 
     Raises
     ------
     SpecError
-        With the line of the mistake.
+        If there is such a mistake. The error has its line.
     """
     from tkjit.source.lint import Passed, find_mistake
 
@@ -41,7 +42,7 @@ def check_source(spec: Spec, source: Source) -> None:
 
 
 def explain(error: CompileError, spec: Spec, source: Source, what: str, *, on_cpu: bool) -> TkjitError:
-    """Add to a compiler's error what is probably wrong in the spec or the source.
+    """Add to a compiler's error an explanation of what is probably wrong in the spec or the source.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def explain(error: CompileError, spec: Spec, source: Source, what: str, *, on_cp
 
 
 def missing_headers(headers: Iterable[HeaderLibrary], log: str) -> str:
-    """Name the library whose headers a compiler did not find, and how to get them; empty if it found all headers."""
+    """Return which library's headers the compiler did not find and how to get them; empty if it found all headers."""
     roots = {library.name: library.root for library in headers}
     if _TORCH_IS_MISSING.search(log) and "torch" not in roots:
         return 'its source includes torch\'s headers; add headers="torch" to the spec'
@@ -87,28 +88,28 @@ def missing_headers(headers: Iterable[HeaderLibrary], log: str) -> str:
 
 
 def _is_missing(header: str, log: str) -> bool:
-    """Whether g++, nvcc or NVRTC reports that a header is missing."""
+    """Return whether g++, nvcc or NVRTC reports that a header is missing."""
     return any(
         text in log for text in (f" {header}: No such file", f'open source file "{header}"', f"includes {header},")
     )
 
 
 def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
-    """Explain a wrong entry or an undeclared name; empty if the compiler's own error is more helpful."""
+    """Explain a wrong entry or an undeclared name. Return an empty text if the compiler's own error is more helpful."""
     from tkjit.source.entries import why_not_the_entry
     from tkjit.source.members import why_no_member
 
     if spec.host or spec.struct or spec.behind:
         return ""
     reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.taken, log=log)
-    # a tensor comes first, because the message uses the first member as its example for extents
+    # put a tensor first, because the message shows the extents of the first member as an example
     tensor = next((f.name for f in spec.tensors if f.name in spec.order), "")
     members = [*filter(None, [tensor]), *(name for name in spec.order if name != tensor)]
     return reason or why_no_member(text, spec.entry, () if spec.args else members, _extents(spec), log)
 
 
 def _extents(spec: Spec) -> dict[str, str]:
-    """Map each dim to the expression by which a kernel reads it: a field or a tensor's member; empty if none has it."""
+    """Map each dim to the expression with which a kernel reads it: a field, a tensor's member, or empty if none."""
     found = {dim: f"g.{dim}" if any(f.name == dim for f in spec.fields) else "" for dim in spec.dim_names}
     for f in spec.tensors:
         first = f"g.{f.name}[0]" if f.is_list else f"g.{f.name}"

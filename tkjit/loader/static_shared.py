@@ -16,19 +16,20 @@ _SYMBOL_TABLE, _THREAD_LOCAL = 2, 6
 
 
 def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
-    """The error of a function with too much static shared memory, worded like ptxas's; empty if there is none.
+    """Return an error, worded like ptxas's, for a function with too much static shared memory; empty if there is none.
 
     In a launcher, a ``__shared__`` variable is local to an OS thread, and its symbol contains the name of its function.
-    Variables of functions that a kernel calls do not count as the kernel's, because the symbol table has no calls.
+    The variables of functions that a kernel calls are not counted for the kernel, because the symbol table does not
+    show which function calls which.
 
     Parameters
     ----------
     shared_object : Path
         The launcher.
     source : str
-        The kernel's source. Only its functions for devices are checked.
+        The kernel's source. Only its device functions are checked.
     name : str
-        The name of the source for the message.
+        The name of the source in the message.
     """
     tokens = tokens_of(source)
     regions = [r for r in regions_of(tokens, outline(tokens)) if r.kind != "host" and r.name]
@@ -54,7 +55,7 @@ def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
 
 
 def _parts(symbol: str) -> tuple[str, str]:
-    """Split the symbol of a local variable into its mangled function and its name.
+    """Split the symbol of a local variable into the function's mangled name and the variable's name.
 
     >>> _parts("_ZZ6kernelPfE4tile"), _parts("_ZZ6kernelPfE1b_0"), _parts("_ZZZ2tkIfEvPT_ENKUlvE_clEvE1q")
     (('6kernelPf', 'tile'), ('6kernelPf', 'b'), ('2tkIfEvPT_', 'q'))
@@ -63,13 +64,13 @@ def _parts(symbol: str) -> tuple[str, str]:
         variable = symbol[match.end() : match.end() + int(match[1])]
         rest = symbol[match.end() + int(match[1]) :]
         if symbol.startswith("_ZZ") and len(variable) == int(match[1]) and re.fullmatch(r"(?:_\d|__\d+_)?", rest):
-            # a lambda's variable belongs to its function
+            # count a lambda's variable for the function that contains the lambda
             return re.split(r"E?NKUl", symbol[2 : match.start()].lstrip("Z"))[0], variable
     return "", ""
 
 
 def _thread_local(path: Path) -> Iterator[tuple[str, int]]:
-    """The names and sizes of an ELF file's thread-local variables."""
+    """Yield the names and sizes of an ELF file's thread-local variables."""
     data = path.read_bytes()
     (table,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)

@@ -1,6 +1,6 @@
 """Compiles sources whose headers have to be adapted: preprocesses them, adapts the whole text, and compiles that.
 
-If only the source itself needs adapting, rendering does it, and none of this runs.
+If only the source itself has to be adapted, rendering does that, and none of the code here runs.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ TRANSLATOR = (
     ),
 )
 _PREPROCESSED, _FOR_HOST = "preprocessed.ii", "preprocessed_for_host.ii"
-# headers of tkjit, the simulator and the standard library: names without a suffix, and those of C
+# Matches the headers of tkjit, the simulator and the standard library (names without a suffix, and C's headers).
 _OWN_HEADERS = re.compile(
     r"tkjit/.*|(?:cub|thrust)/.*|cuda\w*\.h|mma\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
     r"|(?:assert|float|inttypes|limits|math|stdbool|stddef|stdint|stdio|stdlib|string|time)\.h"
 )
-# these headers need their operands in the block's window, where a static variable is only if it was translated
+# Matches headers whose operands have to be in the block's window. A static variable is in it only if it was translated.
 _IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
-# torch's headers test __CUDA_ARCH__ to detect the host (tkjit/torch/simulated.h), but contain nothing to adapt
+# Matches torch's headers. They test __CUDA_ARCH__ to detect the host (tkjit/torch/simulated.h), but need no adapting.
 _OF_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2)/")
-# except this one, which launches kernels
+# The only torch header that does need adapting, because it launches kernels.
 _LAUNCHES = "ATen/cuda/CUDAApplyUtils.cuh"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 
 
 def may_be_needed(text: str) -> bool:
-    """Whether a source has inline PTX, or includes headers that may have to be adapted."""
+    """Return whether a source has inline PTX, or includes headers that may have to be adapted."""
     names = _INCLUDE.findall(text)
     return "asm" in text or any(not _OWN_HEADERS.fullmatch(name) or _IN_WINDOW.fullmatch(name) for name in names)
 
 
 def is_needed(text: str, flags: Flags) -> bool:
-    """Whether a source has inline PTX, or includes a header that has to be adapted.
+    """Return whether a source has inline PTX, or includes a header that has to be adapted.
 
-    Headers of tkjit and the system never have to be, but some of tkjit's need static variables in the block's window.
+    Headers of tkjit and the system never have to be adapted, but some of tkjit's headers need static variables to be in
+    the block's window.
     """
     if not may_be_needed(text):
         return False
@@ -72,7 +73,7 @@ def is_needed(text: str, flags: Flags) -> bool:
 
 
 def _with_headers(text: str, flags: Flags) -> Iterator[tuple[bool, str]]:
-    """Yield a source and the user's headers that it may include: whether it is a header, and its text."""
+    """Yield the text of a source and of each user header that it may include, with whether the text is a header."""
     searched = [path for path in flags.include_dirs if path != SIMULATOR and not path.is_relative_to(INCLUDE)]
     waiting: list[tuple[str, Path | None]] = [(text, None)]
     seen: set[Path] = set()
@@ -95,17 +96,17 @@ def _headers_ask_for_arch(text: str, flags: Flags) -> bool:
 
 @cache
 def digest() -> str:
-    """The digest of the translator. It is part of a key, because the translation is not part of the rendered text."""
+    """Return a digest of the translator's code. Keys need it, because the rendered text lacks the translation."""
     return hashlib.sha256(b"\0".join(files.read(path) for path in TRANSLATOR)).hexdigest()[:16]
 
 
 def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[Step]:
-    """The steps that replace a command that compiles a C++ source: ``[..., "-x", "c++", source, ...]``.
+    """Return the steps that replace the command ``[..., "-x", "c++", source, ...]``, which compiles a C++ source.
 
     Parameters
     ----------
     text : str
-        The user's source. Its headers decide whether it is also preprocessed for the host.
+        The user's source. Whether it is also preprocessed for the host depends on its headers.
     """
     staging = source.parent
     preprocessed, for_host = staging / _PREPROCESSED, staging / _FOR_HOST
@@ -115,7 +116,7 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
     ptx = ["-DTKJIT_SIM_TRANSLATES", "-include", str(SIMULATOR / "ptx" / "ptx.h")]
     preprocess = [line[0], *ptx, *given, "-E", "-x", "c++", str(source)]
     dependencies = Path(line[depfile + 1])
-    of_host = dependencies.with_suffix(".host.d")  # dependencies of the host's text
+    of_host = dependencies.with_suffix(".host.d")  # the dependencies of the text for the host
     kept = [*line[: depfile - 1], *line[depfile + 2 : at], "-x", "c++-cpp-output", str(preprocessed), *line[at + 3 :]]
 
     def adapt() -> None:
@@ -148,7 +149,7 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
 
 
 def joined_rules(rules: Iterable[str]) -> str:
-    """Merge several make rules into one with the dependencies of all.
+    """Merge several make rules into one rule with all their dependencies.
 
     >>> joined_rules(["a.o: a.cu a.h\\n", "b.o: b.cu\\n"])
     'program: a.cu a.h b.cu\\n'
@@ -161,7 +162,7 @@ def _text(path: Path) -> str:
 
 
 def repair(log: str, staging: Path) -> bool:
-    """Add keywords that the compiler misses in the adapted text; return whether there were any."""
+    """Add the keywords whose absence from the adapted text the compiler reports. Return whether there were any."""
     from tkjit.source.keywords import repaired
 
     preprocessed = staging / _PREPROCESSED

@@ -1,4 +1,4 @@
-"""Formats a variant's name and its warmup command for messages."""
+"""Formats the name and the warmup command of a variant for messages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tkjit.spec import Spec, Variant
 
 
 def describe(spec: Spec, variant: Variant, target: Target) -> str:
-    """The name of a variant in messages: ``gemm (T=float32) for sm_90a``."""
+    """Return the name of a variant for messages: ``gemm (T=float32) for sm_90a``."""
     return f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
 
 
 def warmup_command(spec: Spec, variant: Variant | None = None, target: Target | None = None) -> str:
-    """The command that builds a variant ahead of time. Without a variant, as for glue, it builds the whole kernel."""
+    """Return the command that builds a variant ahead of time or, without a variant (as for glue), the whole kernel."""
     if spec.module == "__main__" or not spec.module:
         return "call it once without TKJIT_JIT=0 (warmup cannot find a kernel that a script or a notebook defines)"
     if (name := full_name(spec.name, spec.module)) is None:

@@ -1,7 +1,7 @@
-"""Warm starts: if nothing has changed since the previous process, a spec file is not run again.
+"""Warm starts: if nothing has changed since the previous process, tkjit does not run a spec file again.
 
-A warm record contains the runtime, the glue and the launcher of a first call, and the specs of the spec file. tkjit
-writes one only for a *plain* file, which contains nothing but literals and kernel definitions
+A warm record contains the runtime, glue and launcher that a first call used, and the specs from the spec file. tkjit
+writes a record only for a *plain* file, which contains nothing but literals and kernel definitions
 (``tkjit/spec/plain.py``).
 """
 
@@ -26,7 +26,7 @@ from tkjit.spec.plain import is_plain
 
 
 class Origin(NamedTuple):
-    """A spec file, one of the kernels that it defines, its module, and its fingerprint, taken before it was run."""
+    """Where a kernel comes from: its spec file, its name, the module, and the file's fingerprint from before it ran."""
 
     path: Path
     name: str
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 
 class Use(NamedTuple):
-    """The variant of a call, given by the indices of its overload and of the variant, and its target."""
+    """The variant and target of a call. Indices give the overload and the variant."""
 
     overload: int
     variant: int
@@ -43,14 +43,14 @@ class Use(NamedTuple):
 
 
 class WarmStart(NamedTuple):
-    """A kernel of the previous process: its specs, and the glue and the launcher of its first call.
+    """A kernel from the previous process: its specs, and the glue and launcher that its first call used.
 
     Parameters
     ----------
     returns : list of list of str
         The results of each overload.
     packed : str
-        The specs as text; a call does not need them.
+        The specs as text. A call does not need them.
     """
 
     use: Use
@@ -68,12 +68,13 @@ class WarmStart(NamedTuple):
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference in a spec file, or its function for the gradients. The file is run when the reference is called.
+    """A reference in a spec file, or the reference's function for gradients. Calling the reference runs the file.
 
     Parameters
     ----------
     digest : str
-        The digest of the file's content when the kernel was read. If it has changed, the reference may be another one.
+        The digest of the file's content when the kernel was read. If the digest has changed, the file may now define a
+        different reference.
     """
 
     path: Path
@@ -92,7 +93,7 @@ class Reference:
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file's content, from memory while the file is unchanged; empty if it cannot be read."""
+    """Return the digest of a file's content, from memory while the file is unchanged; empty if it cannot be read."""
     try:
         return fingerprints.digest_of_file(str(path))
     except OSError:
@@ -100,30 +101,30 @@ def _digest(path: Path) -> str:
 
 
 class WarmLoader(Protocol):
-    """The part of a loader that warm starts use."""
+    """The part of ``Loader`` that warm starts use."""
 
     cache: Cache
     env: Environment
 
     def runtime_as_recorded(self) -> Entry | None:
-        """The runtime's entry with its fingerprint, if this process has loaded that entry."""
+        """Return the runtime's entry with its fingerprint, if this process has loaded that entry."""
 
     def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
-        """Whether no file has changed. Loads the runtime, because it does the comparison."""
+        """Return whether all files are unchanged. Load the runtime, which compares them."""
 
     def open_launcher(self, path: Path) -> int:
         """Load a launcher and return the address of its launch function."""
 
 
 class WarmStarts:
-    """Reads and writes a loader's warm records of spec files."""
+    """Reads and writes a loader's warm records for spec files."""
 
     def __init__(self, loader: WarmLoader) -> None:
         self._loader = loader
         self._not_plain: set[Path] = set()
 
     def write(self, origin: Origin, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened) -> None:
-        """Record a kernel and the entries of its first call. If its file is not plain, record only that."""
+        """Record a kernel and the entries that its first call used. If its file is not plain, record only that fact."""
         path, name, module, fingerprint = origin
         if path in self._not_plain:
             return
@@ -140,7 +141,7 @@ class WarmStarts:
             self._loader.cache.write_record(self._warm_key(path, name, module), entries, whole, more)
 
     def read(self, path: Path, name: str, module: str) -> WarmStart | None:
-        """The kernel of the previous process, if none of its files has changed since."""
+        """Return the kernel as the previous process recorded it, or None if one of its files has changed since then."""
         record = self._loader.cache.read_record(self._warm_key(path, name, module))
         if record is None:
             return None
@@ -173,7 +174,7 @@ class WarmStarts:
         return self._loader.env.warm_key(f"kernel-{name}", [str(path), module])
 
     def definitions(self, place: Path) -> Definitions:
-        """``registry.definitions``, from the previous process's record if no file in the directory has changed."""
+        """Like ``registry.definitions``, but use the previous process's record if no file in the directory changed."""
         warm_key = self._loader.env.warm_key(f"names-{place.name}", str(place))
         record = self._loader.cache.read_record(warm_key)
         if record is not None and self._loader.cache.unchanged(record.fingerprint):
@@ -186,9 +187,9 @@ class WarmStarts:
 
 
 def pack(specs: Sequence[Spec], path: Path) -> str:
-    """Turn a kernel's specs into text. A reference is looked up in the spec file when it is called."""
+    """Turn a kernel's specs into text. A call to a reference will look the reference up in the spec file."""
     import base64
-    import pickle  # takes 2 ms; before a call, torch has imported it anyway
+    import pickle  # takes 2 ms, but by the time of a call, torch has imported it anyway
 
     alone = tuple(_without_functions(spec, path, overload) for overload, spec in enumerate(specs))
     return base64.b64encode(pickle.dumps(alone, protocol=5)).decode()
@@ -206,7 +207,7 @@ def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
 
 
 def unpack(text: str) -> tuple[Spec, ...]:
-    """Read the specs from the text that ``pack`` made. Unpickling runs code, so the cache has to be trusted."""
+    """Read the specs from text that ``pack`` made. Unpickling can run code, so the cache has to be trusted."""
     import base64
     import pickle
 

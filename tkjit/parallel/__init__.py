@@ -1,4 +1,4 @@
-"""Several devices: clubs, peer access, and parallel tensors."""
+"""Support for several devices: clubs, peer access, and parallel tensors."""
 
 from tkjit.parallel.club import Club, enable_peer_access
 from tkjit.parallel.tensor import ParallelTensor

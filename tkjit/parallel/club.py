@@ -1,4 +1,4 @@
-"""``Club``: runs one thread per device, and sets up peer access between the devices of a process."""
+"""``Club``, which runs one thread per device, and peer access between the devices of a process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _open_clubs: weakref.WeakSet[Club] = weakref.WeakSet()
 
 
 class Club:
-    """A group of devices that work together, with a thread and a stream for each.
+    """A group of devices that work together. Each device has a thread and a stream.
 
-    A club launches kernels over several devices. A call with lists makes one automatically. With your own club you
-    choose the streams, create the devices' contexts before the first call, and can run Python functions. The calling
-    thread does the first device's part.
+    A club launches kernels over several devices. If you call a kernel with lists, tkjit makes a club automatically. If
+    you make the club yourself, you can choose the streams and run Python functions, and the devices' contexts are
+    created before the first call. The calling thread does the first device's part.
 
     Parameters
     ----------
@@ -34,8 +34,9 @@ class Club:
         ``8`` or ``[0, 1, 2]`` for CUDA devices, ``["cuda:0", "cuda:0"]`` to use one device twice, or ``["cpu"] * 4``
         for host threads under the simulator. At most 32.
     streams : sequence of torch.cuda.Stream, optional
-        One for each device; None is the device's current stream at the time of a call. By default, all are None. If a
-        device occurs twice, the club makes new streams instead, and orders them with the current ones.
+        One stream for each device. None stands for the stream that is current on the device when a call is made. By
+        default, all are None; but if a device occurs twice, the club makes new streams and orders them with the
+        current streams.
     device_ids : sequence of int, optional
         The same as ``devices``, under ThunderKittens' name.
 
@@ -70,7 +71,7 @@ class Club:
         self.streams = _streams_of(kind, indices, streams)
         if kind == "cuda":
             _warm(indices)
-        # the caller does not know these streams, so they have to be ordered with the current ones
+        # the caller does not know these streams, so they have to be ordered with the current streams
         self._orders = streams is None and any(self.streams)
         around = partial(_order, indices, self.streams) if self._orders else None
         runtime = loader_for(Settings.from_environment()).runtime
@@ -92,14 +93,14 @@ class Club:
         Parameters
         ----------
         task : callable
-            It takes the device's number in the club. If it has a second parameter without a default, it also gets the
-            device's stream: a ``torch.cuda.Stream``, or None on the CPU.
+            A function that takes the device's number in the club. If the function has a second parameter without a
+            default, it also gets the device's stream: a ``torch.cuda.Stream``, or None on the CPU.
 
         Raises
         ------
         Exception
-            The exception that the function raised. If it failed on several devices, the first one's, with notes about
-            the others.
+            The exception that the function raised. If the function failed on several devices, the first device's
+            exception is raised, with notes about the others.
         """
 
         import torch
@@ -120,7 +121,7 @@ class Club:
             _order(self.indices, self.streams, True)
         try:
             found = self._club.execute(on_device)
-        except RuntimeError as refusal:  # from a nested step, or while the interpreter exits
+        except RuntimeError as refusal:  # raised in a nested step, or while the interpreter exits
             raise LaunchError(str(refusal)) from None
         if self._orders:
             _order(self.indices, self.streams, False)
@@ -128,14 +129,14 @@ class Club:
         if not raised:
             return
         (first, error), *others = raised
-        if hasattr(error, "add_note"):  # Python 3.11
+        if hasattr(error, "add_note"):  # since Python 3.11
             error.add_note(f"on device {first} of {len(self)}")
             for i, other in others:
                 error.add_note(f"and on device {i}: {type(other).__name__}: {other}")
         raise error
 
     def _streams_now(self) -> list[Any]:
-        """Return the streams for a step, with the current stream in place of None."""
+        """Return the streams for a step, with each None replaced by the device's current stream."""
         if self.kind == "cpu":
             return [None] * len(self)
         import torch
@@ -161,7 +162,7 @@ class Club:
 
 @cache
 def club_for(kind: str, indices: tuple[int, ...]) -> Club:
-    """Return the process's club of some devices, for calls without ``club=``. The runtime calls this."""
+    """Return this process's club for some devices. The runtime calls this for calls without ``club=``."""
     devices = ["cpu"] * len(indices) if kind == "cpu" else [f"{kind}:{i}" for i in indices]
     enable_peer_access(devices)  # kernels access the other devices' parts
     return Club(devices)
@@ -169,15 +170,15 @@ def club_for(kind: str, indices: tuple[int, ...]) -> Club:
 
 @atexit.register
 def _close_all() -> None:
-    """End all clubs, because their threads may call into the interpreter, which exits."""
+    """End all clubs when the interpreter exits, because their threads may call into it."""
     for club in list(_open_clubs):
         club._club.close_for_good()
 
 
 def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> None:
-    """Let each of these devices read and write the memory of the others directly.
+    """Let each of these devices read and write the other devices' memory directly.
 
-    This covers all tensors from torch's allocator. On the CPU, or for one device, it does nothing.
+    This covers all tensors from torch's allocator. On the CPU, or with only one device, this function does nothing.
 
     Raises
     ------
@@ -202,9 +203,9 @@ def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> Non
 
 
 def reach(device: int, peer: int) -> None:
-    """Let a device read and write another's memory.
+    """Let a device read and write a peer's memory.
 
-    torch enables the access when it first copies between two devices, including access to its expandable segments.
+    torch enables this access when it first copies between two devices. This includes its expandable segments.
     """
     import torch
 
@@ -213,7 +214,7 @@ def reach(device: int, peer: int) -> None:
 
 
 def _takes_stream(task: Callable[..., object]) -> bool:
-    """Whether a function takes a stream in addition to the device's number."""
+    """Return whether a function takes a stream in addition to the device's number."""
     try:
         parameters = inspect.signature(task).parameters.values()
     except (TypeError, ValueError):  # a C function without a signature
@@ -274,7 +275,7 @@ def _streams_of(kind: str, indices: tuple[int, ...], streams: Sequence[Any] | No
 
 
 def _order(indices: Sequence[int], streams: Sequence[Any], before: bool) -> None:
-    """Order a club's own streams after the current streams before a step, and the other way round after it."""
+    """Make a club's own streams wait for the current streams before a step, and the other way round after the step."""
     import torch
 
     for index, stream in zip(indices, streams, strict=True):
@@ -283,7 +284,7 @@ def _order(indices: Sequence[int], streams: Sequence[Any], before: bool) -> None
 
 
 def _warm(indices: Sequence[int]) -> None:
-    """Create the devices' contexts before the first call; each takes a tenth of a second."""
+    """Create the devices' contexts before the first call, because each takes a tenth of a second."""
     import torch
 
     for index in set(indices):

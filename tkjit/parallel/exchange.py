@@ -1,7 +1,7 @@
-"""Exchanges messages between the processes of a group, and names a process that fails, ends or is missing.
+"""Exchanges messages between the processes of a group, and reports which process fails, ends or is missing.
 
-Messages go through the group's store, because a gloo collective can hang after a process is killed: a child of that
-process, such as torch's shared memory manager, keeps its connections open.
+Messages go through the group's store and not through gloo collectives. A collective can hang after a process is killed,
+because a child of the killed process, such as torch's shared memory manager, keeps the connections open.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tkjit.system.process import Process, this_process
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-DYING_S = 2.0  # how long a killed process may still look alive to others
+DYING_S = 2.0  # a killed process may still look alive to others for this long
 LONGEST_PAUSE_S = 0.05
 
 T = TypeVar("T")
 
 
 class Peer(NamedTuple):
-    """A process of a group, with its global rank."""
+    """A process in a group, with its global rank."""
 
     rank: int
     process: Process
@@ -34,10 +34,10 @@ class Peer(NamedTuple):
 
 
 def attempt(task: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    """Run a task, and return its result or its exception, so that waiting processes can be told of any failure.
+    """Run a task, and return its result or its exception, so that a failure can be reported to waiting processes.
 
-    Callers have to delete the exception after the exchange. Its traceback refers to the caller's frame, which would
-    keep the group and its threads alive after ``destroy_process_group()``.
+    Callers have to delete the exception after the exchange, because its traceback refers to the caller's frame. The
+    frame would keep the group and its threads alive after ``destroy_process_group()``.
     """
     try:
         return task(), None
@@ -52,19 +52,19 @@ def exchange(
     error: Exception | str | None = None,
     kind: type[TkjitError] = LaunchError,
 ) -> list[Any]:
-    """Send a message to all processes of a group, and return all messages in the order of their ranks in the group.
+    """Send a message to all processes of a group, and return everybody's messages, ordered by rank in the group.
 
     Parameters
     ----------
     step : str
-        The purpose, as the predicate of a sentence about the process. A process that arrives late is at another step
-        than those that no longer wait for it.
+        The purpose, as the predicate of a sentence about the process. If a process arrives late, the others may no
+        longer wait for it and be at another step.
     said : object, optional
         The message, which is pickled.
     error : Exception or str, optional
-        Why this process has no message. Then all processes raise it, with this one's global rank.
+        Why this process has no message. All processes then raise this error, with this process's global rank.
     kind : type
-        The exception that all of them raise.
+        The type of the exception that all processes raise for ``error``.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def who_has(who: Sequence[object], what: str) -> str:
 
 
 class _StoreExchange:
-    """The exchange of messages of a group, through the group's store.
+    """Exchanges a group's messages through the group's store.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class _StoreExchange:
         self._peers, self._name = self._meet(group)
 
     def exchange(self, said: Any) -> list[Any]:
-        import pickle  # torch has imported it already; otherwise it takes a millisecond
+        import pickle  # importing it takes a millisecond, but torch has done so already
 
         self._number += 1
         keys, read = self._keys(self._number)
@@ -118,30 +118,31 @@ class _StoreExchange:
             self._store.set(keys[self._rank], pickle.dumps(said))
             self._wait_until(lambda: self._store.check(keys), lambda: self._absent(keys))
             answers = [pickle.loads(self._store.get(key)) for key in keys]
-            if self._rank == 0:  # all have arrived, so nobody reads the previous exchange any more
+            if self._rank == 0:  # all have arrived, so nobody is still reading the previous exchange
                 before, read_before = self._keys(self._number - 1)
                 for key in (*before, read_before) if self._number > 1 else self._marks:
                     self._store.delete_key(key)
             self._store.add(read, 1)
-            if self.ranks[self._rank] == 0:  # this process usually hosts the store, and may end after this
+            if self.ranks[self._rank] == 0:  # this process may end next, and usually hosts the store
                 readers = len(keys)
                 self._wait_until(lambda: self._store.add(read, 0) >= readers, lambda: "a process has not continued")
         except LaunchError:
             raise
-        except RuntimeError as failure:  # from the store
+        except RuntimeError as failure:  # raised by the store
             reason = str(failure).split("\n", 1)[0]
             raise LaunchError(self._find_ended(DYING_S) or f"the group's store is lost: {reason}") from failure
         return answers
 
     def _keys(self, number: int) -> tuple[list[str], str]:
-        """Return the keys of the processes' messages, and the key of the number of processes that have read them."""
+        """Return the keys of the processes' messages, and the key that counts how many processes have read them."""
         start = f"tkjit/{self._name}/{number}"
         return [f"{start}/{rank}" for rank in range(len(self.ranks))], f"{start}/read"
 
     def _meet(self, group: ProcessGroup) -> tuple[list[Peer], str]:
-        """Find the group's processes by a collective, because a backend reports a missing process there.
+        """Find the group's processes with a collective, because the backend then reports a missing process.
 
-        They also agree on a name, because a store may outlive its group and serve another one with the same ranks.
+        The processes also agree on a name, because a store may outlive its group and serve another group with the same
+        ranks.
         """
         import secrets
 
@@ -156,7 +157,7 @@ class _StoreExchange:
         return [Peer(rank, process) for rank, (process, _) in zip(self.ranks, known, strict=True)], known[0][1]
 
     def _absent(self, keys: Sequence[str]) -> str:
-        """Describe who has not written a key; empty if all have."""
+        """Describe which processes have not written their keys. The string is empty if all have."""
         try:
             away = [f"rank {rank}" for rank, key in zip(self.ranks, keys, strict=True) if not self._store.check([key])]
         except RuntimeError:
@@ -168,7 +169,7 @@ class _StoreExchange:
         pause = LONGEST_PAUSE_S / 100
         while not done():
             ended = self._find_ended()
-            if ended and not done():  # it may have arrived before it ended
+            if ended and not done():  # a process may have arrived before it ended
                 raise LaunchError(ended)
             if time.monotonic() > deadline and not done():
                 raise LaunchError(f"{why_not()} within {self._store.timeout.total_seconds():.0f} s")
@@ -176,7 +177,7 @@ class _StoreExchange:
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
     def _find_ended(self, patience_s: float = 0) -> str:
-        """Describe which of the known processes have ended; empty if none has."""
+        """Describe which of the known processes have ended. The string is empty if none has."""
         deadline = time.monotonic() + patience_s
         while not (ended := [peer for peer in self._peers if not peer.process.is_alive]):
             if time.monotonic() >= deadline:

@@ -1,6 +1,7 @@
-"""Watches the other processes of parallel tensors; if one ends, aborts the kernels that wait for it and names it.
+"""Watches the other processes of parallel tensors. If one ends, aborts the kernels that wait for it, and names it.
 
-A thread looks regularly, because kernels wait in shared memory, which does not tell when another process has ended.
+A thread checks regularly whether the processes are alive, because kernels wait in shared memory, and nothing there
+shows that another process has ended.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from tkjit.parallel.exchange import Peer, who_has
 from tkjit.system.process import this_process
 
 WATCH_S = 0.1
-GPU_PATIENCE_S = 20.0  # how long a kernel on a GPU, which cannot be aborted, may take to end by itself
+GPU_PATIENCE_S = 20.0  # a kernel on a GPU cannot be aborted, so it gets this long to end by itself
 
 
 class Peers:
-    """The processes of a parallel tensor's group, which are watched while the tensor lives.
+    """The processes in a parallel tensor's group. They are watched for as long as the tensor exists.
 
     Attributes
     ----------
     others : tuple of Peer
         The other processes on this machine.
     known : object
-        The runtime's object, which tells launches that a process has ended.
+        The runtime's object through which launches learn that a process has ended.
     """
 
     def __init__(self, peers: Sequence[Peer]) -> None:
@@ -42,11 +43,11 @@ class Peers:
 
 _watched: dict[int, weakref.ref[Peers]] = {}
 _numbers = itertools.count()
-_watching: list[int] = []  # the process that runs the watching thread; a forked child has no such thread
+_watching: list[int] = []  # the pid of the process with the watching thread, which a forked child lacks
 
 
 def watch(peers: Sequence[Peer]) -> Peers:
-    """Watch the processes of this machine until one of them ends."""
+    """Watch the processes on this machine until one of them ends."""
     group = Peers(peers)
     _watched[next(_numbers)] = weakref.ref(group)
     if os.getpid() not in _watching:
@@ -57,14 +58,14 @@ def watch(peers: Sequence[Peer]) -> Peers:
 
 def _watch() -> None:
     while True:
-        _look()  # a function of its own, so that this thread keeps no group alive while it sleeps
+        _look()  # a separate function, so that this thread keeps no group alive while it sleeps
         time.sleep(WATCH_S)
 
 
 def _look() -> None:
-    for number, known in _watched.copy().items():  # a copy, because other threads add to it
+    for number, known in _watched.copy().items():  # a copy, because other threads add entries
         group = known()
-        # report all of them: a process that aborted because of another may be noticed first
+        # report all that have ended, because a process that aborted because of another one may be noticed first
         ended = sorted(peer for peer in group.others if not peer.process.is_alive) if group else []
         if group is None or ended:
             del _watched[number]
@@ -80,7 +81,7 @@ def _give_up(group: Peers, ended: Sequence[Peer]) -> None:
 
 
 def _end_if_stuck(device: int, reason: str) -> None:
-    """End this process if its GPU still waits for a process that is gone; a kernel cannot be stopped otherwise."""
+    """End this process if its GPU still waits for a process that has ended. There is no other way to stop a kernel."""
     import torch
 
     waiting = threading.Thread(target=torch.cuda.synchronize, args=(device,), daemon=True)

@@ -1,4 +1,4 @@
-"""Shares the parts of a tensor between the processes of a group, using only torch."""
+"""Shares a tensor's parts between the processes of a group, using only torch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """All parts of a tensor, as mapped by one process.
+    """All parts of a tensor, as one process has mapped them.
 
     Parameters
     ----------
     pointers : list of int
         The parts' addresses, by rank.
     multicast_ptr : int
-        0 without multicast.
+        The address that reaches all parts, or 0 without multicast.
     held : object
-        Keeps the parts mapped.
+        An object that keeps the parts mapped.
     """
 
     pointers: list[int]
@@ -39,7 +39,7 @@ class SharingMethod(NamedTuple):
     share : callable
         Returns a picklable handle of this process's part for each process of the group.
     open : callable
-        Maps all parts, given the handles that every process made for this one.
+        Maps all parts, given the handles that the processes made for this process.
     """
 
     share: Callable[[torch.Tensor, ProcessGroup], Sequence[Any]]
@@ -47,27 +47,27 @@ class SharingMethod(NamedTuple):
 
 
 def open_parts(way: SharingMethod, own: torch.Tensor, group: ProcessGroup) -> Parts:
-    """Share this process's part, and map the others'; every process of the group calls it.
+    """Share this process's part and map the others' parts. Every process in the group has to call this.
 
     Raises
     ------
     LaunchError
-        In every process, if this fails in one of them or one has ended.
+        In every process, if one of the processes fails or has ended.
     """
     shared, error = attempt(lambda: way.share(own, group))
     try:
         handles = [of_other[group.rank()] for of_other in exchange(group, "shares its part", shared, error)]
         parts, error = attempt(lambda: way.open(own, group, handles))
-        # wait for all, because nobody may free or write a part before the others have mapped it
+        # wait for all processes, because nobody may free or write a part before the others have mapped it
         exchange(group, "has mapped the parts", None, error)
     finally:
         del error
-    assert parts is not None  # otherwise exchange has raised the error
+    assert parts is not None  # if they are None, exchange has raised the error
     return parts
 
 
 def _share_storage(own: torch.Tensor, group: ProcessGroup) -> list[Any]:
-    # this call moves the storage into shared memory; it has one name, which is the same for all processes
+    # this call moves the storage into shared memory, where it has the same name for all processes
     return [(own.untyped_storage()._share_filename_cpu_(), own.storage_offset())] * group.size()
 
 
@@ -91,7 +91,7 @@ SHARED_MEMORY = SharingMethod(_share_storage, _open_storages)
 def _share_ipc(own: torch.Tensor, group: ProcessGroup) -> list[Any]:
     from torch.multiprocessing.reductions import reduce_tensor
 
-    # a separate handle for each process, because torch counts the references
+    # make a separate handle for each process, because torch counts the references
     others = [reader != group.rank() for reader in range(group.size())]
     return [reduce_tensor(own) if other else None for other in others]  # type: ignore[no-untyped-call]
 

@@ -1,4 +1,4 @@
-"""``ParallelTensor``: a tensor with one part per process, all of which each process can access."""
+"""``ParallelTensor``: a tensor with one part per process. Each process can access all parts."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ if TYPE_CHECKING:
 
 
 class ParallelTensor(ParallelLayout):
-    """A tensor with a part on each device of a group, with one device per process, as under ``torchrun``.
+    """A tensor with a part on each device of a group. Each process has one device, as under ``torchrun``.
 
-    All processes of the group make it together, with the same shape and dtype. If they make several, they make them in
-    the same order. Pass it for a ``ParallelTensor`` parameter of a kernel, which every process calls on its device.
-    torch shares the parts: on CUDA devices through ``torch.distributed._symmetric_memory``, or through CUDA IPC for an
-    existing tensor; on the CPU through storages in shared memory.
+    All processes of the group make the tensor together, with the same shape and dtype. If they make several parallel
+    tensors, all processes have to make them in the same order. Pass the tensor for a kernel's ``ParallelTensor``
+    parameter; every process calls the kernel on its own device. torch shares the parts: on CUDA devices through
+    ``torch.distributed._symmetric_memory``, or through CUDA IPC for an existing tensor; on the CPU through storages in
+    shared memory.
 
     Parameters
     ----------
     tensor : torch.Tensor, or sequence of int
         This process's part, contiguous and with at most 4 dimensions; or the shape of a new part. The storage of a CPU
-        tensor moves into shared memory, as with ``share_memory_``. The tensor and its views remain valid, but a NumPy
-        array that it was made from, or a process that it was shared with before, keeps the old memory.
+        tensor is moved into shared memory, as with ``share_memory_``. The tensor and its views remain valid. But if the
+        tensor was made from a NumPy array, or was shared with a process before, that array or process keeps the old
+        memory.
     dtype : torch.dtype, optional
-        For a new part; torch's default dtype by default.
+        The dtype of a new part. By default, torch's default dtype.
     device : str or torch.device, optional
-        For a new part; by default ``"cuda"`` if the group uses NCCL, and ``"cpu"`` otherwise.
+        The device of a new part. By default ``"cuda"`` if the group uses NCCL, and ``"cpu"`` otherwise.
     group : torch.distributed.ProcessGroup, optional
-        The processes; by default all. They must be on one node, or connected by NVLink.
+        The processes; by default all of them. They must be on one node, or connected by NVLink.
     multicast : bool
         Request an address that reaches all parts. Only a new part on CUDA devices can have one.
 
@@ -52,14 +54,15 @@ class ParallelTensor(ParallelLayout):
     data_ptrs : tuple of int
         The address of each part in this process.
     multicast_ptr : int
-        0 without multicast.
+        The address that reaches all parts, or 0 without multicast.
 
     Raises
     ------
     ArgumentError
-        If there is no process group; in all processes, if their shapes, dtypes or kinds of memory differ.
+        If there is no process group. In all processes, if their parts' shapes, dtypes or kinds of memory differ.
     LaunchError
-        If a process has ended or cannot map the others' parts (the message has its rank), or if multicast is missing.
+        If a process has ended or cannot map the others' parts (the message has the process's rank), or if multicast is
+        not available.
 
     Examples
     --------
@@ -103,7 +106,7 @@ class ParallelTensor(ParallelLayout):
             own, problem = tensor, _problem(tensor, dtype, device, multicast)
         else:
             own, problem = _empty(tensor, dtype, device or _device_of(self.group), multicast)
-        # a failure here is raised in _meet, where the other processes learn of it
+        # _meet raises a failure of this step, so that the other processes learn of it
         runtime, failure = attempt(lambda: loader_for(Settings.from_environment()).runtime)
         try:
             self._peers = watch(self._meet(own, problem or failure, _memory(own, is_new, multicast)))
@@ -118,7 +121,7 @@ class ParallelTensor(ParallelLayout):
         self.multicast_ptr = parts.multicast_ptr
         self._parts = parts.held
         peers = self._peers.known
-        layout: Any = runtime.ParallelLayout  # type: ignore[union-attr]  # otherwise _meet has raised its failure
+        layout: Any = runtime.ParallelLayout  # type: ignore[union-attr]  # if None, _meet has raised the failure
         self._layout = layout(parts.pointers, parts.multicast_ptr, self.rank, own, parts.held, peers)
 
     @classmethod
@@ -141,7 +144,7 @@ class ParallelTensor(ParallelLayout):
             if made.device.type == "cuda":
                 torch.cuda.current_stream(made.device).synchronize()
 
-        # wait for all, because nobody may write a part before it is zeroed
+        # wait for all processes, because nobody may write to a part before it has been zeroed
         exchange(made.group, "has made zeros", None, attempt(fill)[1])
         return made
 
@@ -191,12 +194,12 @@ class ParallelTensor(ParallelLayout):
 
 
 class LocalPart(NamedTuple):
-    """A description of one process's part, which the others compare with theirs.
+    """Describes one process's part. The other processes compare it with their own parts.
 
     Parameters
     ----------
     memory : str
-        How the others will access it, if there is more than one way.
+        How the other processes will access the part, if there is more than one way.
     """
 
     shape: tuple[int, ...]
@@ -247,13 +250,13 @@ def _device_of(group: Any) -> str:
     import torch
     import torch.distributed as dist
 
-    # "cpu:gloo,cuda:nccl" if the group was created without a backend
+    # the config is "cpu:gloo,cuda:nccl" if the group was created without naming a backend
     serves_cuda = "cuda:nccl" in str(dist.get_backend_config(group)) or dist.get_backend(group) == "nccl"
     return "cuda" if serves_cuda and torch.cuda.is_available() else "cpu"
 
 
 def _empty(given: Any, dtype: Any, device: Any, multicast: bool) -> tuple[Any, str]:
-    """Return a new part, or the reason for a failure as a string, which the other processes have to learn."""
+    """Return a new part and an empty string, or None and the reason, which the other processes have to learn."""
     import torch
 
     try:
@@ -276,5 +279,5 @@ def _empty(given: Any, dtype: Any, device: Any, multicast: bool) -> tuple[Any, s
 
             return symmetric_memory.empty(*shape, dtype=dtype, device=where), ""
         return torch.empty(shape, dtype=dtype, device=where), ""
-    except Exception as error:  # no such device, no memory, a torch without CUDA
+    except Exception as error:  # the device does not exist, memory is short, or torch has no CUDA
         return None, str(error).split("\n", 1)[0]

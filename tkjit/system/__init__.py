@@ -1,1 +1,1 @@
-"""The operating system: files, processes, ownership, cores, memory and the progress display."""
+"""Operating-system services: files, processes, ownership, cores, memory and the progress display."""

@@ -1,8 +1,8 @@
-"""Runs a program that dies with the process that started it, even if SIGKILL ends that process.
+"""Runs a program that dies together with the process that started it, even if that process is killed by SIGKILL.
 
-This file is also the script between the two: it asks the kernel for the signal and then becomes the program. It
-runs without site-packages, so it imports only the standard library. A ``preexec_fn`` could do the same, but it runs
-Python code in a forked copy of a process that may have had threads.
+The process starts this file as a script. The script asks the kernel to send it a signal when its parent dies, and
+then becomes the program. It runs without site-packages, so it imports only the standard library. A ``preexec_fn``
+could ask the kernel as well, but it would run Python code in a forked copy of a process that may have had threads.
 """
 
 import os
@@ -10,28 +10,28 @@ import signal
 import sys
 from collections.abc import Sequence
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
 def dying_with_parent(command: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the command line of a program that dies with this process.
+    """Return a command line that runs a program which dies together with this process.
 
-    The thread that starts the program must live as long as the program does. A program that cannot be run ends with
-    status 126 or 127, as in a shell, and a line on standard error.
+    The thread that starts the program must live as long as the program does. If the program cannot be run, the command
+    prints a line to standard error and ends with status 126 or 127, as in a shell.
     """
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *(os.fspath(word) for word in command)]
 
 
 def _become(parent: int, command: list[str]) -> None:
-    """Replace this process by a program."""
+    """Replace this process by a program that dies with its parent."""
     import ctypes
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-    if os.getppid() != parent:  # the parent died before the call of prctl
+    if os.getppid() != parent:  # the parent died before prctl was called
         return
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C prints no traceback from here on
-    # Python ignores these signals, and the program would inherit that
+    # Python ignores these signals, and the program would inherit this setting
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -1,7 +1,7 @@
 """Reads the files that tkjit owns (mostly in a cache) without blocking, and replaces them atomically.
 
-Their paths may hold untrusted links, FIFOs without a writer, or truncated files. The functions here do not follow such
-links, do not wait for such FIFOs, and write only to files that they created.
+Such a file's path may hold an untrusted link, a FIFO without a writer, or a truncated file. The functions here do not
+follow untrusted links or wait for FIFOs, and they write only to files that they created themselves.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
-SCRATCH = ".new-"  # the prefix of a file that is still being written
+SCRATCH = ".new-"  # the prefix of the names of files that are still being written
 # do not acquire a controlling terminal, leak the descriptor to a program, or wait for the other end of a FIFO
 _SAFELY = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_PATIENCE = 40  # attempts at a directory or lock that another user has created but not yet opened to others
+_PATIENCE = 40  # how often to try a path that another user has created but not yet opened to others
 _PAUSE_S = 0.005
 
 Result = TypeVar("Result")
 
 
 class NotAFileError(OSError):
-    """A link, a FIFO, a device or a directory is in the place of a file."""
+    """A path that should be a file is a link, a FIFO, a device or a directory."""
 
 
 def read(path: str | Path, *, follow: bool = False) -> bytes:
@@ -35,8 +35,8 @@ def read(path: str | Path, *, follow: bool = False) -> bytes:
     Parameters
     ----------
     follow : bool
-        Whether to follow a link. Sources may be links, and so may the files of an entry, since users assemble caches
-        out of links. Files that tkjit replaces are never links.
+        Whether to follow a link. Sources may be links. The files of an entry may be links as well, because some users
+        assemble caches out of links. Files that tkjit replaces are never links.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def read_json(path: str | Path, *, follow: bool = False) -> Any:
 
 
 def to_json(value: object, *, indent: int | None = None, sort_keys: bool = False) -> str:
-    """Return a value as ``json.dumps`` writes it."""
-    import json  # json and hashlib take 4 ms to import; by the time of a call torch has imported both
+    """Return a value as JSON text, as written by ``json.dumps``."""
+    import json  # importing json and hashlib takes 4 ms; by the first call torch has imported both
 
     return json.dumps(value, indent=indent, sort_keys=sort_keys)
 
@@ -117,7 +117,7 @@ def from_json(text: str | bytes) -> Any:
 
 
 def write(path: str | Path, content: str | bytes, *, shared: bool = False) -> None:
-    """Write a file atomically. Only its owner can write to it, unless it is shared.
+    """Write a file atomically. Unless the file is shared, only its owner can write to it.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def write(path: str | Path, content: str | bytes, *, shared: bool = False) -> No
         If the file cannot be written.
     """
     directory = os.path.dirname(path) or "."
-    # nobody can predict this name and place a link there; O_EXCL ensures that this process creates the file
+    # nobody can predict this name and put a link there, and O_EXCL ensures that this process creates the file
     scratch = f"{directory}/{SCRATCH}{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -146,7 +146,7 @@ def write(path: str | Path, content: str | bytes, *, shared: bool = False) -> No
 
 
 def open_lock(path: str | Path, *, shared: bool = False, writable: bool = True) -> int:
-    """Open a lock file, creating it if necessary, and return its descriptor. Its content is kept.
+    """Open a lock file and return its descriptor. Create the file if it does not exist, and keep existing content.
 
     Raises
     ------
@@ -166,12 +166,14 @@ def open_lock(path: str | Path, *, shared: bool = False, writable: bool = True) 
 
 
 def append(path: str | Path, mode: int) -> int:
-    """Open a path from the user for appending: a file, a terminal, or a FIFO with a reader. Return its descriptor.
+    """Open a path that the user gave for appending, and return its descriptor.
+
+    The path may be a file, a terminal, or a FIFO with a reader.
 
     Raises
     ------
     OSError
-        If it cannot be opened; ENXIO for a FIFO without a reader.
+        If the path cannot be opened. The error is ENXIO for a FIFO without a reader.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFELY, mode)
     os.set_blocking(descriptor, True)
@@ -179,11 +181,11 @@ def append(path: str | Path, mode: int) -> int:
 
 
 def below(directory: str | Path, *patterns: str) -> list[Path]:
-    """List the paths below a directory, with one pattern for each level. Ignores directories that vanish meanwhile."""
+    """List the paths below a directory that match one pattern per level. Ignore directories that vanish meanwhile."""
     found = [Path(directory)]
     for pattern in patterns:
         names = [(place, name) for place in found for name in _names_in(place)]
-        # as in a shell, only a pattern that begins with a dot matches names that do
+        # as in a shell, a name that begins with a dot only matches a pattern that begins with one
         found = [place / name for place, name in names if fnmatchcase(name, pattern) and _shown(name, pattern)]
     return found
 
@@ -200,7 +202,9 @@ def _names_in(directory: Path) -> list[str]:
 
 
 def make_directory(directory: Path, *, shared: bool = False) -> Path:
-    """Make a directory and its missing parents. Only the owner can write to them, whatever the umask, unless shared.
+    """Make a directory and its missing parents. Unless they are shared, only their owner can write to them.
+
+    The umask makes no difference.
 
     Parameters
     ----------
@@ -230,7 +234,7 @@ def _make(path: Path, *, shared: bool) -> None:
         except FileExistsError:
             try:
                 mode = os.lstat(path).st_mode
-            except FileNotFoundError:  # another process has removed it in between
+            except FileNotFoundError:  # another process has removed the directory in between
                 continue
             if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and os.path.isdir(path)):
                 return
@@ -240,26 +244,26 @@ def _make(path: Path, *, shared: bool) -> None:
 
 
 def copy_sharing_mode(file: str | Path | int, directory: str | Path) -> None:
-    """Give a file that this process has made the access rights of its directory."""
-    with suppress(OSError):  # a file system without permissions, or another user's file
+    """Give a file the access rights of its directory. This process must have made the file."""
+    with suppress(OSError):  # the file system has no permissions, or the file is another user's
         above, status = os.stat(directory), os.stat(file)
         if status.st_gid != above.st_gid:
             with suppress(OSError):  # this user is not a member of the group
                 os.chown(file, -1, above.st_gid)
         given = above.st_mode & 0o777
         if stat.S_ISDIR(status.st_mode):
-            # with a umask of 002 or 000 the user already lets others write
+            # with a umask of 002 or 000, the user lets others write anyway
             own = status.st_mode & 0o777 if status.st_mode & 0o022 else 0
             wanted = given | own | above.st_mode & stat.S_ISGID
         else:
-            # whoever may enter a directory may run the programs in it
+            # a user who may enter a directory may also run the programs in it
             wanted = given & 0o666 | (given & 0o111 if status.st_mode & stat.S_IXUSR else 0)
         if stat.S_IMODE(status.st_mode) != wanted:
             os.chmod(file, wanted)
 
 
 def _retry_while_created(action: Callable[[], Result], *, shared: bool) -> Result:
-    """Retry for a moment: another user may have created the path, but not yet opened it to others."""
+    """Retry an action for a moment, because another user may have created the path but not yet opened it to others."""
     for _ in range(_PATIENCE if shared else 0):
         try:
             return action()

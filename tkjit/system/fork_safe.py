@@ -1,4 +1,4 @@
-"""Locks, computed attributes and imports that survive a fork by another thread."""
+"""Locks, cached properties and imports that still work after another thread has forked."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ForkSafeLock:
         return self._lock.acquire(blocking)
 
     def release(self) -> None:
-        with suppress(RuntimeError):  # a fork has renewed it since the parent acquired it
+        with suppress(RuntimeError):  # a fork has replaced the lock since the parent acquired it
             self._lock.release()
 
-    # `with` calls the current lock's own C functions. Between Python functions and the block a signal handler could
-    # raise, and nothing would release the lock.
+    # Return the current lock's own C functions, so that `with` calls them directly. With Python functions, a signal
+    # handler could raise between the function and the block, and nothing would release the lock.
     @property
     def __enter__(self) -> Callable[[], bool]:
         return self._lock.__enter__
@@ -47,7 +47,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """``functools.cached_property`` as of Python 3.12, without the lock that a forked child may find held."""
+        """``functools.cached_property`` as in Python 3.12, without the lock, which might be held in a forked child."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
@@ -59,19 +59,20 @@ else:
             return known[self.attrname]
 
 
-# imported when a thread first builds; a child could inherit them half imported, by a thread that it does not have
+# imported when a thread first builds. A child could inherit these modules half imported, without that thread.
 _IMPORTED_LATE = ("tkjit.", "torch.utils.cpp_extension", "ninja")
-_PATIENCE_S = 10.0  # an import takes less, and a process starts within milliseconds
+_PATIENCE_S = 10.0  # an import takes less time than this, and a process starts within milliseconds
 _POLL_S = 0.001
 
 
 def _wait_for_threads() -> None:
-    """Before a fork, wait for other threads to finish imports and process starts.
+    """Before a fork, wait for other threads to finish importing modules and starting processes.
 
-    The child does not have these threads. It would wait forever for the lock of a module that one of them was
-    importing. It would also inherit the write end of the pipe that ``Popen`` reads until it closes. The thread in
-    ``Popen`` would then wait for the child, and forever if the child waits for that thread's build lock. A thread that
-    has finished may begin the next import, so this looks at all threads again until none is busy.
+    These threads do not exist in the child. So the child would wait forever for the lock of a module that one of them
+    was importing. The child would also inherit the write end of the pipe that ``Popen`` reads until the pipe is closed.
+    Then the thread in ``Popen`` would wait for the child; and if the child waits for that thread's build lock, both
+    would wait forever. A thread that has finished one import may begin another, so this function looks at all threads
+    again until none is busy.
     """
     starting = _code_of_starting()
     until = time.monotonic() + _PATIENCE_S
@@ -85,7 +86,7 @@ def _code_of_starting() -> CodeType | None:
 
 
 def _must_finish(frame: FrameType | None, starting: CodeType | None) -> bool:
-    """Whether a thread is starting a process, importing a late module, or importing anything on behalf of tkjit."""
+    """Return whether a thread is starting a process, importing a late module, or importing anything for tkjit."""
     importing = False
     while frame is not None:
         if frame.f_code is starting:
@@ -94,7 +95,7 @@ def _must_finish(frame: FrameType | None, starting: CodeType | None) -> bool:
             importing = True
             if str(frame.f_locals.get("name")).startswith(_IMPORTED_LATE):
                 return True
-        # other imports do not count, because a program may run inside an import for its whole life
+        # other imports do not count, because a whole program may run inside an import
         elif importing and str(frame.f_globals.get("__name__")).startswith("tkjit."):
             return True
         frame = frame.f_back

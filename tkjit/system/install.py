@@ -1,4 +1,4 @@
-"""Commands to suggest for missing packages: pip's for this Python, and the package manager's for this system."""
+"""Suggests commands that install missing packages, using this Python's pip or this system's package manager."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from importlib.machinery import PathFinder
 
-# callers pass Debian's package names; other distributions name some of them differently
+# these tables map Debian's package names, which callers pass, to the names in other distributions
 _RED_HAT = {"g++": "gcc-c++", "python3-dev": "python3-devel"}
 _NAMES = {"apt-get": {}, "dnf": _RED_HAT, "zypper": _RED_HAT, "pacman": {"g++": "gcc", "python3-dev": "python"}}
 _MANAGERS = {
@@ -20,7 +20,7 @@ _MANAGERS = {
 
 
 def pip_install(*requirements: str) -> str:
-    """Return the command that installs packages into the running Python: with its pip, or with uv if it has no pip.
+    """Return the command that installs packages into the running Python, using pip, or uv if there is no pip.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def pip_install(*requirements: str) -> str:
 
     python = shlex.quote(sys.executable or "python3")
     quoted = " ".join(f'"{one}"' if set(one) & set("[]<>=*") else one for one in requirements)
-    if PathFinder.find_spec("pip") is None:  # `importlib.util.find_spec` would also ask a finder that patches distutils
+    if PathFinder.find_spec("pip") is None:  # `importlib.util.find_spec` also asks a finder that patches distutils
         return f"uv pip install --python {python} {quoted}"
     return f"{python} -m pip install {quoted}"
 

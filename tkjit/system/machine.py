@@ -1,4 +1,4 @@
-"""The cores and memory that this process may use, within the limits of its container."""
+"""Determines how many cores and how much memory this process may use, within its container's limits."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may run on, at most its container's quota."""
+    """Return how many cores this process may run on; this is at most its container's quota."""
     cores = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError):
         quota, period = (_CGROUP / "cpu.max").read_text().split()
-        cores = min(cores, max(1, int(quota) // int(period)))  # without a quota the file contains "max": a ValueError
+        cores = min(cores, max(1, int(quota) // int(period)))  # ValueError if there is no quota ("max")
     return cores
 
 
 def available_memory_bytes() -> int:
-    """Return the memory that can be allocated without swapping, at most what the container's limit leaves."""
+    """Return how much memory can be allocated without swapping and without exceeding the container's limit."""
     available = 1 << 62
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -31,7 +31,7 @@ def available_memory_bytes() -> int:
 
 
 def _page_cache_bytes() -> int:
-    """Return the container's page cache, which counts as used memory but can be reclaimed."""
+    """Return the size of the container's page cache, which counts as used memory but can be reclaimed."""
     with suppress(OSError, ValueError):
         parts = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
         return int(parts.get("inactive_file", 0))

@@ -1,7 +1,7 @@
 """Identifies processes, checks whether they are alive, and ends those that work in a directory.
 
-Everything is read from ``/proc``. The watchdog imports this file and runs without site-packages, so this file uses
-only the standard library.
+All information is read from ``/proc``. This file uses only the standard library, because the watchdog, which runs
+without site-packages, imports it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Process(NamedTuple):
     Parameters
     ----------
     machine : str
-        Identifies the boot of a machine and one of its PID namespaces, in which ``pid`` is valid.
+        Identifies the current boot of a machine, and the PID namespace in which ``pid`` is valid.
     host : str
         The machine's name, for messages.
     started : int
@@ -41,12 +41,12 @@ class Process(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether this machine can tell if the process is alive."""
+        """Whether this process can find out if that process is alive."""
         return self.machine == this_machine()
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process is alive. A process on another machine counts as alive, because nothing here can tell."""
+        """Whether the process is alive. A process on another machine counts as alive, because we cannot find out."""
         if not self.is_here:
             return True
         started = start_time(self.pid)
@@ -73,10 +73,10 @@ def _has_proc() -> bool:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether a process is alive but belongs to another user and is hidden in ``/proc`` (``hidepid``)."""
+    """Return whether a process is alive, but hidden in ``/proc`` (``hidepid``) because it is another user's."""
     try:
         with open(f"/proc/{pid}/stat", "rb"):
-            return False  # a zombie
+            return False  # the process is a zombie
     except OSError:
         pass
     try:
@@ -89,18 +89,18 @@ def _is_hidden(pid: int) -> bool:
 
 
 def working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> list[int]:
-    """List the processes whose working directory is this one or inside it, as is the case for a build's compilers.
+    """List the processes that work in a directory or below it, like a build's compilers in its staging directory.
 
     Parameters
     ----------
     inode : (int, int), optional
-        The directory's device and inode, which identify it even after it was moved or removed.
+        The directory's device and inode. They identify the directory even after it has been moved or removed.
     """
     root = os.path.realpath(directory)
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else []:
         if name.isdigit():
-            with suppress(OSError):  # the process has ended, or belongs to another user
+            with suppress(OSError):  # the process has ended, or is another user's
                 place = os.readlink(f"/proc/{name}/cwd").removesuffix(" (deleted)")
                 inside = place == root or place.startswith(root + os.sep)
                 if (inside or inode_of(f"/proc/{name}/cwd") == inode) and start_time(int(name)) is not None:
@@ -114,7 +114,7 @@ def inode_of(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def name_of(pid: int) -> str:
-    """Return a process's name, such as ``cicc``, or an empty text if there is no such process."""
+    """Return a process's name, such as ``cicc``, or an empty string if the process does not exist."""
     try:
         with open(f"/proc/{pid}/comm") as file:
             return file.read().strip()
@@ -133,8 +133,8 @@ def peak_memory_bytes(pid: int) -> int:
 class MemoryWatch:
     """Records the peak memory of any process that works in a directory while a block runs.
 
-    It polls twenty times a second. It serves for processes that other code starts and waits for, whose ``ru_maxrss``
-    is useless here because it begins with the value of this process.
+    It polls twenty times a second. Use it for processes that other code starts and waits for. Their ``ru_maxrss`` is
+    useless, because it starts with the value of this process.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -157,7 +157,7 @@ class MemoryWatch:
 
 
 def end_working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> None:
-    """Kill every process that works in a directory, including those that start in the meantime; see ``working_in``."""
+    """Kill all processes that ``working_in`` finds, including processes that start in the meantime."""
     import signal
 
     deadline = time.monotonic() + END_S

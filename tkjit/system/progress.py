@@ -1,4 +1,4 @@
-"""Shows a build's progress as one line in a terminal or a notebook, or in a log if the build takes long."""
+"""Shows a build's progress: as one line in a terminal or notebook, and in a log only if the build takes long."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 from tkjit.system.fork_safe import ForkSafeLock
 
 TICK_S = 0.2
-LONG_S = 2.0  # a build that takes longer is mentioned in a log
-STALE_S = 0.5  # a reason for waiting expires if it is not repeated within this time
+LONG_S = 2.0  # in a log, only builds that take longer than this are mentioned
+STALE_S = 0.5  # a reason for waiting expires unless it is repeated within this time
 REMIND_S = 30.0
 _busy = ForkSafeLock()
 
 
 @contextmanager
 def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show the current build and its time until the block ends. A build inside another one gets no line.
+    """Until the block ends, show what is being built and for how long. A build inside another build gets no line.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str],
     Yields
     ------
     callable
-        Takes the reason why this process waits instead of compiling. Without a terminal or notebook, the reason is
-        printed to standard error from time to time, so that a job's log shows what it is waiting for.
+        Call it with the reason why this process waits instead of compiling. Without a terminal or notebook, the reason
+        is printed to standard error from time to time, so that a job's log shows what the job is waiting for.
     """
     if quiet:
         yield lambda reason: None
@@ -63,7 +63,7 @@ def _shown(what: str) -> Iterator[Callable[[str], None]]:
 
 
 class _Line:
-    """The line in a terminal or a notebook."""
+    """Shows the line in a terminal or notebook."""
 
     def __init__(self, what: str, show: Callable[[str, bool], None]) -> None:
         self.done = threading.Event()
@@ -98,9 +98,9 @@ class _Line:
 
 
 class _Log:
-    """Prints to standard error: once that a build takes long, and from time to time what it waits for."""
+    """Prints to standard error: one notice if a build takes long, and from time to time what the build waits for."""
 
-    outcome = ""  # a log does not show it
+    outcome = ""  # not shown in a log
 
     def __init__(self, what: str) -> None:
         self.done = threading.Event()
@@ -116,24 +116,24 @@ class _Log:
             self._write(f"compiling {self._what} ...")
 
     def end(self, outcome: str) -> None:
-        """Print nothing: a failed build raises an error, which appears in the log anyway."""
+        """Do nothing, because the error of a failed build appears in the log anyway."""
 
     def _write(self, text: str) -> None:
         self._reported = time.monotonic()
         if sys.stderr is not None:
-            with suppress(OSError, ValueError):  # a pipe without a reader, or a closed file
+            with suppress(OSError, ValueError):  # the pipe has no reader, or the file is closed
                 print(f"tkjit: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Show no line while the block runs, because the block has its own display."""
+    """Show no progress line while the block runs, for blocks that have their own display."""
     with _busy:
         yield
 
 
 def _display() -> Callable[[str, bool], None] | None:
-    """Return the function that shows or replaces the line, or None if the output is a pipe or a log file."""
+    """Return a function that shows or replaces the line, or None if the output is a pipe or a log file."""
     if (notebook := _notebook_display()) is not None:
         return notebook
     stream = sys.stderr

@@ -1,11 +1,14 @@
-"""Reads when a process started, which with its pid identifies it. The watchdog starts by importing only this file."""
+"""Reads when a process started. The start time and the pid together identify a process.
+
+This is a separate file because the watchdog imports nothing else at first.
+"""
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot, or None if it does not exist or is a zombie."""
+    """Return when a process started, in clock ticks since boot. Return None for a zombie or if there is no process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # the name in brackets may contain anything; after it come the state and the numbers
+            # the process's name, in parentheses, may contain anything; the state and the numbers come after it
             state, *numbers = file.read().rpartition(b")")[2].split()
     except (OSError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""Starts the process that talks to a server, sends it requests, and ends it if it does not answer in time."""
+"""Starts a process that talks to a server, sends requests to the process, and ends it if it does not answer in time."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tkjit.errors import CacheError
 from tkjit.system.fork_safe import ForkSafeLock
 
 SCRIPT = Path(__file__).with_name("transfer_process.py")
-START_S = 20.0  # time for importing a library, before any server is contacted
+START_S = 20.0  # the time allowed for importing a library, before any server is contacted
 POLL_S = 0.05
 MAX_ANSWER_BYTES = 4 << 20
 
 
 class UnreachableError(Exception):
-    """The server does not answer, or its answer is invalid."""
+    """The server does not answer, or gives an invalid answer."""
 
 
 class Patience:
-    """A time limit for several answers of a server: each answer uses up part of it.
+    """A common time limit for several answers from a server: waiting for each answer uses up a part of it.
 
     Parameters
     ----------
     seconds : float
     check : callable
-        Called while waiting; it may raise to stop, as Ctrl-C does.
+        Called while waiting. It may raise an exception to stop waiting, as Ctrl-C does.
     """
 
     def __init__(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
@@ -47,7 +47,7 @@ class Growing:
     Parameters
     ----------
     longest_s : float
-        The limit for the whole download.
+        The time limit for the whole download.
     """
 
     def __init__(self, path: Path, longest_s: float) -> None:
@@ -56,7 +56,7 @@ class Growing:
         self._state: tuple[int, ...] = ()
 
     def has_changed(self) -> bool:
-        """Whether the file has changed since the last call, and has time left."""
+        """Return whether the file has changed since the last call and the download still has time left."""
         with suppress(OSError):
             status = self._path.stat()
             state = (status.st_size, status.st_blocks, status.st_mtime_ns)
@@ -66,13 +66,13 @@ class Growing:
 
 
 class TransferProcess:
-    """A process that moves objects from and to one server. It starts on demand, and again after a fork."""
+    """A process that moves objects to and from one server. It is started on demand, and started anew after a fork."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._process: subprocess.Popen[bytes] | None = None
-        self._pending = 0  # outstanding answers, including the process's greeting
-        self._input = b""  # the beginning of an incomplete answer
+        self._pending = 0  # how many answers are outstanding, including the process's greeting
+        self._input = b""  # the part of an incomplete answer that has arrived
         self._late: list[dict[str, Any]] = []  # answers to `send` that `finish` will return
         self._lock = ForkSafeLock()
         os.register_at_fork(after_in_child=self._forget)
@@ -83,14 +83,14 @@ class TransferProcess:
         Raises
         ------
         UnreachableError
-            If there is no answer in time, or the answer is the error ``failed``. This ends the process.
+            If there is no answer in time, or the answer is the error ``failed``. In both cases the process is ended.
         CacheError
-            If no installed package reads the URL.
+            If no installed package can read the URL.
         """
         with self._lock:
             try:
                 answer = self._ask(request, patience, growing)
-            except BrokenPipeError:  # the process has just ended, because it was idle
+            except BrokenPipeError:  # the process has just ended because it was idle
                 try:
                     answer = self._ask(request, patience, growing)
                 except BrokenPipeError:
@@ -114,7 +114,7 @@ class TransferProcess:
             raise
 
     def send(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Send a request without waiting, and return the answers to earlier ones that have arrived.
+        """Send a request without waiting. Return the answers to earlier requests that have arrived.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class TransferProcess:
             except BrokenPipeError:
                 self._end()
                 raise UnreachableError("the process that talks to it has ended") from None
-            except BaseException:  # Ctrl-C may have left half of the request in the pipe
+            except BaseException:  # after Ctrl-C, half of a request may be in the pipe
                 self._end()
                 raise
             return self._answers(process, 0.0)
@@ -139,7 +139,7 @@ class TransferProcess:
         Returns
         -------
         list of dict, int
-            The answers, and the number of missing ones. The process still completes these requests on its own.
+            The answers, and how many answers are missing. The process still completes the requests that have no answer.
         """
         with self._lock:
             answers, self._late = self._late, []
@@ -159,7 +159,7 @@ class TransferProcess:
             self._late += self._answers(self._process, 0.0)
             self._end()
         if self._process is None:
-            # unbuffered, because a forked child closes the pipes while another thread may be writing to one
+            # unbuffered, because a forked child closes the pipes, possibly while another thread is writing to one
             self._process = subprocess.Popen(
                 [sys.executable, str(SCRIPT)],
                 stdin=subprocess.PIPE,
@@ -169,7 +169,7 @@ class TransferProcess:
                 bufsize=0,
             )
             self._pending = 1
-            # through the pipe, because every user of the machine can read a process's arguments
+            # pass the URL through the pipe, because every user of the machine can read a process's arguments
             self._write_line(self._process, self._url)
         return self._process
 
@@ -195,7 +195,7 @@ class TransferProcess:
         return found
 
     def _answer(self, process: subprocess.Popen[bytes], patience: Patience, growing: Growing | None) -> dict[str, Any]:
-        """Return the next answer of the process. The time that it takes is subtracted from the patience."""
+        """Return the process's next answer, and subtract the time that it takes from the patience."""
         begun = time.monotonic()
         while b"\n" not in self._input:
             patience.check()
@@ -223,7 +223,7 @@ class TransferProcess:
 
     @staticmethod
     def _read(process: subprocess.Popen[bytes], seconds: float) -> bytes:
-        """Return the output of the process, waiting for it for some seconds at most.
+        """Wait for output of the process for at most ``seconds``, and return it.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class TransferProcess:
             If the process has ended.
         """
         assert process.stdout is not None
-        poll = select.poll()  # `select.select` does not accept descriptors above 1023
+        poll = select.poll()  # not `select.select`, which does not accept descriptors above 1023
         poll.register(process.stdout.fileno(), select.POLLIN)
         if not poll.poll(seconds * 1000):
             return b""
@@ -247,11 +247,11 @@ class TransferProcess:
         self._forget()
 
     def _forget(self) -> None:
-        """Close this side's ends of the pipes. After a fork they belong to the parent."""
+        """Close this side's ends of the pipes. In a forked child, the process belongs to the parent."""
         process, self._process, self._pending, self._input = self._process, None, 0, b""
         for stream in (process.stdin, process.stdout) if process else ():
             with suppress(OSError):
                 if stream is not None:
                     stream.close()
         if process is not None and process.returncode is None:
-            process.returncode = 0  # it goes on by itself or is the parent's, so Popen should not warn that it runs
+            process.returncode = 0  # keeps Popen from warning: the process may run on, or is the parent's

@@ -1,17 +1,18 @@
-"""A script that moves objects from and to a server through fsspec, in a separate process.
+"""A script that moves objects to and from a server with fsspec, in a separate process.
 
-This keeps fsspec's event loop out of a process that may fork, and only this process can hang or crash.
+The separate process keeps fsspec's event loop out of a process that may fork. If fsspec hangs or crashes, only this
+process is affected.
 
-It reads the URL from standard input, then requests, each a line of JSON. It answers each request with a line:
+From standard input it reads the URL, and then requests, one per line, in JSON. It answers each request with a line:
 
 * ``{"do": "list", "place": ...}``: ``{"names": [...]}``
 * ``{"do": "get", "place": ..., "name": ..., "to": PATH, "limit": BYTES}``: ``{}``, and the file is written
 * ``{"do": "put", "place": ..., "object": NAME, "files": [PATH, ...], "statement": NAME, "text": ...}``: ``{}``
 * ``{"do": "index", "place": ...}``: ``{}``, and the index lists the existing statements
 
-or with ``{"error": KIND, "text": ...}``. KIND is ``missing``, ``denied``, ``too large``, ``local`` if a file of this
-machine cannot be read or written, or ``failed``. Before the first request it prints ``{}``, or the error ``unusable``
-for a URL that no installed package can read.
+or with ``{"error": KIND, "text": ...}``. KIND is ``missing``, ``denied``, ``too large``, ``failed``, or ``local`` if a
+file on this machine cannot be read or written. Before the first request it prints ``{}``, or the error ``unusable`` for
+a URL that no installed package can read.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ FINISH_S = 60  # how long it may go on working after its parent has ended
 INDEX = "index.json"
 MAX_NAMES = 10_000
 MAX_INDEX_BYTES = 1 << 20
-ROUNDS = 8  # attempts to write an index while other processes write it
-# protocols with an atomic rename, whose writes are not atomic
+ROUNDS = 8  # how often to try to write an index while other processes write it
+# protocols in which renaming is atomic but writing is not
 _RENAMING = {"file", "local", "sftp", "ssh", "smb", "hdfs", "arrow_hdfs", "webhdfs"}
 _UNLISTED = {"http", "https"}
 
@@ -48,7 +49,7 @@ class Server:
         self._url = url
         self._fs: Any = None
         self._root = ""
-        self.has_answered = False  # on this connection
+        self.has_answered = False  # whether the server has answered on this connection
 
     def connect(self) -> None:
         if self._fs is None:
@@ -65,7 +66,7 @@ class Server:
         return {given} if isinstance(given, str) else set(given)
 
     def names(self, place: str) -> list[str]:
-        """List the names of the objects in a place; empty if it does not exist."""
+        """List the names of the objects in a place. The list is empty if the place does not exist."""
         self.connect()
         if not self._protocols & _UNLISTED:
             with suppress(PermissionError, NotImplementedError):
@@ -73,7 +74,7 @@ class Server:
         return self._index(place)
 
     def _index(self, place: str) -> list[str]:
-        """List the names in a place's index; empty if there is no index."""
+        """List the names in a place's index. The list is empty if there is no index."""
         with tempfile.NamedTemporaryFile(prefix="tkjit-") as file:
             try:
                 self.get(place, INDEX, file.name, MAX_INDEX_BYTES)
@@ -97,7 +98,7 @@ class Server:
         self.connect()
         before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         lower = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        # the operating system enforces this limit, whatever the library does
+        # let the operating system enforce the limit, no matter what the library does
         resource.setrlimit(resource.RLIMIT_FSIZE, (lower, hard))
         try:
             self._fs.get_file(f"{self._root}/{place}/{name}", to)
@@ -105,7 +106,7 @@ class Server:
             resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
 
     def put(self, place: str, name: str, files: list[str], statement: str, text: str) -> None:
-        """Write the files before the statement, so that whoever reads a statement finds its files."""
+        """Write the files, and then the statement, so that a reader who sees a statement also finds its files."""
         with tempfile.NamedTemporaryFile(prefix="tkjit-") as packed:
             for chunk in compressed(files):
                 packed.write(chunk)
@@ -121,14 +122,14 @@ class Server:
                 raise OSError(text_of(error)) from None
 
     def write_index(self, place: str) -> None:
-        """Write the list of a place's statements, and repeat until the list is right.
+        """Write the list of a place's statements, and repeat this until the list is right.
 
-        Concurrent writers lose nothing: the last one to write has either listed after the other's objects were there,
-        or lists once more and sees them.
+        Concurrent writers lose nothing: the last writer has either listed the objects after the other writers had added
+        theirs, or lists the objects again and then sees them.
         """
         self.connect()
         written = None
-        with suppress(ValueError):  # the file there is not an index
+        with suppress(ValueError):  # the file with the index's name is not an index
             written = self._index(place)
         for _ in range(ROUNDS):
             named = [name for name in self._listed(f"{self._root}/{place}") if name.endswith(".json") and name != INDEX]
@@ -160,7 +161,7 @@ class Server:
 
 
 def compressed(files: list[str]) -> Iterator[bytes]:
-    """Compress the concatenated files as one zlib stream."""
+    """Concatenate the files, and yield them compressed as one zlib stream."""
     packer = zlib.compressobj(1)
     for path in files:
         with open(path, "rb") as file:
@@ -170,7 +171,7 @@ def compressed(files: list[str]) -> Iterator[bytes]:
 
 
 def answer(server: Server, request: dict[str, Any]) -> dict[str, Any]:
-    """Handle a request, with a second attempt if a connection that used to work fails."""
+    """Handle a request. Try a second time if a connection that has worked before fails."""
     done = attempt(server, request)
     if done.get("error") == "failed" and server.has_answered:
         server.disconnect()
@@ -214,9 +215,9 @@ def text_of(error: BaseException) -> str:
 
 
 def start_reading() -> queue.Queue[str]:
-    """Return a queue of standard input's lines, with an empty one at the end.
+    """Return a queue that receives the lines of standard input, and an empty string at the end.
 
-    A thread reads them at once, so that whoever sends one never waits.
+    A thread reads each line immediately, so that the sender never has to wait.
     """
     lines: queue.Queue[str] = queue.Queue()
 
@@ -231,12 +232,12 @@ def start_reading() -> queue.Queue[str]:
 
 
 def reply(value: dict[str, Any]) -> None:
-    with suppress(BrokenPipeError):  # the parent has ended, but its requests still have to be carried out
+    with suppress(BrokenPipeError):  # the parent has ended, but carry out its requests anyway
         os.write(sys.stdout.fileno(), json.dumps(value).encode() + b"\n")
 
 
 def main() -> None:
-    # Ctrl-C is for the parent, which kills this process if it no longer needs it
+    # ignore Ctrl-C, which is meant for the parent; the parent kills this process if it is no longer needed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
@@ -258,7 +259,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # without this file's directory, whose modules are not top-level modules
+    # remove this file's directory, because the modules in it are not top-level modules
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != os.path.dirname(os.path.abspath(__file__))]
     main()
     os._exit(0)  # do not wait for a library's threads

@@ -1,4 +1,4 @@
-"""Checks who owns a cache and can write to it, because whoever can write there can run code in this process."""
+"""Checks who owns a cache and who can write to it: anybody who can write to it can run code in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tkjit.errors import CacheError, TkjitWarning
 
-# the inode of a machine's initial PID namespace; in a container it differs
+# the inode of a machine's initial PID namespace; a container's PID namespace has a different inode
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
 
@@ -23,19 +23,19 @@ class Trust:
     root : Path
         The cache's own directory.
     layers : sequence of Path
-        The read-only directories.
+        The cache's read-only directories.
     shared : bool
         Whether everyone who can write to these directories is trusted.
     """
 
     def __init__(self, root: Path, layers: Sequence[Path] = (), *, shared: bool = False) -> None:
-        # strings, because each step on a Path costs a warm call 5 us
+        # strings, because each operation on a Path adds 5 us to a warm call
         self._root, self._layers = str(root), [str(layer) for layer in layers]
         self._shared = shared
         self._trusted: set[str] = set()
 
     def check(self, directory: str) -> None:
-        """Check a directory and its parents up to the root or layer that contains it.
+        """Check a directory, and its parents up to the root or layer that contains the directory.
 
         Raises
         ------
@@ -44,7 +44,7 @@ class Trust:
         """
         if self._shared or directory in self._trusted:
             return
-        # the innermost one counts; a layer that is also the cache's root is checked as the root
+        # the innermost of these counts; a layer that is also the cache's root is checked as the root
         tops = [top for top in (self._root, *self._layers) if f"{directory}/".startswith(f"{top}/")]
         if not tops:
             raise CacheError(
@@ -55,13 +55,13 @@ class Trust:
         way = [directory]
         while len(way[-1]) > len(top) and way[-1] not in self._trusted:
             way.append(way[-1].rpartition("/")[0])
-        # from the top down, and trusted only once all of them pass: the owner of the top controls what is below
+        # check from the top down, and trust nothing until all pass: a directory's owner controls everything below it
         there = [place for place in reversed(way) if place in self._trusted or look(place)]
         self._trusted.update(there)
 
 
 def warn_of_no_sharing(root: Path) -> None:
-    """Warn the owner of a shared cache if nobody else can write to it."""
+    """If nobody else can write to a shared cache, warn its owner."""
     status = os.stat(root)
     if status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         warnings.warn(
@@ -76,18 +76,18 @@ def warn_of_no_sharing(root: Path) -> None:
 def check(directory: Path | str) -> bool:
     """Reject a directory that an untrusted user owns or can write to.
 
-    Root is trusted, and so is a group whose only member is its user (umask 002). Root in a container also trusts the
-    owner of a directory in a mounted file system, if no untrusted user can write to a directory on the path to it.
+    Root is trusted. So is a user's private group, which has no other member (umask 002). Root in a container also
+    trusts the owner of a directory in a mounted file system, if no untrusted user can write to a directory on its path.
 
     Returns
     -------
     bool
-        Whether the directory exists. A missing one passes, because nobody has written to it yet.
+        Whether the directory exists. A missing directory passes, because nobody can have written to it yet.
 
     Raises
     ------
     CacheError
-        With the reason and a remedy.
+        If the directory is rejected. The message has the reason and a remedy.
     """
     try:
         status = os.stat(directory)
@@ -102,7 +102,7 @@ def check(directory: Path | str) -> bool:
 
 
 def check_layer(directory: Path | str) -> bool:
-    """Reject a read-only layer that others than its owner can write to. By naming it, the user trusts its owner.
+    """Reject a read-only layer if anyone but its owner can write to it. By naming a layer, the user trusts its owner.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def _reason(status: os.stat_result, user: int, directory: Path | str) -> str:
 
 
 def _writers(status: os.stat_result) -> str:
-    """Describe who can write to a directory in addition to its owner; empty if nobody can."""
+    """Describe who can write to a directory besides its owner. The string is empty if nobody can."""
     if status.st_mode & stat.S_IWOTH:
         return "everybody"
     if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, status.st_uid):
@@ -149,10 +149,10 @@ def _in_a_container() -> bool:
 
 
 def _is_mounted(directory: str) -> bool:
-    """Whether a container's directory was provided by whoever runs the container: it is in a mounted file system.
+    """Return whether a directory is in a mounted file system, which means that whoever runs the container provided it.
 
-    No untrusted user may be able to write to the mount point or to any directory between it and this one, because any
-    user of the container can make directories in its own /tmp or /dev/shm.
+    Return False if an untrusted user can write to the mount point or to any directory between the mount point and this
+    directory, because any user in the container can make directories in the container's own /tmp or /dev/shm.
     """
     path = os.path.realpath(directory)
     points = [point for point in _mount_points() if point != "/" and f"{path}/".startswith(f"{point}/")]
@@ -173,7 +173,7 @@ def _mount_points() -> list[str]:
             fields = [line.split(b" ") for line in file.read().splitlines()]
     except OSError:
         return []
-    # a space in a path appears as \040
+    # spaces in paths appear as \040
     points = [
         re.sub(rb"\\(\d{3})", lambda octal: bytes([int(octal[1], 8)]), line[4]) for line in fields if len(line) > 4
     ]
@@ -181,7 +181,7 @@ def _mount_points() -> list[str]:
 
 
 def _is_private_group(group: int, owner: int) -> bool:
-    """Whether a group is private: root's, or one with its owner's name and no other members."""
+    """Return whether a group is private: it is root's, or has its owner's name and no other members."""
     if group == 0:
         return True
     import grp
@@ -190,7 +190,7 @@ def _is_private_group(group: int, owner: int) -> bool:
     try:
         name, members = pwd.getpwuid(owner), grp.getgrgid(group)
     except KeyError:
-        # a container's user often has no name; then equal numbers show that the group is its own
+        # a user in a container often has no name; then equal numbers show that the group is the user's own
         return group == owner
     return members.gr_name == name.pw_name and set(members.gr_mem) <= {name.pw_name}
 

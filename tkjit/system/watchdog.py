@@ -1,7 +1,7 @@
-"""A build's watchdog: ends the compilers of a dead builder.
+"""A build's watchdog: it ends the compilers of a builder that was killed.
 
-The watchdog is a separate process, so it survives when the builder is killed. It then ends the builder's compilers and
-removes their files.
+The watchdog is a separate process, so it survives the builder. It then ends the builder's compilers and removes their
+files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SCRIPT = str(Path(__file__).with_name("watchdog_process.py"))
 
 @contextmanager
 def watch(directory: str | os.PathLike[str], after_s: float = 0.0) -> Iterator[None]:
-    """While the block runs, ensure that no compiler in a directory outlives this process.
+    """While the block runs, make sure that no compiler in a directory outlives this process.
 
     Parameters
     ----------
     after_s : float
-        Seconds until the watchdog starts. Small files have usually been compiled by then and need no watchdog.
+        Seconds until the watchdog starts. By then, small files have usually been compiled and need no watchdog.
     """
     inode = inode_of(directory)
     watchdogs: list[subprocess.Popen[bytes]] = []
@@ -47,14 +47,14 @@ def watch(directory: str | os.PathLike[str], after_s: float = 0.0) -> Iterator[N
 
 
 def _start(directory: str | os.PathLike[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the watchdog of a directory. If it cannot run there is none, and the next builder cleans up."""
+    """Start a directory's watchdog. If the watchdog cannot run, go on without one; the next builder then cleans up."""
     this = this_process()
-    if not this.started:  # without /proc nothing shows whether a process is alive
+    if not this.started:  # without /proc we cannot tell whether a process is alive
         return
-    # skipping site-packages makes it start twice as fast
+    # without site-packages, Python starts twice as fast
     command = [sys.executable, "-I", "-S", SCRIPT, str(this.pid), str(this.started), os.fspath(directory)]
     with suppress(OSError, ValueError, TypeError):
-        # Ctrl-C in a terminal does not reach another session
+        # start a new session, because Ctrl-C in a terminal does not reach it
         yield subprocess.Popen(
             command,
             cwd="/",

@@ -1,6 +1,6 @@
 """The process of a watchdog: ``python -I -S watchdog_process.py PID STARTED DIRECTORY``. See ``watchdog``.
 
-It starts with each build, and most builds end well, so it imports next to nothing until it has work to do.
+A watchdog is started for each build, but most builds end normally. So it imports almost nothing until it has to act.
 """
 
 import os
@@ -16,9 +16,9 @@ WATCH_S = 0.1
 def watch(pid: int, started: int, directory: str) -> None:
     """Wait for a process to end, and clean up after it. When a build ends normally, its process kills this watchdog."""
     try:
-        # kept open so that no other directory can get its inode if it is removed
+        # keep the directory open, so that no other directory can get its inode if this one is removed
         held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:  # the build has finished before this script started
+    except FileNotFoundError:  # the build finished before this script started
         return
     while start_time(pid) == started:
         time.sleep(WATCH_S)

@@ -1,4 +1,4 @@
-"""Remembers for all processes of a cache that a server did not answer, and issues a remote cache's warnings."""
+"""Remembers, for all processes that use a cache, that a server did not answer. Also issues the remote's warnings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tkjit.config import RemoteSettings
 from tkjit.errors import TkjitWarning
 from tkjit.system import files
 
-FORGET_S = 60.0  # the time until an unreachable server is asked again
+FORGET_S = 60.0  # an unreachable server is asked again after this time
 
 
 class Warnings:
-    """Issues each kind of warning once."""
+    """Issues each kind of warning only once."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -32,12 +32,12 @@ class Warnings:
 
 
 class Outage:
-    """The last time that a server did not answer.
+    """Remembers when a server last failed to answer.
 
     Parameters
     ----------
     directory : Path
-        A directory of the cache, where other processes see the outage.
+        A directory in the cache. The outage is noted there, so that other processes see it.
     """
 
     def __init__(self, url: str, directory: Path, warnings: Warnings, *, shared: bool) -> None:
@@ -45,10 +45,10 @@ class Outage:
         self._memo = directory / f"unreachable-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
         self._warnings = warnings
         self._shared = shared
-        self._since = -math.inf  # by the monotonic clock, in case the memo cannot be written
+        self._since = -math.inf  # a time of the monotonic clock, used if the memo cannot be written
 
     def is_recent(self) -> bool:
-        """Whether a process of this cache found the server unreachable in the last minute. If so, warn."""
+        """Return whether a process using this cache found the server unreachable in the last minute. If so, warn."""
         age_s = time.monotonic() - self._since
         with suppress(OSError):
             age_s = min(age_s, abs(time.time() - self._memo.stat().st_mtime))

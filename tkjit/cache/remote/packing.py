@@ -1,4 +1,4 @@
-"""Unpacks the object with an entry's files, which are concatenated and compressed as one zlib stream."""
+"""Unpacks the object that contains an entry's files, concatenated and compressed as one zlib stream."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CHUNK = 1 << 20
 
 
 def unpack(packed: Path, statement: Statement, directory: Path) -> None:
-    """Write the files that a statement lists, and check their sizes and hashes.
+    """Unpack the files that a statement lists into a directory, and check their sizes and hashes.
 
     Raises
     ------
     RefusedError
-        If the object does not match the statement. The files written so far are not an entry.
+        If the object does not match the statement. The files written by then must not be used as an entry.
     OSError
         If a file cannot be written.
     """
@@ -44,7 +44,7 @@ def unpack(packed: Path, statement: Statement, directory: Path) -> None:
 
 
 def _unpacked(packed: Path) -> Iterator[bytes]:
-    """Yield the unpacked content in chunks of limited size, however much the object expands."""
+    """Yield the unpacked content in chunks of limited size, no matter how much the object expands."""
     reader = zlib.decompressobj()
     with packed.open("rb") as file:
         while not reader.eof and (data := file.read(_CHUNK)):

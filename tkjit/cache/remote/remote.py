@@ -1,4 +1,4 @@
-"""Reads entries from a server and writes them to it. Checks everything that a server sends before it is an entry."""
+"""Reads entries from a server and writes entries to it. Data from a server is checked before it becomes an entry."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.system.transfer import Growing, Patience, TransferProcess, UnreachableError
 
 PATIENCE_S = 2.0  # a server that does not answer within this time counts as unreachable
-EXIT_S = 10.0  # how long a process waits at its end for pending uploads
-PUSH_S = 120.0  # the limit for uploading one entry on request
-LEAST_RATE = 64 << 10  # bytes per second; below this rate, compiling an entry is faster
-MAX_STATEMENTS = 16  # to read in one lookup
+EXIT_S = 10.0  # how long a process waits for pending uploads when it ends
+PUSH_S = 120.0  # the time limit for uploading one entry on request
+LEAST_RATE = 64 << 10  # bytes per second; if a transfer is slower than this, compiling is faster
+MAX_STATEMENTS = 16  # how many statements one lookup reads at most
 _PACKED = ".packed"
 _POLL_S = 0.02
 
@@ -47,9 +47,9 @@ class Remote:
     ----------
     settings : RemoteSettings
     abi : str
-        The Python tag and platform of its entries.
+        The Python tag and the platform for which the entries are built.
     memo_directory : Path
-        A directory of the local cache, where all its processes see whether the server was unreachable.
+        A directory in the local cache. All processes that use the cache see there whether the server was unreachable.
     """
 
     def __init__(self, settings: RemoteSettings, abi: str, memo_directory: Path, *, shared: bool = False) -> None:
@@ -59,7 +59,7 @@ class Remote:
         self._shown = settings.shown
         self._reader = TransferProcess(settings.url)
         self._writer = TransferProcess(settings.url)
-        self._missed = 0  # the number of entries not offered, because the server did not answer
+        self._missed = 0  # how many entries were not offered because the server did not answer
         self._asking = ForkSafeLock()
         self._warnings = Warnings()
         self._outage = Outage(settings.url, memo_directory, self._warnings, shared=shared)
@@ -74,12 +74,13 @@ class Remote:
     # ---- reading
 
     def fetch(self, recipe: Recipe, staging: Path, check: Callable[[], None] = lambda: None) -> Fetched | None:
-        """Fetch the entry of a recipe into an empty directory, if it was built from the present inputs.
+        """Fetch a recipe's entry into an empty directory, if the entry was built from the current inputs.
 
         Returns
         -------
         Fetched or None
-            None if the server has no such entry; or, after a warning, if it is unreachable or its data was rejected.
+            None if the server does not have the entry. Also None, with a warning, if the server is unreachable or its
+            data was rejected.
 
         Raises
         ------
@@ -114,7 +115,7 @@ class Remote:
 
     @contextmanager
     def _one_at_a_time(self, check: Callable[[], None]) -> Iterator[None]:
-        """Let one thread ask at a time. The others then know whether the server was reachable."""
+        """Let one thread at a time ask the server, so that the next threads know whether it was reachable."""
         while not self._asking.acquire(blocking=False):
             check()
             time.sleep(_POLL_S)
@@ -124,7 +125,10 @@ class Remote:
             self._asking.release()
 
     def _fitting(self, recipe: Recipe, place: str, patience: Patience) -> Iterator[Statement]:
-        """Yield the fitting statements of a place. One that does not fit suggests the name of another that may."""
+        """Yield the statements of a place that fit the recipe.
+
+        A statement that does not fit may suggest the name of another one, which is then read next.
+        """
         answer = self._reader.ask({"do": "list", "place": f"{LAYOUT}/{place}"}, patience)
         self._warn_if_denied(answer)
         names = [name for name in answer.get("names", []) if NAME.fullmatch(name)]
@@ -142,7 +146,7 @@ class Remote:
                     names.insert(0, likely)
 
     def _statement(self, place: str, name: str, patience: Patience) -> Statement | None:
-        """Read a statement and check its signature. Returns None if it was removed."""
+        """Read a statement and check its signature. Return None if the statement was removed."""
         with tempfile.TemporaryDirectory(prefix="tkjit-") as directory:
             path = Path(directory, name)
             if not self._get(place, name, path, MAX_STATEMENT_BYTES, patience, None):
@@ -152,10 +156,10 @@ class Remote:
     def _take(
         self, found: Statement, place: str, recipe: Recipe, staging: Path, check: Callable[[], None]
     ) -> Fetched | None:
-        """Fetch the files of a statement, and compare each with its hash."""
+        """Fetch the files that a statement lists, and compare each with its hash."""
         packed = staging / _PACKED
         try:
-            # compression makes incompressible data larger, by less than a thousandth
+            # compressing incompressible data makes it larger, but by less than a thousandth
             limit = found.size_bytes + found.size_bytes // 1000 + 4096
             growing = Growing(packed, PATIENCE_S + limit / LEAST_RATE)
             if not self._get(place, found.object_name, packed, limit, Patience(PATIENCE_S, check), growing):
@@ -189,7 +193,7 @@ class Remote:
         return "error" not in answer
 
     def _warn_if_denied(self, answer: dict[str, Any]) -> None:
-        """Warn if access was denied. This is a miss, because some servers deny access to objects that do not exist."""
+        """Warn if access was denied. This counts as a miss: some servers deny access to objects that do not exist."""
         if answer.get("error") == "denied":
             self._warnings.warn(
                 "denied", f"{self._shown} denies access to an object, or does not have it: {answer['text']}"
@@ -197,7 +201,7 @@ class Remote:
 
     @contextmanager
     def _refusing(self, place: str, name: str) -> Iterator[None]:
-        """Turn a ``DamagedError`` in the block into a warning."""
+        """If the block raises a ``DamagedError``, warn instead."""
         try:
             yield
         except DamagedError as error:
@@ -245,12 +249,12 @@ class Remote:
         Returns
         -------
         bool or None
-            Whether it was uploaded; None if the entry is useless elsewhere.
+            Whether the entry was uploaded, or None if it is useless on other machines.
 
         Raises
         ------
         CacheError
-            If the server does not answer or does not accept the entry, or this process may not write to it.
+            If the server does not answer or does not accept the entry, or if this process may not write to the server.
         DamagedError
             If the entry is damaged.
         """
@@ -265,19 +269,19 @@ class Remote:
         try:
             names = self._writer.ask({"do": "list", "place": request["place"]}, patience).get("names", [])
             is_there = {request["statement"], request["object"]}.issubset(names)
-            # always write the index, because a writer that was killed may have left it out
+            # write the index in any case, because another writer may have been killed before it did so
             what = {"do": "index", "place": request["place"]} if is_there else request
             answer = self._writer.ask(what, patience)
         except UnreachableError as error:
             raise CacheError(f"{self._shown} does not accept entries: {error}") from None
-        if answer.get("error") == "missing":  # the entry was removed here
+        if answer.get("error") == "missing":  # the entry was removed from the local cache
             return None
         if answer:
             raise CacheError(f"{self._shown} does not accept entries: {answer['text']}")
         return not is_there
 
     def finish(self, seconds: float = EXIT_S) -> int:
-        """Wait for the uploads, end the processes, and return the number of entries that did not reach the server."""
+        """Wait for the uploads and end the processes. Return how many entries did not reach the server."""
         self._reader.finish(0.0)
         answers, left = self._writer.finish(seconds)
         if left:
@@ -288,7 +292,7 @@ class Remote:
         return self._note_answers(answers) + left + missed
 
     def request_of(self, directory: Path) -> dict[str, Any] | None:
-        """Return the request that uploads an entry, or None if the entry is useless elsewhere.
+        """Return the request that uploads an entry, or None if the entry is useless on other machines.
 
         Raises
         ------

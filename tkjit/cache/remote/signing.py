@@ -1,4 +1,4 @@
-"""Ed25519 signatures through the package ``cryptography``, with keys made by ``ssh-keygen -t ed25519``."""
+"""Ed25519 signatures, made with the package ``cryptography`` and keys from ``ssh-keygen -t ed25519``."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tkjit.system.install import pip_install
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-# so that nothing else signed with the same key passes for a statement of this format
+# signed as a prefix, so that nothing else signed with the same key can pass for a statement in this format
 _DOMAIN = b"tkjit remote cache, statement 1\n"
 _MAKE_ONE = "make one: ssh-keygen -t ed25519 -N '' -f cache_key"
 
 
 class RefusedError(DamagedError):
-    """A remote cache sent something untrusted, invalid or belonging to another entry."""
+    """A remote cache sent something that is untrusted, invalid, or belongs to another entry."""
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """Read a writer's key, in OpenSSH's format or as PEM.
+    """Read a writer's private key, in OpenSSH's format or as PEM.
 
     Raises
     ------
     CacheError
-        If the key cannot be read, has a passphrase, or is of another kind.
+        If the key cannot be read, has a passphrase, or is not an Ed25519 key.
     """
     _check_installed()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -53,17 +53,17 @@ def private_key(path: Path) -> Ed25519PrivateKey:
 
 
 def public_keys(path: Path) -> dict[str, Ed25519PublicKey]:
-    """Read the keys that a reader trusts, and map their fingerprints to them.
+    """Read the keys that a reader trusts, and return them by fingerprint.
 
     Parameters
     ----------
     path : Path
-        A file with a key on each line, ``ssh-ed25519 AAAA... comment``, like ``cache_key.pub``.
+        A file with one key per line, such as ``ssh-ed25519 AAAA... comment``. ``cache_key.pub`` has this format.
 
     Raises
     ------
     CacheError
-        If the file cannot be read, has no key, or has a line that is not a key.
+        If the file cannot be read, contains no key, or has a line that is not a key.
     """
     _check_installed()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -87,7 +87,7 @@ def public_keys(path: Path) -> dict[str, Ed25519PublicKey]:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """Return a key's name as ``ssh-keygen -l`` shows it: ``SHA256:...``."""
+    """Return a key's name in the form that ``ssh-keygen -l`` shows: ``SHA256:...``."""
     blob = b"".join(len(part).to_bytes(4, "big") + part for part in (b"ssh-ed25519", key.public_bytes_raw()))
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
@@ -123,7 +123,7 @@ class Keyring:
         return found
 
     def signed(self, text: bytes) -> bytes:
-        """Prepend a line with the key's name and the signature, or ``{}`` if there is no key."""
+        """Prepend a line to a text: the key's name and the signature, or ``{}`` if there is no key."""
         head: dict[str, str] = {}
         if self.private is not None:
             signature = base64.b64encode(self.private.sign(_DOMAIN + text)).decode()
@@ -131,12 +131,12 @@ class Keyring:
         return json.dumps(head).encode() + b"\n" + text
 
     def checked(self, content: bytes) -> bytes:
-        """Return the text from the result of ``signed``.
+        """Check the result of ``signed``, and return its text.
 
         Raises
         ------
         RefusedError
-            If no trusted key has signed it, and signatures are required; or if a trusted key's signature is wrong.
+            If signatures are required and no trusted key has signed the text, or if a trusted key's signature is wrong.
         """
         head, _, text = content.partition(b"\n")
         try:

@@ -19,8 +19,8 @@ from tkjit.cache.remote.signing import RefusedError
 from tkjit.system import files as owned_files
 
 FORMAT = 1
-NAME = re.compile(r"[0-9a-f]{16}\.json")  # the name of a statement
-MAX_BYTES = 2 << 30  # for all files of an entry
+NAME = re.compile(r"[0-9a-f]{16}\.json")  # what a statement's name looks like
+MAX_BYTES = 2 << 30  # the limit for the total size of an entry's files
 MAX_STATEMENT_BYTES = 16 << 20
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
 _MAX_FILES = 100
@@ -37,20 +37,20 @@ class File(NamedTuple):
 
 @dataclass(frozen=True)
 class Statement:
-    """The description of an entry.
+    """Describes an entry in a remote cache.
 
     Parameters
     ----------
     place : str
         ``<abi>/<arch>/<name>-<build_key>``.
     key : mapping
-        The parts of the build key, as returned by ``Recipe.recorded_parts``.
+        The parts of the build key, as ``Recipe.recorded_parts`` returns them.
     tools : mapping
         The versions of the compilers.
     dependencies : mapping
         ``files``, ``search`` and ``shadows``, as in ``dependencies.json``.
     files : tuple of File
-        The files, in their order in the packed object.
+        The files, in the order in which the object contains them.
     """
 
     place: str
@@ -64,7 +64,7 @@ class Statement:
 
     @property
     def object_name(self) -> str:
-        """The name of the object with the files, which changes with any byte of them."""
+        """The name of the object that contains the files. If any byte of a file changes, the name changes."""
         return f"{digest_of([list(file) for file in self.files])[:32]}.z"
 
     @property
@@ -72,7 +72,7 @@ class Statement:
         return sum(file.size for file in self.files)
 
     def check_place(self, recipe: Recipe, place: str, name: str) -> None:
-        """Check that the statement belongs to its path, because somebody may have moved a valid one there.
+        """Check that the statement belongs to its path: somebody may have moved a valid statement there.
 
         Raises
         ------
@@ -83,9 +83,9 @@ class Statement:
             raise RefusedError("it belongs to another entry")
 
     def fits(self, recipe: Recipe) -> bool:
-        """Whether the entry was built from the present inputs.
+        """Return whether the entry was built from the current inputs.
 
-        On a machine without compilers only the kernel's own files are compared, as for entries of the local cache.
+        On a machine without compilers, only the kernel's own files are compared, as for entries in the local cache.
         """
         exact = recipe.tools is not None
         if exact and self.tools != dict(recipe.tools or ()):
@@ -93,7 +93,10 @@ class Statement:
         return not input_changes(self.dependencies, recipe, exact=exact)
 
     def name_here(self, recipe: Recipe) -> str:
-        """Return the name of a fitting statement, assuming that it lists the same files; empty if one is missing."""
+        """Return the name that a fitting statement would have if it listed the same files.
+
+        The name is empty if one of the files is missing here.
+        """
         key = deps_key_here(self.dependencies, recipe)
         return f"{key}.json" if key else ""
 
@@ -103,7 +106,9 @@ class Statement:
 
 
 def of_entry(directory: Path) -> Statement | None:
-    """Make the statement of an entry; None if the entry is useless elsewhere or faster to build than to fetch.
+    """Make an entry's statement.
+
+    Return None if the entry is useless on other machines, or faster to build than to fetch.
 
     Raises
     ------
@@ -134,7 +139,7 @@ def _file(path: Path, digest: str) -> File:
 
 
 def from_json(text: bytes) -> Statement:
-    """Parse a statement and check each part of it, because anybody may have written it.
+    """Parse a statement and check each part of it, because it may come from anybody.
 
     Raises
     ------
@@ -162,7 +167,7 @@ def from_json(text: bytes) -> Statement:
 
 
 def _words(made: Statement) -> Iterator[Any]:
-    """Yield everything that has to be text."""
+    """Yield all parts of a statement that have to be text."""
     yield from (made.place, made.deps_key, made.shared_object, made.module)
     for place in ("search", "shadows"):
         yield from made.dependencies[place]
