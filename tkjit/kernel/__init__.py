@@ -1,4 +1,4 @@
-"""The user API: ``Kernel``, the decorator that makes one, ``load``, ``method``, ``make_globals`` and ``warming``."""
+"""The user API: ``Kernel``, the kernel decorator, ``load``, ``method``, ``make_globals`` and ``warming``."""
 
 from tkjit.kernel.decorator import kernel
 from tkjit.kernel.find import find, find_used, kernels, kernels_named

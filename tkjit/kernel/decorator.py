@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Callable[[Callable[..., Any]], Kernel]:
-    """Turn a function into a kernel, which takes its name, parameters, defaults, docstring and reference from it.
+    """Turn a function into a kernel.
+
+    The kernel takes its name, parameters, defaults, docstring and reference from the function.
 
     ``docs/specs.md`` explains the options with examples.
 
@@ -32,7 +34,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     shared_memory : str, int or CExpr, optional
         The dynamic shared memory of a block, in bytes.
     cluster : int or tuple of int, optional
-        The blocks of a cluster along each axis, up to 16 in total.
+        The number of blocks per cluster along each axis, up to 16 in total.
     pdl : bool
         Use programmatic dependent launch: the kernel may start before the previous kernel in the stream has finished.
     config : str, optional
@@ -51,16 +53,16 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     constraints : str or list of str, optional
         Conditions that every call must meet: ``"K % 8 == 0"``.
     fields : str, optional
-        The order of the struct's fields, if it differs from that of the parameters: ``"c a b"``. A parameter that
+        The order of the struct's fields, if it differs from the order of the parameters: ``"c a b"``. A parameter that
         chooses a variant may be omitted; it is then only a template argument.
     struct : str, optional
         The source's own globals struct, or ``"auto"`` for the type of the entry's first parameter. By default tkjit
         renders a struct named ``Globals``.
     args : bool
-        The kernel takes plain arguments instead of a struct.
+        Set this if the kernel takes plain arguments instead of a struct.
     host : bool
-        The entry is a host function, which does its own launches. If it takes torch's tensors, it needs ``schema=`` or
-        ``schema_from=``, or parameters without annotations (``docs/torch-sources.md``).
+        Set this if the entry is a host function, which does its own launches. If it takes torch's tensors, it needs
+        ``schema=`` or ``schema_from=``, or parameters without annotations (``docs/torch-sources.md``).
     schema : str, optional
         The schema of a host function, in PyTorch's syntax: ``"norm(Tensor! out, Tensor x, float eps) -> ()"``.
     schema_from : str or Path, optional
@@ -68,43 +70,43 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     num_devices : int
         The number of devices that a kernel over several devices requires; 0 for any number.
     archs : dict, optional
-        Sources by architecture: ``{"90a": "gemm_sm90.cu"}``.
+        A source for each architecture: ``{"90a": "gemm_sm90.cu"}``.
     cpu : str or Path, optional
         A separate source for the CPU, for kernels that are too slow in the simulator.
     headers : str, HeaderLibrary or list, optional
-        The header libraries that the source uses: ``"thunderkittens"``, ``"torch"``. Not needed for the library of a
-        source such as ``"<thunderkittens>/..."``.
+        The header libraries that the source uses: ``"thunderkittens"``, ``"torch"``. Not needed for a library that
+        the source's path names, such as ``"<thunderkittens>/..."``.
     flags, defines, include_dirs, libraries, std
         Options for the compiler; all of them are part of the cache key.
     cooperative : bool
-        All blocks run at once, so that they can wait for each other: ``cooperative_groups::this_grid().sync()``.
+        Run all blocks concurrently, so that they can wait for each other: ``cooperative_groups::this_grid().sync()``.
     symbols : str
         Variables of the source that ``Kernel.symbol`` can return as tensors: ``"counter, mine::table"``.
     compiler : {"nvcc", "nvrtc"}, optional
-        The compiler for GPUs. By default NVRTC, if it is installed and the source is pure device code, otherwise nvcc.
+        The compiler for GPUs. The default is NVRTC if it is installed and the source is only device code, else nvcc.
     backward : str or callable, optional
         The function that computes the gradients, or the name of a kernel that does. Its parameters are matched by
         name: fields of the call, ``grad_NAME`` for the contiguous gradient of an output, and ``needed`` for the names
         of the inputs whose gradients are requested. A function returns the gradients of the floating-point inputs in
         order, with None for those that are not needed. A kernel's outputs are named ``grad_NAME``.
     deprecated : str, optional
-        The replacement for this overload, which its calls recommend in a warning: ``"pass beta= by name"``.
+        The replacement for this overload, which the warning in its calls recommends: ``"pass beta= by name"``.
     autocast : {"lower", "float32"}, optional
-        Under ``torch.autocast``, cast floating-point inputs to the dtype of the autocast (``"lower"``) or to float32,
+        Under ``torch.autocast``, cast floating-point inputs to autocast's dtype (``"lower"``) or to float32,
         as PyTorch's own operators do. By default inputs are not cast.
     examples : dict or list of dict, optional
-        Calls for ``verify`` and ``check``, instead of sizes made up from dims and constraints. Each has extents,
-        numbers and variants by name: ``{"M": 256, "N": 384, "causal": True}``.
+        Calls for ``verify`` and ``check``; by default, tkjit generates sizes from dims and constraints.
+        Each has extents, numbers and variants by name: ``{"M": 256, "N": 384, "causal": True}``.
     zeroed : str, optional
         Inputs that start as zeros in ``verify`` and ``check``: ``"signals"``.
     prepare : callable, optional
-        Takes the arguments that ``verify`` and ``check`` made up, as a dict by name. It changes them in place, or
-        returns those to replace: ``{"weight": weight / 16}``.
+        Takes the arguments that ``verify`` and ``check`` generated, as a dict by name. It changes them in place, or
+        returns replacements for some of them: ``{"weight": weight / 16}``.
     tolerance : float, optional
-        The largest allowed error of a result's row in ``verify``, relative to the row. The default depends on the
+        In ``verify``, the largest allowed error in a row of a result, relative to that row. The default depends on the
         dtypes.
     unchecked : str, optional
-        In-place parameters that ``verify`` and ``check`` do not compare, such as counts for the next launch.
+        In-place parameters that ``verify`` and ``check`` do not compare, such as counters for the next launch.
 
     Raises
     ------
@@ -130,7 +132,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     def make(function: Callable[..., Any]) -> Kernel:
         try:
             return _kernel_of(function, source, options)
-        except TkjitError as error:  # the author's mistake: frames inside tkjit would not help
+        except TkjitError as error:  # the spec's author made a mistake, so stack frames inside tkjit would not help
             raise error.with_traceback(None) from error.__cause__
 
     return make
@@ -145,7 +147,7 @@ def _kernel_of(function: Callable[..., Any], source: str | Path | None, options:
 
 
 def _is_for_torch(function: Callable[..., Any], options: Options) -> bool:
-    """Whether a host function takes torch's tensors: it has a schema, or its parameters have no annotations."""
+    """Return whether a host function takes torch's tensors: it has a schema, or its parameters have no annotations."""
     parameters = inspect.signature(function).parameters.values()
     has_schema = "schema" in options or "schema_from" in options
     return has_schema or all(parameter.annotation is parameter.empty for parameter in parameters)

@@ -17,13 +17,13 @@ def find(name: str) -> Kernel:
     Raises
     ------
     SpecError
-        If there is none; the message suggests similar names.
+        If there is no such kernel; the message suggests similar names.
     """
     return kernel_of_file(*registry.find_file(name, Settings.from_environment()))
 
 
 def find_used(name: str, module: str) -> Kernel:
-    """Find a kernel that another process used, in a spec file or in the module that defined it.
+    """Find a kernel that another process used, either in a spec file or in the module that defined it.
 
     Raises
     ------
@@ -48,12 +48,12 @@ def find_used(name: str, module: str) -> Kernel:
 
 
 def kernels() -> tuple[str, ...]:
-    """The names of all kernels that ``load`` can find; kernels of installed packages are named ``package.name``."""
+    """Return the names of all kernels that ``load`` can find; those of installed packages are ``package.name``."""
     return tuple(sorted(registry.kernel_files(Settings.from_environment())))
 
 
 def kernels_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Expand the names given to a command: a package or a file stands for all of its kernels.
+    """Expand the names given to a command, where a package or file stands for all of its kernels.
 
     Raises
     ------

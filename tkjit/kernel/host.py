@@ -1,4 +1,4 @@
-"""Kernels whose entry is a host function for torch's tensors, which does its own launches and allocations."""
+"""Kernels whose entry is a host function that takes torch's tensors and does its own launches and allocations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPTIONS = frozenset(["entry", "host", "schema", "schema_from", "flags", "define
 class HostKernel(Kernel):
     """A host function of a source that was written for torch's C++ API, as a kernel.
 
-    The parameters come from a schema: ``schema=``, one that another file registers, or that of the C++ function. The
+    The parameters come from a schema: ``schema=``, one that another file registers, or the C++ function's own. The
     decorated function provides the name, the defaults and the documentation. Its body is the reference, which also
     provides the shapes of the results when a call is traced.
 
@@ -58,7 +58,7 @@ class HostKernel(Kernel):
         self._compilation = compilation_of(function, source, options)
         self._source = self._compilation.sources[0][1]
         self._modules: dict[Any, Callable[..., Any]] = {}  # by device
-        self._fingerprints: list[bytes] = []  # of the files from which the modules were compiled
+        self._fingerprints: list[bytes] = []  # fingerprints of the files that the modules were compiled from
         self._building = ForkSafeLock()
         self._prepare(name, inspect.getdoc(function) or "")
 
@@ -72,7 +72,7 @@ class HostKernel(Kernel):
 
     @property
     def signature(self) -> inspect.Signature:
-        """The schema's arguments with the function's defaults."""
+        """The schema's arguments, with the decorated function's defaults."""
         listed = []
         for argument in self._schema.arguments:
             default = self._defaults.get(argument.name, inspect.Parameter.empty)
@@ -89,7 +89,7 @@ class HostKernel(Kernel):
 
     @property
     def _extension_name(self) -> str:
-        """The name of the module with the source's functions."""
+        """The name of the module that contains the source's functions."""
         path = self._source.path
         return f"tkjit_host_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem if path else 'text')}"
 
@@ -151,7 +151,7 @@ class HostKernel(Kernel):
         return _operator_of(self._ensure_operator())
 
     def _ensure_operator(self) -> str:
-        """Register it with ``torch.library`` once, and return the operator's name in ``torch.ops.tkjit``."""
+        """Register the kernel with ``torch.library`` once, and return the operator's name in ``torch.ops.tkjit``."""
         with self._building:
             if not self._operator:
                 from tkjit.torchlib.host import register_host_operator
@@ -170,7 +170,7 @@ class HostKernel(Kernel):
         return self._operator
 
     def _load_with(self, loader: Loader) -> HostKernel:
-        """The kernel itself, or a new one that reads its files again if this one has been called."""
+        """Return this kernel, or, if it has already been called, a new one that reads the files again."""
         return HostKernel(self._function, self._given, self._options) if self._modules else self
 
     def _call(self, given: tuple[Any, ...], tensors: list[Any]) -> Any:
@@ -186,7 +186,7 @@ class HostKernel(Kernel):
         return result
 
     def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Put the arguments into the schema's order, with defaults."""
+        """Put the arguments into the schema's order, and fill in defaults."""
         if len(args) == len(self._schema.arguments) and not kwargs:
             return args
         try:
@@ -203,11 +203,11 @@ class HostKernel(Kernel):
         return [*self._fingerprints]
 
     def warm_up(self, *examples: Any) -> Builds:
-        """Build the module with the function in the background; the examples do not matter."""
+        """Build the function's module in the background; the examples are ignored."""
         return prebuild.warm_up_host_function(self)
 
     def _compiled_for(self, device: Any) -> Callable[..., Any]:
-        """The compiled function for a device."""
+        """Return the compiled function for a device."""
         from tkjit.extensions.load import fingerprints_of, load_extension
 
         with self._building:
@@ -224,7 +224,7 @@ class HostKernel(Kernel):
         return self._modules[device]
 
     def _extension_for(self, target: Target) -> Extension:
-        """The extension to compile for a target: a module with all functions of the source."""
+        """Return the extension to compile for a target: a module with all functions of the source."""
         from tkjit.extensions.sources import CPU
 
         return self._extension(CPU if target.is_cpu else target.arch)
@@ -244,7 +244,7 @@ class HostKernel(Kernel):
 
     @cached_property
     def _functions(self) -> list[Any]:
-        """The C++ functions of the source. They are all in one module, which the kernels of the source share."""
+        """The C++ functions of the source. All are in one module, which all kernels of that source share."""
         from tkjit.extensions.load import functions_of_extension
 
         return functions_of_extension(self._extension())  # they are the same for every device
@@ -314,7 +314,7 @@ def _operator_of(name: str) -> Any:
 
 
 def _current(device: Any) -> AbstractContextManager[Any]:
-    """Make a GPU the current device; does nothing if it already is, or on the CPU."""
+    """Make a GPU the current device. For the CPU, or if the GPU is already current, do nothing."""
     import torch
 
     is_other = device.type == "cuda" and device.index != torch.cuda.current_device()
@@ -332,7 +332,7 @@ def _tensors_of(given: Any) -> Any:
 
 
 def _needs_dispatcher(tensors: list[Any]) -> bool:
-    """Whether a call needs PyTorch's dispatcher: for gradients, tensor subclasses or modes."""
+    """Return whether a call needs PyTorch's dispatcher: for gradients, tensor subclasses or modes."""
     import torch
 
     if torch._C._len_torch_dispatch_stack() or torch._C._is_torch_function_mode_enabled():

@@ -70,7 +70,7 @@ class ParallelGlobalLayout(NamedTuple):
 
 
 class Globals(dict[str, Any]):
-    """The fields of one launch by name. It keeps the tensors that they point to alive.
+    """The fields of one launch by name. The object keeps the tensors that the fields point to alive.
 
     Parameters
     ----------
@@ -85,21 +85,21 @@ class Globals(dict[str, Any]):
 
 
 def make_globals(kernel: Kernel | PreparedLaunch | str, *args: Any, **kwargs: Any) -> list[Globals]:
-    """Return what a call would pass to its kernel: it is parsed, checked and allocated, but not launched.
+    """Return what a call would pass to its kernel. The call is parsed, checked and allocated, but not launched.
 
     This compiles only the kernel's glue.
 
     Parameters
     ----------
     kernel : Kernel, str or PreparedLaunch
-        For a prepared launch, pass no arguments.
+        The kernel, its name, or a prepared launch. For a prepared launch, pass no arguments.
     args, kwargs
         The arguments of the call.
 
     Returns
     -------
     list of Globals
-        One for each launch. A kernel over several devices has a launch for each device.
+        One item per launch. A kernel over several devices has a launch for each device.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def _shown(
     multicast: int,
     dev_idx: int,
 ) -> Any:
-    """Convert a field to a readable value; None if it is absent."""
+    """Convert a field to a readable value, or None if the argument is absent."""
     if not present:
         return None
     if pointers is not None:

@@ -36,7 +36,7 @@ Stamp: TypeAlias = tuple[bytes, ...]
 
 
 class Rendered(NamedTuple):
-    """The two texts of a variant: the kernel's glue, and the variant's launcher."""
+    """The two texts rendered for a variant: the kernel's glue, and the variant's launcher."""
 
     glue: str
     launcher: str
@@ -48,7 +48,8 @@ class Rendered(NamedTuple):
 class Kernel:
     """A named operation with one or more overloads, each described by a spec.
 
-    Each call of it looks up the loaded kernel first; ``tkjit.load`` returns that kernel, whose calls skip this step.
+    Calling this object looks up the loaded kernel first. ``tkjit.load`` returns the loaded kernel, whose calls skip
+    that step.
 
     Examples
     --------
@@ -73,14 +74,14 @@ class Kernel:
         self.__name__ = name
         self.__doc__ = doc
         self._loaded: dict[tuple[Loader, Stamp], Kernel] = {}
-        self._conventional: tuple[Loader, Kernel] | None = None  # the kernel that calls through pybind11
+        self._conventional: tuple[Loader, Kernel] | None = None  # this kernel's version that calls through pybind11
         self._origin = origin
-        self._opened: list[Opened] = []  # loaded by calls: the glue and launchers
+        self._opened: list[Opened] = []  # the glue and launchers that calls have loaded
         self._first: tuple[Use, Opened] | None = None  # the variant of the first call, and its launcher
         self._warm_start: WarmStart | None = None
         self._token = token_for(self)
         self._operator = ""  # the name of its operator in torch.ops.tkjit once it is registered
-        self._traced_callable: Any = None  # called instead when a call is traced
+        self._traced_callable: Any = None  # used instead of this object while a call is traced
 
     @property
     def name(self) -> str:
@@ -102,7 +103,7 @@ class Kernel:
 
     @property
     def schema(self) -> str:
-        """The schemas of its operators in PyTorch's syntax, one line per overload.
+        """The schemas of the kernel's operators in PyTorch's syntax, one line per overload.
 
         Examples
         --------
@@ -118,12 +119,12 @@ class Kernel:
     def operator(self) -> Any:
         """``torch.ops.tkjit.NAME``: the kernel as a PyTorch operator, registered on first use.
 
-        Access it before you load a program that was exported with the kernel.
+        Access this attribute before you load an exported program that uses the kernel.
 
         Raises
         ------
         ToolchainError
-            If something must be compiled for it and there is no compiler.
+            If something must be compiled for the operator and there is no compiler.
         """
         from tkjit.torchlib import operator_of
 
@@ -185,7 +186,7 @@ class Kernel:
         SpecError
             If there is no such variant or source.
         ToolchainError
-            If its header library is not found.
+            If the kernel's header library is not found.
         """
         chosen, variant = self._chosen(overload, values)
         spec = locate(chosen, Settings.from_environment())
@@ -216,7 +217,7 @@ class Kernel:
         return Rendered(render_glue(self.specs), launcher)
 
     def _chosen(self, overload: int, values: dict[str, str | int]) -> tuple[Spec, Variant]:
-        """An overload, and the variant with the given values and otherwise first options."""
+        """Return an overload and its variant with the given values; omitted parameters get their first option."""
         if not 0 <= overload < len(self.specs):
             raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
         spec = self.specs[overload]
@@ -229,7 +230,7 @@ class Kernel:
     def overload(
         self, source: str | Path | None = None, **options: Unpack[Options]
     ) -> Callable[[Callable[..., Any]], Kernel]:
-        """Like ``tkjit.kernel``, but returns this kernel with one more overload, which is tried after the others."""
+        """Like ``tkjit.kernel``, but return this kernel with one more overload, which calls try after the others."""
 
         def add(function: Callable[..., Any]) -> Kernel:
             return Kernel(*self.specs, spec_of_function(function, source, **options))
@@ -246,17 +247,17 @@ class Kernel:
         return loaded(*args, **kwargs)
 
     def __getitem__(self, launch: object) -> Any:
-        """Reject the syntax of Triton and Numba, ``kernel[grid](...)``."""
+        """Reject ``kernel[grid](...)``, which is how Triton and Numba launch kernels."""
         raise ArgumentError(f"{self.name}: the spec sets the grid and block; call {self.name}(...), without [...]")
 
     __iter__ = None  # otherwise Python would iterate by __getitem__
     __contains__ = None
 
     def prepare(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
-        """Parse and check a call once, to launch it often: ``step = kernel.prepare(x, y); step(); step(alpha=2.0)``.
+        """Parse and check a call once to launch it often: ``step = kernel.prepare(x, y); step(); step(alpha=2.0)``.
 
         The tensors must not be freed, resized or moved. Outputs and scratch are allocated once, and every launch writes
-        to the same ones. Without ``stream=``, each launch uses the stream that is current at that time. Autograd and
+        to the same memory. Without ``stream=``, each launch uses the stream that is current at that time. Autograd and
         ``torch.compile`` do not see the launches.
 
         Raises
@@ -277,10 +278,10 @@ class Kernel:
         return prepared
 
     def symbol(self, name: str, *, device: Any = None, overload: int = 0, **values: str | int) -> torch.Tensor:
-        """Return a ``__constant__`` or ``__device__`` variable of the source as a tensor of its memory.
+        """Return a ``__constant__`` or ``__device__`` variable of the source as a tensor that shares its memory.
 
-        Each variant has its own variable on each device, which exists as long as the process. A running kernel may see
-        a write at any time, so wait for the kernel first. The spec must name the variable, in ``symbols=`` or as a
+        Each variant has its own variable on each device, which lives as long as the process. A running kernel may see
+        your write at any time, so wait for it to finish. The spec must name the variable, in ``symbols=`` or as a
         ``Constant``.
 
         Parameters
@@ -297,7 +298,8 @@ class Kernel:
         Returns
         -------
         Tensor
-            Has the variable's extents and dtype. An element without a dtype, such as a struct, is a row of ``uint8``.
+            A tensor with the variable's extents and dtype. An element that has no dtype, such as a struct, becomes a
+            row of ``uint8``.
 
         Raises
         ------
@@ -316,7 +318,7 @@ class Kernel:
         return symbol(loader_for(Settings.from_environment()), spec, variant, name, device)
 
     def warm_up(self, *examples: Any) -> Builds:
-        """Build in the background what calls will need. A call waits only for its own builds.
+        """Build in the background what calls will need. A call waits only for the builds that it needs.
 
         Parameters
         ----------
@@ -328,13 +330,13 @@ class Kernel:
         Returns
         -------
         Builds
-            Has ``done``, ``names``, and ``wait()``, which raises the first error. You do not have to wait: a call whose
-            build failed compiles again and raises the error itself.
+            An object with ``done``, ``names``, and ``wait()``, which raises the first error. You do not have to wait: a
+            call whose build failed compiles again and raises the error itself.
 
         Raises
         ------
         ArgumentError
-            If an example does not determine its variant.
+            If an example does not determine a variant.
 
         Examples
         --------
@@ -345,7 +347,7 @@ class Kernel:
         return prebuild.warm_up(self, examples)
 
     def _changed_files(self) -> tuple[Path, ...]:
-        """The files that have changed since calls of this object were compiled, which a new ``load`` would read.
+        """Return the files that changed after this object's calls were compiled, and that a new ``load`` would read.
 
         These are the spec file, the source, headers, and files built from them. Empty before the first call.
         """
@@ -356,15 +358,15 @@ class Kernel:
 
     @property
     def _taken(self) -> list[bytes]:
-        """The fingerprints of the entries that calls have loaded."""
+        """Return the fingerprints of the cache entries that calls have loaded."""
         return [one.entry.fingerprint for known in (self, *self._loaded.values()) for one in known._opened]
 
     def _load_with(self, loader: Loader) -> Kernel:
-        """The result of ``load`` for this kernel."""
+        """Return the result of ``load`` for this kernel."""
         return _loaded(self, loader)
 
     def _load_through_pybind11(self, loader: Loader) -> Kernel:
-        """The result of ``load`` for this kernel with ``binding="pybind11"``."""
+        """Return the result of ``load`` for this kernel with ``binding="pybind11"``."""
         if self._conventional is None or self._conventional[0] is not loader:
             self._conventional = loader, _Pybind11Kernel(self, loader)
         return self._conventional[1]
@@ -373,7 +375,7 @@ class Kernel:
         return self
 
     def __deepcopy__(self, memo: object) -> Kernel:
-        return self  # it is immutable, and copies of a model can share it
+        return self  # a kernel is immutable, so copies of a model can share it
 
     def __reduce__(self) -> tuple[Any, ...]:
         return found_again, (self.name, self.specs[0].module)
@@ -390,7 +392,7 @@ class Kernel:
 
 
 def found_again(name: str, module: str) -> Kernel:
-    """Unpickle a kernel. Like a function, it is pickled as its name and the module that defines it."""
+    """Unpickle a kernel. Like a function, a kernel is pickled as its name and the module that defines it."""
     if (known := registry.full_name(name, module)) is not None:
         return load(known)
     return load(getattr(import_module(module), name))
@@ -402,7 +404,7 @@ def _doc(specs: tuple[Spec, ...]) -> str:
 
 
 def kernel_of_file(path: Path, name: str = "", module: str = "") -> Kernel:
-    """Run a spec file, and return one of its kernels, by default the one with the file's name."""
+    """Run a spec file, and return one of its kernels: by default, the one with the file's name."""
     name = name or path.stem
     found = registry.run_spec_file(path, name, module)
     if not isinstance(found, Kernel):
@@ -411,9 +413,9 @@ def kernel_of_file(path: Path, name: str = "", module: str = "") -> Kernel:
 
 
 def load(kernel: str | Kernel | Spec, *, binding: str | None = None) -> Kernel:
-    """Load a kernel, so that it can be called. The first call compiles it.
+    """Load a kernel so that you can call it. The first call compiles it.
 
-    A loaded kernel does not follow edits. After you change a source or a header, call ``load`` again.
+    A loaded kernel does not notice edits. After you change a source or a header, call ``load`` again.
 
     Parameters
     ----------
@@ -422,7 +424,7 @@ def load(kernel: str | Kernel | Spec, *, binding: str | None = None) -> Kernel:
         hand.
     binding : {"pybind11"}, optional
         Call the kernel through a pybind11 module instead of tkjit's own glue. The module is easy to read but slow to
-        compile; results and messages are the same. ``TKJIT_BINDING`` sets the default.
+        compile. Results and messages do not change. ``TKJIT_BINDING`` sets the default.
 
     Raises
     ------
@@ -477,7 +479,7 @@ class _Pybind11Kernel(Kernel):
 
 
 def _load_by_name(name: str, loader: Loader) -> Kernel:
-    """Load a spec file's kernel: from this process, from the warm record of an earlier one, or from the file."""
+    """Load a spec file's kernel: from this process, from an earlier process's warm record, or from the file."""
     path, name, module = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
     origin = Origin(path, name, module, fingerprints.of([str(path)]))
     known: Kernel | None = loader.kernels.get(origin)
@@ -491,9 +493,9 @@ def _load_by_name(name: str, loader: Loader) -> Kernel:
 
 
 def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
-    """The loaded version of a kernel; a new one if files of the previous one have changed."""
+    """Return the loaded version of a kernel, or a new one if files of the previous version have changed."""
     loaded_class = _loaded_class(loader)
-    if issubclass(type(kernel), loaded_class):  # not isinstance: mypy takes it as always true for type[Any]
+    if issubclass(type(kernel), loaded_class):  # not isinstance, which mypy considers always true for type[Any]
         return kernel
     # kept in the kernel rather than in a table here, so that redefining it in a notebook frees the old version
     key = (loader, _stamp(kernel.specs))
@@ -506,10 +508,10 @@ def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
 
 
 def _stamp(specs: tuple[Spec, ...]) -> Stamp:
-    """A value that changes when a source is edited, so that ``load`` then returns a new object."""
+    """Return a value that changes when a source is edited; ``load`` then returns a new object."""
     stamps = []
     if any(spec.headers for spec in specs):
-        with suppress(ToolchainError):  # a call will raise it
+        with suppress(ToolchainError):  # a call will raise the error
             specs = tuple(locate(spec, Settings.from_environment()) for spec in specs)
     for path in (source.path for spec in specs for _, source in spec.sources if source.path is not None):
         stamps.append(fingerprints.state_of(str(path)))
@@ -518,7 +520,7 @@ def _stamp(specs: tuple[Spec, ...]) -> Stamp:
 
 @cache
 def _loaded_class(loader: Loader) -> type[Any]:
-    """The class of loaded kernels, which combines ``Kernel`` with the runtime's dispatcher for the calls."""
+    """Return the class of loaded kernels, which combines ``Kernel`` with the runtime's dispatcher for calls."""
     runtime = loader.runtime
     members = {
         "_loader": loader,

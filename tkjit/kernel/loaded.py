@@ -1,4 +1,4 @@
-"""Python callbacks of a loaded kernel, which build and load its glue and launchers and register its operator.
+"""The Python callbacks of a loaded kernel. They build and load its glue and launchers, and register its operator.
 
 ``tkjit/runtime/runtime.cpp`` calls ``_first_call``, ``_resolve`` and ``_call_operator`` by name.
 """
@@ -60,7 +60,7 @@ class LoadedMixin:
         return self._loader.runtime.Dispatcher.__call__(self, *args, **kwargs)
 
     def _collect(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what a call would pass, without launching; needs only the glue."""
+        """Return what a call would pass to its kernel, without launching it; only the glue is needed."""
         self._ensure_glue()
         return self._loader.runtime.collect(self, args, kwargs)
 
@@ -71,7 +71,7 @@ class LoadedMixin:
         return prepared
 
     def _show_prepared(self, prepared: PreparedLaunch) -> Any:
-        """Return what the launches of a prepared call pass."""
+        """Return what a prepared call's launches pass to the kernel."""
         return self._loader.runtime.show_prepared(prepared)
 
     def _ensure_operator(self) -> str:
@@ -105,7 +105,7 @@ class LoadedMixin:
             glue = loader.open_glue(self.specs, lambda: first_variant(self.specs, args, kwargs))
             self._attach(glue, [spec.returns for spec in self.specs])
             result = self(*args, **kwargs)
-        except TkjitError as error:  # the caller's mistake: frames inside tkjit would not help
+        except TkjitError as error:  # the caller made a mistake, so stack frames inside tkjit would not help
             raise error.with_traceback(None) from error.__cause__
         finally:
             loader.forget_failures()
@@ -115,7 +115,7 @@ class LoadedMixin:
         return result
 
     def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
-        """Return the address of a variant's launcher, which the glue then stores."""
+        """Return the address of a variant's launcher; the glue stores it for later calls."""
         loader = self._loader
         target = loader.target(device_type, device)
         use = Use(overload, variant, target.name)
@@ -134,7 +134,7 @@ class LoadedMixin:
         return int(launcher.loaded)
 
     def _call_operator(self, chosen: int, *args: Any, **kwargs: Any) -> Any:
-        """Make a call that PyTorch's dispatcher has to see, with the overload that the glue has chosen."""
+        """Make a call through PyTorch's dispatcher, with the overload that the glue has chosen."""
         if (warm := collecting()) is not None:
             return warm.call(self, args, kwargs)
         self._ensure_operator()

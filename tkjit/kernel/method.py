@@ -1,4 +1,4 @@
-"""``method``: a kernel as a method of a class, ``torch.Tensor.tk_gemm = tkjit.method("gemm")``."""
+"""``method`` turns a kernel into a method of a class: ``torch.Tensor.tk_gemm = tkjit.method("gemm")``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tkjit.kernel.kernel import Kernel, load
 
 
 def method(kernel: Kernel | str) -> Callable[..., Any]:
-    """Make a function that a class can have as a method: it calls a kernel with the object as first argument.
+    """Make a method for a class from a kernel: the object becomes the kernel's first argument.
 
     Parameters
     ----------
     kernel : Kernel or str
-        It is loaded immediately, and compiled by the first call.
+        The kernel, or its name. It is loaded immediately, and compiled by the first call.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``warm_up`` and ``warming``: build what calls will need in advance, in parallel and in the background."""
+"""``warm_up`` and ``warming``: build in advance what calls will need, in parallel and in the background."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tkjit.spec import Spec, variants_of
 if TYPE_CHECKING:
     from tkjit.loader.background import Builds
 
-_collecting: list[Warming] = []  # of all threads
+_collecting: list[Warming] = []  # the open blocks of all threads
 
 
 def collecting() -> Warming | None:
-    """The ``warming`` whose block this thread runs, also in the threads of autograd that work for it."""
+    """Return the ``warming`` whose block this thread runs, or is running for as one of autograd's threads."""
     if not _collecting:
         return None
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -91,22 +91,22 @@ def warming(*, arch: str = "", wait: bool = True) -> Iterator[Warming]:
     """Collect what the kernel calls in the block need, and build all of it in parallel when the block ends.
 
     Nothing is computed in the block. torch's operations and kernels return fake tensors, which have only a shape, a
-    dtype and a device; modules and tensors from outside the block can be used. For example, the block can contain the
-    first step of a model with its backward, but not the step of the optimizer. A backward leaves fake gradients behind,
-    so call ``model.zero_grad()`` afterwards.
+    dtype and a device. You can use modules and tensors from outside the block. For example, the block can contain the
+    model's first forward and backward pass, but not the optimizer's step. A backward pass leaves fake gradients in the
+    model, so call ``model.zero_grad()`` afterwards.
 
-    The parts that all kernels share are built first if they are missing: the runtime, and for gradients the module of
-    operators.
+    The parts that all kernels share are built first if they are missing: the runtime, and for gradients the
+    operators module.
 
-    Calls of kernels over several devices, ``prepare`` and calls of bound libraries are not collected.
+    The block does not collect calls of kernels over several devices, ``prepare``, or calls of bound libraries.
 
     Parameters
     ----------
     arch : str
-        The GPU architecture to build for, such as ``"90a"``; by default, that of the tensors' devices.
+        The GPU architecture to build for, such as ``"90a"``; by default, the architecture of the tensors' devices.
     wait : bool
         Whether to wait for the builds at the end of the block. Otherwise they continue in the background, and a call
-        waits only for its own; with ``as warm``, ``warm.builds`` has ``done`` and ``wait()``.
+        waits only for the builds that it needs; with ``as warm``, ``warm.builds`` has ``done`` and ``wait()``.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def warming(*, arch: str = "", wait: bool = True) -> Iterator[Warming]:
 def plans_of_call(
     loader: Loader, kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], target: Target | None = None
 ) -> list[Plan]:
-    """Plan the glue and the launcher of a call.
+    """Plan the builds of the glue and the launcher that a call needs.
 
     Raises
     ------
@@ -165,13 +165,13 @@ def plans_of_call(
 
 
 def plans_of_all(loader: Loader, kernel: Any, target: Target) -> list[Plan]:
-    """Plan the glue, and the launchers of all variants."""
+    """Plan the builds of the glue and of all variants' launchers."""
     launchers = [loader.launcher_plan(spec, variant, target) for spec in kernel.specs for variant in variants_of(spec)]
     return [loader.glue_plan(kernel.specs), *launchers]
 
 
 def build_of_host_function(loader: Loader, kernel: Any, target: Target) -> tuple[str, Callable[[], object]]:
-    """The extension that contains a host function: its readable name, and a function that builds it."""
+    """Return a readable name for the extension that contains a host function, and a function that builds it."""
     from tkjit.extensions.load import entries_of
     from tkjit.extensions.record import Loaded
 
@@ -196,7 +196,7 @@ def warm_up_host_function(kernel: Any) -> Builds:
 
 
 def _here(loader: Loader) -> Target:
-    """This machine's GPU, or the CPU if it has none."""
+    """Return this machine's GPU as a target, or the CPU if there is no GPU."""
     return loader.target("cuda" if _has_gpu() else "cpu")
 
 
@@ -226,7 +226,7 @@ def _fake_call(loader: Loader, specs: Sequence[Spec], args: Sequence[Any], kwarg
     from tkjit.torchlib.calls import OverloadCall, call_overloads
     from tkjit.torchlib.meta import fake_operator
 
-    # stand-ins for the operators, which may not be registered
+    # stand-ins for the operators, which may not be registered yet
     calls = [
         OverloadCall(
             spec, fake_operator(spec, out=False), fake_operator(spec, out=True), loader.runtime.capsule_for_torch

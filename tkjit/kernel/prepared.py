@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class PreparedLaunch(Protocol):
-    """A call whose arguments were parsed and checked once."""
+    """A call whose arguments have been parsed and checked, ready to be launched many times."""
 
     @property
     def kernel(self) -> Any:
@@ -18,11 +18,11 @@ class PreparedLaunch(Protocol):
 
     @property
     def launches(self) -> tuple[tuple[int, int, int, int], ...]:
-        """Each launch for use from C (``tkjit/arg.h``): the addresses of a ``TkjitLaunch`` and of its arguments, the
-        device's number, and the stream. They are valid as long as this object lives."""
+        """Each launch, for use from C (``tkjit/arg.h``): the addresses of a ``TkjitLaunch`` and of its arguments,
+        the device's number, and the stream. All are valid as long as this object lives."""
 
     def __call__(self, **numbers: float) -> Any:
-        """Launch, optionally with other numbers, passed by name. They apply to this launch only.
+        """Launch the kernel. Numbers passed by name replace the prepared ones for this launch only.
 
         Raises
         ------

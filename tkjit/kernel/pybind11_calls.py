@@ -1,7 +1,7 @@
 """Calls a kernel through pybind11: the conventional glue, which is easy to read but slow to compile.
 
 tkjit's own glue is tested against it. Python binds and reads the arguments (``torchlib/calls.py``); a function in a
-pybind11 module checks and launches the call. Each variant has a module, which is built when a call first needs it.
+pybind11 module checks and launches the call. Each variant has its own module, built when a call first needs it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tkjit.torchlib.gradients import Gradient, recorder, refusal
 from tkjit.torchlib.meta import fake_operator
 from tkjit.torchlib.random import draw
 
-# by tkjit_error_kind; out of memory is raised as a LaunchError
+# Maps tkjit_error_kind to exceptions; running out of memory raises a LaunchError.
 _ERRORS: dict[int, type[TkjitError]] = {1: ArgumentError, 2: ShapeError, 3: LaunchError, 4: LaunchError}
 
 
 class Pybind11Calls:
-    """The calls of a kernel.
+    """Makes a kernel's calls through pybind11.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Pybind11Calls:
 
 
 class _Function:
-    """One overload as an operator: calls functions in modules, of which there is one per variant and target."""
+    """One overload as an operator. It calls functions in modules; each variant has one module per target."""
 
     def __init__(self, spec: Spec, loader: Loader, load: Callable[[str], Any], *, out: bool) -> None:
         signature = c_signature(spec)
@@ -98,13 +98,13 @@ class _Function:
             variant = self._variants[missing]
 
     def _device(self, arguments: Sequence[Any]) -> torch.device:
-        """The device of the first tensor, or else of the device argument; the CPU unless that is a GPU."""
+        """Return the first tensor's device, or else the device argument's; anything but a GPU counts as the CPU."""
         places = [one for one in arguments if isinstance(one, torch.device)]
         place = next((tensor.device for tensor in _tensors(arguments)), places[0] if places else torch.device("cpu"))
         return place if place.type == "cuda" else torch.device("cpu")
 
     def _passed(self, name: str, named: Mapping[str, Any]) -> Sequence[Any]:
-        """Convert an argument for the module: a generator becomes a seed and an offset."""
+        """Convert an argument to what the module takes: a generator becomes a seed and an offset."""
         field = next(f for f in self._fields if f.name == name)
         return [named[name]] if field.draws is None else draw(self._spec, field, named)
 
@@ -119,7 +119,7 @@ class _Function:
 
 
 def _tensors(arguments: Sequence[Any]) -> Iterator[torch.Tensor]:
-    """The tensors among an operator's arguments."""
+    """Yield the tensors among an operator's arguments."""
     for value in arguments:
         if isinstance(value, torch.Tensor):
             yield value

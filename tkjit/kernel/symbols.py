@@ -1,4 +1,4 @@
-"""``__constant__`` and ``__device__`` variables of a source as tensors of their memory."""
+"""Returns ``__constant__`` and ``__device__`` variables of a source as tensors that share their memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tkjit.spec import DTYPES, Spec, Variant
 
 
 class _Arg(ctypes.Structure):
-    """``TkjitArg`` (``include/tkjit/arg.h``)."""
+    """The C struct ``TkjitArg`` (``include/tkjit/arg.h``)."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -26,7 +26,7 @@ class _Arg(ctypes.Structure):
 
 
 class _Memory:
-    """GPU memory in the interface from which torch makes a tensor."""
+    """GPU memory with the interface that torch needs to make a tensor of it."""
 
     def __init__(self, address: int, size_bytes: int) -> None:
         self.__cuda_array_interface__ = {

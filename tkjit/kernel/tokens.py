@@ -1,4 +1,4 @@
-"""Assigns tokens to kernels, by which traced programs name them."""
+"""Assigns tokens to kernels, so that traced programs can refer to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Registrable(Protocol):
     __name__: str
 
     def _ensure_operator(self) -> str:
-        """Register it with torch, and return the operator's name."""
+        """Register the kernel with torch, and return the operator's name."""
 
 
 _numbers = count()

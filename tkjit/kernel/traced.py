@@ -13,10 +13,10 @@ from tkjit.kernel.tokens import by_token
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def register_if_traced(token: str) -> bool:
-    """Register a kernel's operator if ``torch.compile`` traces its call, and return whether it does.
+    """Register a kernel's operator if ``torch.compile`` is tracing its call; return whether that is so.
 
-    This function is not traced itself. A traced call reads little else, because each object that it reads adds a guard
-    to every call of the compiled code.
+    This function itself is not traced. A traced call reads as little else as possible, because each object that it
+    reads adds a guard to every call of the compiled code.
     """
     if not torch.compiler.is_compiling() and TracingContext.try_get() is None:  # torch.export sets only the first
         return False

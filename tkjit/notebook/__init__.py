@@ -16,7 +16,7 @@ __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
 class _Extension:
-    """The extension of one shell: the ``%%tkjit`` cell, completion, and a note when a source has changed."""
+    """The extension in one shell: the ``%%tkjit`` cell, completion, and a note when a source has changed."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -38,7 +38,7 @@ _loaded: weakref.WeakKeyDictionary[InteractiveShell, _Extension] = weakref.WeakK
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Handle ``%load_ext tkjit``; loading twice has no effect."""
+    """Handle ``%load_ext tkjit``; loading it a second time has no effect."""
     if shell not in _loaded:
         _loaded[shell] = _Extension(shell)
         _loaded[shell].load()

@@ -1,4 +1,4 @@
-"""The ``%%tkjit`` cell: a Python function, and below it the CUDA source of its kernel."""
+"""The ``%%tkjit`` cell: a Python function, followed by the CUDA source of its kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SOURCE = "_tkjit_source"
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-_PYTHON = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)  # a Python part ends with these
+_PYTHON = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)  # the last statement is one of these
 _DIRECTIVE = re.compile(r"#\s*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|pragma|error|line)\b")
 
 
@@ -69,7 +69,8 @@ class CellMagic:
         Raises
         ------
         SpecError
-            If the cell contains only CUDA; the message proposes a function. Also for the reasons of ``@tkjit.kernel``.
+            If the cell contains only CUDA; the message proposes a function. Also raised for the same
+            reasons as by ``@tkjit.kernel``.
         """
         __tracebackhide__ = True
         options = _parsed(line)
@@ -102,21 +103,21 @@ class CellMagic:
 
 
 def _markers() -> dict[str, Any]:
-    """The names for writing specs, so that a cell does not have to import them."""
+    """Return the names for writing specs, so that a cell does not have to import them."""
     tkjit = import_module("tkjit")
     return {"tkjit": tkjit, **{name: getattr(tkjit, name) for name in tkjit.__all__}}
 
 
 @contextmanager
 def _lent(variables: dict[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
-    """Set variables while a block runs, and restore them: the shell's own ``In`` and ``Out`` are its history."""
+    """Set variables while a block runs, then restore them: the shell's own ``In`` and ``Out`` are its history."""
     before = {name: variables[name] for name in values if name in variables}
     variables.update(values)
     try:
         yield
     finally:
         for name, value in values.items():
-            if variables.get(name) is value:  # otherwise it is a kernel that the block has defined
+            if variables.get(name) is value:  # otherwise the variable is a kernel that the block has defined
                 del variables[name]
         variables.update({name: value for name, value in before.items() if name not in variables})
 
@@ -167,7 +168,7 @@ def _check_directives(lines: Sequence[str]) -> None:
     Raises
     ------
     SpecError
-        If there is one; the message has its line in the cell.
+        If there is a directive; the message has its line in the cell.
     """
     with suppress(tokenize.TokenError, IndentationError):
         for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
@@ -179,7 +180,7 @@ def _check_directives(lines: Sequence[str]) -> None:
 
 
 def _why_no_python(cell: str) -> str:
-    """Explain the error in a cell that starts like Python; empty for one that starts with CUDA."""
+    """Explain the error in a cell that starts like Python; return "" for a cell that starts with CUDA."""
     if not re.match(r"@|def |async |import |from |class |%", cell.lstrip("\n")):
         return ""
     lines = cell.split("\n")
@@ -195,7 +196,7 @@ def _why_no_python(cell: str) -> str:
 
 
 def _give_source(function: ast.FunctionDef, source: str) -> bool:
-    """Add the source, and ``entry=`` if it is missing, to a function's decorator; return whether it has one."""
+    """Add the source, and a missing ``entry=``, to a function's decorator; return whether it has a decorator."""
     for decorator in function.decorator_list:
         if not isinstance(decorator, ast.Call):
             continue

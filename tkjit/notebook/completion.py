@@ -1,4 +1,4 @@
-"""Completes the names of kernels in ``load("``, and the arguments in a call of a kernel."""
+"""Completes kernel names in ``load("``, and argument names in a call of a kernel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def complete(shell: InteractiveShell) -> Callable[[Any], Any]:
 
 
 def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], str]:
-    """The word at the end of a text, its candidates, and their kind.
+    """Return the word at the end of a text, the candidates for it, and the candidates' kind.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], s
 
 
 def _innermost_call(text: str) -> tuple[str, str] | None:
-    """The callable whose parenthesis is still open at the end, and the text inside it."""
+    """Return the callable whose parenthesis is still open at the end, and the text after that parenthesis."""
     depth = 0
     for position in range(len(text) - 1, -1, -1):
         if text[position] in ")]}":
@@ -74,6 +74,6 @@ def _variable(name: str, variables: dict[str, Any]) -> Any:
     for attribute in attributes:
         try:
             value = vars(value).get(attribute)
-        except Exception:  # an object of the user may raise anything
+        except Exception:  # the user's object may raise anything
             return None
     return value

@@ -8,7 +8,7 @@ from tkjit.errors import SpecError
 from tkjit.importer.dtypes import annotation_of, dtype_of_cpp
 from tkjit.source.entries import KernelFunction, kernel_functions, template_names
 
-# names in sources for types that clang reports under another name
+# Maps type names in sources to the names that clang reports.
 _TYPEDEFS = {
     "half": "__half",
     "nv_bfloat16": "__nv_bfloat16",
@@ -20,12 +20,12 @@ _TYPEDEFS = {
 
 
 def entry_of(source: str, name: str) -> str:
-    """The entry of a source's only kernel, or of the kernel with the function's name.
+    """Return the entry of a source's only kernel, or of the kernel that has the function's name.
 
     Raises
     ------
     SpecError
-        If there is no kernel, or there are several and none has the name.
+        If there is no kernel, or there are several and none has that name.
     """
     found = list(kernel_functions(source))
     named = [one for one in found if one.name == name] or found
@@ -70,7 +70,7 @@ def propose(source: str) -> str:
 
 
 def _parameter(text: str) -> tuple[str, str]:
-    """The name of a kernel's parameter, and an annotation for it."""
+    """Return the name of a kernel's parameter, and an annotation for the parameter."""
     kind, name = re.fullmatch(r"(.*?)(\w+)(?:\[\d*\])?", text).groups()  # type: ignore[union-attr]
     base = " ".join(word for word in re.sub(r"[*&]", " ", kind).split() if word not in ("const", "volatile"))
     canonical = _TYPEDEFS.get(base, base)

@@ -1,4 +1,4 @@
-"""Notices when files of a loaded kernel have changed."""
+"""Notices when a loaded kernel's files have changed."""
 
 from __future__ import annotations
 

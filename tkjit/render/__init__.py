@@ -1,4 +1,4 @@
-"""Renders a spec and a variant as C++ text, with pure functions that need neither files nor torch."""
+"""Renders a spec and a variant as C++ text. All functions are pure, and need neither files nor torch."""
 
 from tkjit.render.glue import render_glue
 from tkjit.render.launcher import render_launcher

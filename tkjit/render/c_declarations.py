@@ -6,19 +6,19 @@ from tkjit.render.results import RESULTS
 from tkjit.spec import Field
 from tkjit.spec.c_signature import CParameter, CSignature, Kind, identifier
 
-# the C types of a number, and of the items of a list
+# Maps a parameter's kind to its C type: NUMBERS for numbers, ITEMS for the items of a list.
 NUMBERS = {Kind.INT: "int64_t", Kind.FLOAT: "double", Kind.BOOL: "bool"}
 ITEMS = {Kind.INTS: "int64_t", Kind.FLOATS: "double", Kind.BOOLS: "bool", Kind.STRS: "const char*"}
 
 
 def c_parameters(signature: CSignature) -> list[str]:
-    """The C parameters of the function on tensors, without the stream."""
+    """Return the C parameters of the function that takes tensors, without the stream."""
     listed = [part for p in signature.parameters for part in _c_parameter(p)]
     return [*listed, *_c_result(signature)]
 
 
 def c_pointer_parameters(signature: CSignature) -> list[str]:
-    """The C parameters of the function on plain pointers, without the stream."""
+    """Return the C parameters of the function that takes plain pointers, without the stream."""
     listed = [part for p in signature.parameters for part in _c_pointer(p)]
     strides = [f"const int64_t* strides_of_{f.name}" for f in tensors_of(signature) if f.is_strided]
     leading = ["int32_t leading_ndim", "const int64_t* leading_sizes"] if signature.leading else []
@@ -34,7 +34,7 @@ def _c_result(signature: CSignature) -> list[str]:
 
 
 def tensors_of(signature: CSignature) -> list[Field]:
-    """The single tensors, without those in lists, in the order of the parameters."""
+    """Return the single tensors in the order of the parameters, without the tensors in lists."""
     return [p.field for p in signature.parameters if p.kind in (Kind.TENSOR, Kind.OUTPUT)]
 
 

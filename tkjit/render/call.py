@@ -1,6 +1,6 @@
-"""Renders the part of a call that is the same for Python and C: read, check, choose a variant, allocate and pass on.
+"""Renders the steps of a call that Python and C share: read, check, choose a variant, allocate and pass on.
 
-The lines call functions of ``tkjit/call/checks.h`` and of the caller's language: ``runtime/glue.h`` for Python,
+That code calls functions of ``tkjit/call/checks.h`` and of the caller's language: ``runtime/glue.h`` for Python,
 ``tkjit/export/call.h`` for C. In both, a null result means that the call was rejected.
 """
 
@@ -25,7 +25,7 @@ class CheckedCall:
     parameters : sequence of str
         The names of the call's parameters, in order.
     first_variant : int
-        The number of the overload's first variant among those of all overloads.
+        The number of this overload's first variant; variants are numbered across all overloads.
     """
 
     def __init__(self, spec: Spec, parameters: Sequence[str], first_variant: int = 0) -> None:
@@ -37,7 +37,7 @@ class CheckedCall:
         self.anchor = self.tensors.place
 
     def scalars(self) -> list[str]:
-        """The code that reads the values and the numbers."""
+        """Render the code that reads the values and the numbers."""
         return [
             *(line for f in self.spec.fields if f.value_type and f.draws is None for line in self._value(f)),
             *(line for f in self.spec.fields if not f.is_tensor and not f.value_type for line in self._scalar(f)),
@@ -75,7 +75,7 @@ class CheckedCall:
     # ---- the variant
 
     def choices(self) -> list[str]:
-        """The variables ``option_of_x``, which hold the options that arguments choose."""
+        """Render the variables ``option_of_x``, which hold the options that arguments choose."""
         lines: list[str] = []
         for name, options in self.spec.integer_variants.items():
             lines += ["", *self._integer_choice(name, options)]
@@ -86,7 +86,7 @@ class CheckedCall:
         return lines
 
     def chosen(self) -> str:
-        """The number of the chosen variant among those of all overloads."""
+        """Return the expression for the chosen variant's number; variants are numbered across all overloads."""
         index = ""
         for i, (name, options) in enumerate(self.spec.variants):
             chosen_by_value = (self.spec.integer_variants, self.spec.name_variants, self.tensors.by_argument)
@@ -136,7 +136,7 @@ class CheckedCall:
     # ---- the arguments of the launch
 
     def allocations(self) -> list[str]:
-        """The code that allocates scratch, and outputs that are not given."""
+        """Render the code that allocates scratch, and the outputs that the caller does not pass."""
         lines = []
         for f in self.outputs:
             dtype = self.tensors.dtype(f)
@@ -154,7 +154,7 @@ class CheckedCall:
         return lines
 
     def random(self) -> list[str]:
-        """The code that draws random numbers, after all checks, so that a rejected call draws none."""
+        """Render the code that draws random numbers, after all checks, so that a rejected call draws none."""
         lines = []
         for f in self.spec.fields:
             if f.draws is not None:
@@ -166,7 +166,7 @@ class CheckedCall:
         return lines
 
     def arguments(self) -> list[str]:
-        """The array ``args`` of the launcher's arguments, with a place at the end for a number that is returned."""
+        """Render the array ``args`` of launcher arguments, with a last element for a number that is returned."""
         lines = ["", f"TkjitArg args[{len(self.spec.struct_fields) + bool(self.spec.result)}];"]
         for i, f in enumerate(self.spec.struct_fields):
             if f.is_list or f.is_parallel:
@@ -179,7 +179,7 @@ class CheckedCall:
         return lines
 
     def something_to_write(self) -> str:
-        """The condition of the launch: if there is nothing to write, there is nothing to launch."""
+        """Return the condition for launching: if the kernel would write nothing, it is not launched."""
         if self.spec.is_parallel or self.spec.result:
             return ""  # other devices may wait for this one; a number is always returned
         # empty inputs do not count: a matrix product with an inner size of 0 still has to write zeros
@@ -194,7 +194,7 @@ class CheckedCall:
 
 
 def _default_value(f: Field) -> tuple[list[str], str]:
-    """The value of an absent argument: static data, and the expression for the value."""
+    """Render the value of an omitted argument: static data, and the expression for the value."""
     default = f.default
     if f.value_type is None or default in (MISSING, None):
         return [], "{}"
@@ -211,7 +211,7 @@ def _default_value(f: Field) -> tuple[list[str], str]:
 
 
 def _kinds(value: ValueType, default: Sequence[object]) -> list[str]:
-    """The C++ types of a default's numbers: the items of a list, or the members of a struct."""
+    """Return the C++ types of a default's numbers, which are the items of a list or the members of a struct."""
     if value.members:
         return [member.cpp for member in value.members for _ in range(member.count)]
     is_real = value.item is not None and value.item.code == "f"

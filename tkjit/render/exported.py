@@ -1,4 +1,4 @@
-"""Renders the source of an exported library: C functions with the same checks as the glue."""
+"""Renders the source of an exported library: C functions that make the same checks as the glue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tkjit.spec.dtypes import enumerator
 
 
 class Code(NamedTuple):
-    """The compiled code of one variant for one target. If the ``symbol`` is empty, it was left out."""
+    """The compiled code of one variant for one target. The ``symbol`` is empty if the code was left out."""
 
     symbol: str
     what: str
@@ -25,14 +25,14 @@ class Code(NamedTuple):
 
 
 class ExportedFunction(NamedTuple):
-    """An overload in an export.
+    """An overload in an exported library.
 
     Parameters
     ----------
     variants : sequence of Variant
         All variants of the spec, in order.
     code : sequence of sequence of Code
-        The code of each variant, by target.
+        For each variant, its code for each target.
     """
 
     signature: CSignature
@@ -41,7 +41,7 @@ class ExportedFunction(NamedTuple):
 
 
 class _Body(CheckedCall):
-    """The function that checks and launches, which the functions on tensors and on pointers call."""
+    """Renders the function that checks and launches; the functions for tensors and for pointers call it."""
 
     def __init__(self, function: ExportedFunction) -> None:
         self.signature = function.signature
@@ -92,7 +92,7 @@ class _Body(CheckedCall):
         return lines
 
     def _answers(self) -> list[str]:
-        """The answer to a call that asks only for the shapes of the outputs."""
+        """Render the code that answers a call which asks only for the outputs' shapes."""
         if not self.outputs:
             return []
         return [
@@ -113,7 +113,7 @@ def _taken_name(p: CParameter) -> str:
 
 
 def _taken(p: CParameter) -> str:
-    """The C++ type of an argument in the checks."""
+    """Return the C++ type that the checks use for an argument."""
     kinds = {
         Kind.TENSOR: "const tkjit_tensor*",
         Kind.OUTPUT: "tkjit_tensor*",
@@ -130,7 +130,7 @@ def _taken(p: CParameter) -> str:
 
 
 def _passed(p: CParameter) -> str:
-    """The expression that passes an argument on to the checks."""
+    """Return the expression that passes an argument on to the checks."""
     match p.kind:
         case Kind.TENSORS:
             return f"{{{p.identifier}, count_of_{p.identifier}}}"
@@ -159,13 +159,13 @@ def render_library(
     library : str
         The export's name, which is the prefix of its functions.
     targets : sequence of str
-        For example ``sm_90a``, ``cpu-x86-64-v3``, in the order of each variant's code.
+        The targets, such as ``sm_90a`` or ``cpu-x86-64-v3``, in the order of each variant's code.
     interface : str
         The versions and functions that the library offers: ``version=1 axpy=2f0c...``.
     is_source : bool
-        Whether it is a source of a torch package, whose build defines ``CUDA_KERNEL``, ``CPU_KERNEL`` or both.
+        Whether the text is part of a torch package, whose build defines ``CUDA_KERNEL``, ``CPU_KERNEL`` or both.
     has_header : bool
-        Whether programs call it through a header that declares all of its functions.
+        Whether programs call the library through a header that declares all of its functions.
     """
     symbols = [code for function in functions for variant in function.code for code in variant if code.symbol]
     if is_source:  # one symbol may serve several targets
@@ -198,7 +198,7 @@ def render_library(
     return "\n".join([*lines, *(_interface(library, interface) if has_header else []), "", "}"]) + "\n"
 
 
-# the build defines CUDA_KERNEL and CPU_KERNEL to choose the devices
+# The build chooses the devices by defining CUDA_KERNEL and CPU_KERNEL.
 _AS_SOURCE = [
     "#define TKJIT_EXPORT_TORCH",
     "#ifdef CUDA_KERNEL",
@@ -223,7 +223,7 @@ def _launcher(code: Code) -> str:
 
 
 def _guarded_launchers(symbols: Sequence[Code]) -> list[str]:
-    """The launchers of each device, which are null if the library is built without it."""
+    """Render each device's launchers, which are null if the library is built without that device."""
     lines: list[str] = []
     for macro, codes in (("CPU", [c for c in symbols if c.is_cpu]), ("CUDA", [c for c in symbols if not c.is_cpu])):
         if codes:
@@ -246,7 +246,7 @@ def _pools(symbols: Iterable[Code]) -> list[str]:
 
 
 def pool_symbol(symbol: str) -> str:
-    """The variable through which a launcher for the CPU finds the pool of stacks."""
+    """Return the name of the variable through which a CPU launcher finds the pool of stacks."""
     return f"{symbol}_pool"
 
 
@@ -290,7 +290,7 @@ def _code(function: ExportedFunction) -> list[str]:
 
 
 def _entries(library: str, signature: CSignature, *, with_pointers: bool) -> list[str]:
-    """The functions that a program calls."""
+    """Render the functions that a program calls."""
     result = ["result"] if signature.spec.result else []
     passed = ", ".join(["call", *map(_passed, signature.parameters), *result])
     parameters = c_parameters(signature)
@@ -327,7 +327,7 @@ def _entry(
 
 
 def _pointed(p: CParameter) -> str:
-    """The expression for a tensor that was made from a pointer."""
+    """Return the expression for a tensor that was made from a pointer."""
     if p.kind is Kind.OUTPUT:
         return f"{local(p.name)}.output()"
     if p.kind is not Kind.TENSOR:
@@ -336,7 +336,7 @@ def _pointed(p: CParameter) -> str:
 
 
 def _pointing(signature: CSignature) -> list[str]:
-    """The code that makes tensors from pointers, extents and dtypes."""
+    """Render the code that makes tensors from pointers, extents and dtypes."""
     spec = signature.spec
     tensors = tensors_of(signature)
     dims = [dim for f in tensors for dim in f.dims]

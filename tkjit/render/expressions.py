@@ -11,7 +11,7 @@ from tkjit.spec.expr import Expr
 
 
 class _Binds(IntEnum):
-    """How tightly an expression's outermost operator binds, the loosest first."""
+    """How tightly an expression's outermost operator binds, from loosest to tightest."""
 
     COMPARISON = 1
     SUM = 2
@@ -25,7 +25,7 @@ class _Cpp(NamedTuple):
     binds: _Binds
 
     def inside(self, binds: _Binds) -> str:
-        """The text as an operand, in parentheses if it binds less tightly than ``binds``."""
+        """Return the text as an operand, in parentheses if it binds less tightly than ``binds``."""
         return self.text if self.binds >= binds else f"({self.text})"
 
 
@@ -52,8 +52,8 @@ def render_expression(expr: Expr, spell: Callable[[str], str]) -> str:
     Parameters
     ----------
     spell : callable
-        Returns a name's C++ expression, which is a ``tkjit::Int``. All arithmetic of the expression is then checked for
-        overflow, because a number next to a ``tkjit::Int`` also becomes one.
+        Returns a name's C++ expression, which is a ``tkjit::Int``. All arithmetic in the expression is therefore
+        checked for overflow, because a number next to a ``tkjit::Int`` also becomes a ``tkjit::Int``.
 
     Examples
     --------
@@ -64,12 +64,12 @@ def render_expression(expr: Expr, spell: Callable[[str], str]) -> str:
 
 
 def _cpp(node: ast.expr, spell: Callable[[str], str]) -> _Cpp:
-    if not _has_names(node):  # C++ would compute it unchecked, in an int
+    if not _has_names(node):  # C++ would compute it as an int, without checking for overflow
         value = Expr(ast.unparse(node)).evaluate({})
         return _Cpp(str(value), _Binds.SIGN if value < 0 else _Binds.NOTHING)
     match node:
         case ast.UnaryOp(op=ast.USub()):
-            operand = _cpp(node.operand, spell).inside(_Binds.NOTHING)  # a sign after a sign would be a decrement
+            operand = _cpp(node.operand, spell).inside(_Binds.NOTHING)  # two minus signs in a row would be a decrement
             return _Cpp(f"-{operand}", _Binds.SIGN)
         case ast.UnaryOp():
             return _cpp(node.operand, spell)
@@ -87,7 +87,7 @@ def _cpp(node: ast.expr, spell: Callable[[str], str]) -> _Cpp:
 
 
 def _comparison(node: ast.Compare, spell: Callable[[str], str]) -> _Cpp:
-    """A comparison, or the minimum of a chain of them, which is 1 if all hold."""
+    """Render a comparison, or for a chain of comparisons their minimum, which is 1 if all hold."""
     terms = [node.left, *node.comparators]
     links = []
     for left, op, right in zip(terms, node.ops, terms[1:], strict=False):

@@ -14,14 +14,14 @@ from tkjit.spec.expr import Expr
 
 @dataclass(frozen=True)
 class Layout:
-    """A tensor as a kernel sees it.
+    """A tensor's layout as a kernel sees it.
 
     Parameters
     ----------
     element : str
         The C++ type of its elements.
     extents : tuple of int or str
-        Those that its type fixes, and -1 for others; empty if it fixes none.
+        The extents that the C++ type fixes, with -1 for all others; empty if the type fixes none.
     rank : int
         The rank of a strided layout; otherwise 0.
     """
@@ -45,11 +45,11 @@ def _element(spec: Spec, variant: Variant, tensor: Field) -> str:
 
 
 def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
-    """The layout of a tensor, or of each tensor in a list."""
+    """Return the layout of a tensor, or of each tensor in a list."""
     if field.is_strided:
         return Layout(_element(spec, variant, field), rank=len(field.dims))
     constants = dict(variant.values)
-    # an absent tensor has no extents, so its type can fix none
+    # an absent tensor has no extents, so its type cannot fix any
     own = frozenset(members(spec))
     extents = [-1 if field.optional else _static_extent(dim, constants, own) for dim in field.dims]
     missing = -1 if field.leading or field.optional else 1
@@ -57,7 +57,7 @@ def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
 
 
 def _expected_type(spec: Spec, variant: Variant, field: Field) -> str:
-    """The type against which a type of the source is checked; for a tensor, that of its elements."""
+    """Return the type that a type in the source must match; for a tensor, this is the type of its elements."""
     if not field.is_tensor:
         return field.dtype
     element = _element(spec, variant, field)
@@ -107,7 +107,7 @@ def globals_struct(spec: Spec, variant: Variant) -> list[str]:
 
 
 def members(spec: Spec) -> list[str]:
-    """The names of the struct's members, in order. One rendered for several devices also has their index and count."""
+    """Return the struct's members in order. One rendered for several devices also has their index and count."""
     own = [DEV_IDX, NUM_DEVICES] if spec.is_parallel and not spec.struct else []
     return [
         *(name for name in spec.taken if name not in spec.behind),
@@ -116,18 +116,18 @@ def members(spec: Spec) -> list[str]:
 
 
 def computed_members(spec: Spec) -> dict[str, Expr]:
-    """The expressions of members that no call passes, by name."""
+    """Return, by name, the expressions of the members that no call passes."""
     own = [name for name in members(spec) if name in (DEV_IDX, NUM_DEVICES)]
     return {**{name: Expr.parse(name) for name in own}, **dict(spec.computed)}
 
 
 def _path(field: Field) -> str:
-    """The member that a field fills: ``x.real``, or one with the field's name."""
+    """Return the member that a field fills: ``x.real``, or one with the field's name."""
     return field.member or field.name
 
 
 def struct_values(spec: Spec) -> list[str]:
-    """The code that converts a call's numbers to structs passed by value, with static_asserts on their members."""
+    """Render the code that turns a call's numbers into structs by value, with static_asserts on their members."""
     otherwise = f"; the spec of {spec.name} says otherwise"
     types = {f.value_type.cpp: f.value_type for f in spec.fields if f.value_type is not None and f.value_type.members}
     lines = []
@@ -156,19 +156,19 @@ def struct_values(spec: Spec) -> list[str]:
 
 
 def arrays(spec: Spec) -> list[Field]:
-    """The lists that fill arrays of the source's own struct."""
+    """Return the lists that fill arrays in the source's own struct."""
     lists = (f for f in spec.struct_fields if f.value_type is not None and f.value_type.item is not None)
     return [f for f in lists if spec.struct and not spec.host and f.name not in spec.behind]
 
 
 def fill_arrays(spec: Spec) -> list[str]:
-    """The code that fills the arrays of the source's own struct; a list must have the length of its array."""
+    """Render the code that fills the arrays of the source's own struct; each list must be as long as its array."""
     calls = (f"tkjit::fill_array(globals.{_path(f)}, {argument(f.name)}, {repr_text(f.name)})" for f in arrays(spec))
     return [f"if (const char* error = {call}) return error;" for call in calls]
 
 
 def argument_checks(spec: Spec, variant: Variant) -> list[str]:
-    """The static assertions on an entry with plain arguments."""
+    """Render the static assertions on an entry with plain arguments."""
     if not spec.args:
         return []
     types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
@@ -179,7 +179,7 @@ def argument_checks(spec: Spec, variant: Variant) -> list[str]:
 
 
 def struct_checks(spec: Spec, variant: Variant) -> list[str]:
-    """The static assertions on a struct that the source defines."""
+    """Render the static assertions on a struct that the source defines."""
     struct = f"the struct of {spec.entry}" if spec.struct == AUTO else str(spec.struct)
     otherwise = f"; the spec of {spec.name} says otherwise"
     types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
@@ -191,7 +191,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
         f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost) + more}>(),",
         f"              {repr_text('the number of fields of ' + struct + otherwise)});",
     ]
-    for member, count in within.items():  # a member that is left out would be null
+    for member, count in within.items():  # a member without a value would be null
         lines += [
             f"static_assert(tkjit::has_fields<decltype(TkjitGlobals::{member}), {count}>(),",
             f"              {repr_text(f'the number of fields of {struct}::{member}' + otherwise)});",
@@ -214,7 +214,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
 
 
 def extent_checks(spec: Spec, struct: str) -> list[str]:
-    # the glue has already checked the extents for a struct that is rendered here
+    # for a struct that is rendered here, the glue has already checked the extents
     checked = [f for f in spec.struct_fields if f.is_tensor and (spec.struct or f.cpp_type) and not f.is_constant]
     checks = [
         f"tkjit::check_extents<decltype({struct}::{_path(f)})>({argument(f.name)}, {repr_text(f.name)})"
@@ -225,7 +225,7 @@ def extent_checks(spec: Spec, struct: str) -> list[str]:
 
 
 def globals_value(spec: Spec, struct: str) -> list[str]:
-    """The code that fills the struct, member by member; a nested member is filled inside the braces of its parent."""
+    """Render the code that fills the struct by member; a nested member is inside its parent's braces."""
     by_name = {f.name: f for f in spec.fields}
     computed, spell = computed_members(spec), speller(spec)
     lines, outer = [], ""
@@ -247,5 +247,5 @@ def globals_value(spec: Spec, struct: str) -> list[str]:
             lines.append(f"    .{around} = {{")
         outer = around
         lines.append(f"{'        ' if outer else '    '}.{path[-1]} = {value},")
-    const = "" if spec.struct else "const "  # functions of the source's own struct that set its launch may not be const
+    const = "" if spec.struct else "const "  # in the source's own struct, functions that set the launch may lack const
     return [f"{const}{struct} globals{{", *lines, *(["    },"] if outer else []), "};"]

@@ -1,4 +1,4 @@
-"""Renders the glue: straight-line code that parses a call, checks it, allocates and calls the launcher."""
+"""Renders the glue: straight-line code that parses and checks a call, allocates memory and calls the launcher."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _count_text(count: int, what: str) -> str:
 
 
 def _over_devices(spec: Spec) -> list[str]:
-    """The function that dispatches a call over several devices."""
+    """Render the function that dispatches a call over several devices."""
     parameters = Overload(spec, 0, 0).parameters
     anchor = next(f.name for f in spec.inputs if f.is_parallel)
     places = ", ".join(str(parameters.index(name)) for name in (anchor, "club", "stream"))
@@ -80,5 +80,5 @@ def _over_devices(spec: Spec) -> list[str]:
 
 
 def _detours(spec: Spec) -> str:
-    """The flags that tell which calls of an overload become calls of its operator."""
+    """Render the flags that decide which calls of an overload become calls of its operator."""
     return "kForOperator | kRequiresGrad" if spec.backward is not None else "kForOperator"

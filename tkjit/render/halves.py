@@ -1,4 +1,4 @@
-"""Splits a launcher's text between two compilers: NVRTC for device code, and the C++ compiler for host code."""
+"""Splits a launcher's text for two compilers: NVRTC compiles the device code, a C++ compiler the host code."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from tkjit.render.globals import members
 from tkjit.render.text import wrap
 from tkjit.spec import CExpr, Spec
 
-DEVICE_CODE = "device_code.inc"  # generated; describes the device code to the host code
-MARKS_BEFORE_SOURCE = 3  # lines
+DEVICE_CODE = "device_code.inc"  # a generated file that describes the device code to the host code
+MARKS_BEFORE_SOURCE = 3  # the number of lines that the marks add
 
 
 def why_not_in_halves(spec: Spec) -> str:
-    """Why a launcher's host code cannot be compiled without the kernel's source; empty if it can.
+    """Explain why a launcher's host code cannot be compiled without the kernel's source; return "" if it can.
 
     The answer affects the launcher's text, so it depends only on the spec.
     """
@@ -35,7 +35,7 @@ def why_not_in_halves(spec: Spec) -> str:
 
 
 def in_halves(spec: Spec, before: list[str], source: list[str], entry: list[str]) -> list[str]:
-    """A launcher's text, marked for the two compilers.
+    """Return a launcher's text, with marks for the two compilers.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def in_halves(spec: Spec, before: list[str], source: list[str], entry: list[str]
 
 
 def _same_layout(spec: Spec) -> list[str]:
-    """The check that the two compilers agree on the struct's layout."""
+    """Render the check that both compilers use the same layout for the struct."""
     if spec.args:
         return [""]
     offsets = [f"offsetof(Globals, {name})" for name in members(spec)]

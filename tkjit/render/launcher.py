@@ -45,15 +45,15 @@ def render_launcher(
     Parameters
     ----------
     source : str
-        The kernel's source, which becomes a part of the text. For the CPU it is first rewritten by ``adapt``.
+        The kernel's source, which is included in the text. For the CPU, ``adapt`` rewrites the source first.
     source_name : str
-        Its name in the compiler's messages.
+        The source's name in compiler messages.
     on_cpu : bool
-        Whether it is for a C++ compiler and the simulator, which do not know all constructs of device code.
+        Whether the launcher is for the simulator and a C++ compiler, which lack some constructs of device code.
     checks_bounds : bool
-        Whether layouts check indices, and so need names for their messages.
+        Whether layouts check indices, and therefore need names for their error messages.
     preamble : str
-        Lines that come first: declarations from the stand-ins for torch's headers.
+        The text's first lines: declarations from the stand-ins for torch's headers.
     """
     if on_cpu:
         from tkjit.source.adapt import adapt  # imported here, because a warm call renders nothing
@@ -81,13 +81,13 @@ def render_launcher(
 
 
 def _main(source: str) -> list[str]:
-    """Renames a source's ``main``."""
+    """Rename a source's ``main``."""
     is_of_void = {parameters.strip() for parameters in _MAIN.findall(source)} == {"void"}
     return [*(["#define TKJIT_MAIN_OF_VOID"] if is_of_void else []), "#include <tkjit/source_main.h>"]
 
 
 def _used_by_host(spec: Spec) -> frozenset[str]:
-    """The names of the source that the launcher's host code uses."""
+    """Return the names defined in the source that the launcher's host code uses."""
     names = (part.names for _, part in spec.launch.shape if isinstance(part, CExpr))
     return frozenset([spec.entry] if spec.host else []).union(*names)
 
@@ -123,7 +123,7 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _entry_marker(spec: Spec) -> list[str]:
-    """Marks the kernel in ptxas's report. The kernels that a host function launches are not known."""
+    """Mark the kernel in ptxas's report. For a host function this is impossible: its kernels are not known."""
     if spec.host:
         return []
     return [f"TKJIT_MARK_ENTRY({_kernel(spec, spec.struct or 'Globals')})", ""]
@@ -147,7 +147,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
     ]
     own = []
     if spec.struct:
-        # a template, because nvcc passes its text on to the host compiler unchanged; nvcc cannot spell every struct
+        # a template, because nvcc passes its text on to the host compiler unchanged, and cannot spell every struct
         own = [
             "template <class TkjitGlobals>",
             "const char* tkjit_launch_own(const TkjitArg* args, int32_t device, void* stream,",
@@ -173,7 +173,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
 
 
 def _named_arguments(spec: Spec) -> list[str]:
-    """A variable for each argument that the rest of the function names."""
+    """Render a variable for each argument that the rest of the function uses by name."""
     used = _used_arguments(spec)
     given = [f"&{argument(f.name)} = args[{i}]" for i, f in enumerate(spec.struct_fields) if f.name in used]
     return wrap("const TkjitArg ", given, ";") if given else []
@@ -186,7 +186,7 @@ def _used_arguments(spec: Spec) -> set[str]:
 
 
 def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
-    """The names and the derived dims that the grid, the block, the shared memory and the computed members use."""
+    """Return the names and derived dims that the grid, block, shared memory and computed members use."""
     expressions = [expr for _, part in spec.launch.shape if isinstance(part, tuple) for expr in part]
     expressions += computed_members(spec).values()
     expressions += [
@@ -200,7 +200,7 @@ def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
 
 
 def _dims(spec: Spec) -> list[str]:
-    """The names that the launch uses, as 64-bit integers."""
+    """Render the names that the launch uses, as 64-bit integers."""
     names, derived = _launch_names(spec)
     spell = speller(spec)
     lines = [f"const tkjit::Int {spell(name)} = {_value(spec, name)};" for name in names]
@@ -209,7 +209,7 @@ def _dims(spec: Spec) -> list[str]:
 
 
 def _origin(spec: Spec, name: str) -> Field:
-    """The field whose argument determines a name's value."""
+    """Return the field whose argument determines a name's value."""
     if name in (DEV_IDX, NUM_DEVICES) and spec.is_parallel:
         return next(f for f in spec.struct_fields if f.is_parallel)
     by_name = {f.name: f for f in spec.fields}
@@ -236,7 +236,7 @@ def _value(spec: Spec, name: str) -> str:
 
 
 def _computed_checks(spec: Spec) -> list[str]:
-    """The checks that no computed member overflows, before anything is filled."""
+    """Render the checks that no computed member overflows; they run before any tensor is filled."""
     spell = speller(spec)
 
     # the types of plain arguments are checked where the entry is called
@@ -280,14 +280,14 @@ def _shape(spec: Spec) -> list[str]:
 
 
 def _no_blocks(spec: Spec, grid: Sequence[Expr]) -> str:
-    """The check that a grid is not rounded down to no blocks although every tensor has elements."""
+    """Render the check that rounding down does not leave a grid with no blocks when every tensor has elements."""
     tensors = [i for i, f in enumerate(spec.struct_fields) if f.is_tensor and not f.is_list and not f.is_parallel]
     written = repr_text(", ".join(expr.text for expr in grid))
     return f"tkjit::check_blocks(shape, args, {{{', '.join(map(str, tensors))}}}, {written});"
 
 
 def _fills(spec: Spec, variant: Variant) -> list[str]:
-    """The code that fills tensors before the launch."""
+    """Render the code that fills tensors before the launch."""
     lines = []
     for i, f in enumerate(spec.struct_fields):
         if f.fill is not None:
@@ -298,7 +298,7 @@ def _fills(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _set_constants(spec: Spec) -> list[str]:
-    """The code that copies arguments into variables of the source before the launch."""
+    """Render the code that copies arguments into variables of the source before the launch."""
     lines = []
     for f in spec.constants:
         copied = f"tkjit::set_symbol({f.member or f.name}, {argument(f.name)}, {repr_text(f.name)}, device, stream)"
@@ -307,7 +307,7 @@ def _set_constants(spec: Spec) -> list[str]:
 
 
 def _symbols(spec: Spec, variant: Variant) -> list[str]:
-    """The function that describes each variable that the spec names, and static assertions on their types."""
+    """Render the function that describes each variable that the spec names, and static assertions on the types."""
     otherwise = f"; the spec of {spec.name} says otherwise"
     checks = [
         f"static_assert(tkjit::holds<std::remove_all_extents_t<decltype({f.member or f.name})>, "
@@ -331,7 +331,7 @@ def _symbols(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
-    """A part of the launch that the source computes in C++, where names are plain integers."""
+    """Render a part of the launch that the source computes in C++, where names are plain integers."""
     spell = speller(spec)
     names = [name for name in _used_names(spec, part) if name not in spec.integer_variants]
     parameters = ", ".join(f"int {name}" for name in names)
@@ -345,14 +345,14 @@ def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
 
 
 def _used_names(spec: Spec, part: CExpr) -> list[str]:
-    """The dims and integers that an expression in C++ uses."""
+    """Return the dims and integers that a C++ expression uses."""
     known = {*spec.dim_names, *dict(spec.derived), *(f.name for f in spec.fields if f.is_integer)}
     known |= {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
     return sorted(part.names & known)
 
 
 def _names(args: str, names: Iterable[str]) -> list[str]:
-    """The code that names the arguments for messages about indices."""
+    """Render the code that gives the arguments names, which messages about indices show."""
     listed = ", ".join(map(repr_text, names))
     return [f"static const char* const tkjit_names[] = {{{listed}}};", f"tkjit::name_fields({args}, tkjit_names);"]
 
@@ -377,28 +377,28 @@ def _launch(spec: Spec, entry: str, checks_bounds: bool) -> list[str]:
 
 
 def _keeper(spec: Spec) -> str:
-    """Stores the number that the host function returns, in the place after the arguments."""
+    """Render the code that stores the number returned by the host function, in the element after the arguments."""
     return f"tkjit::KeepNumber<{RESULTS[spec.result].cpp}>{{args[{len(spec.struct_fields)}].data}}"
 
 
 def _kernel(spec: Spec, struct: str) -> str:
-    """The kernel to launch, or the host function to call; ``struct`` is the name of its struct there."""
+    """Return the kernel to launch or the host function to call; ``struct`` names its struct in that code."""
     return f"tkjit::configured<{spec.config}, {struct}, {spec.entry}>" if spec.config else spec.entry
 
 
 def _filled(spec: Spec) -> str:
-    """The name, in the launch function, of the struct that the launcher fills."""
+    """Return the name that the launch function uses for the struct that it fills."""
     return "TkjitGlobals" if spec.struct else "Globals"
 
 
 def _is_hidden(spec: Spec) -> bool:
-    """Whether a local variable would hide a part of the entry, as the struct ``globals`` in ``kernel<globals>``."""
+    """Return whether a local variable would hide a name in the entry, like ``globals`` in ``kernel<globals>``."""
     own = {argument(name) for name in _used_arguments(spec)} | (set() if spec.args else {"globals"})
     return not own.isdisjoint(re.findall(r"\w+", spec.entry))
 
 
 def _arguments(spec: Spec) -> tuple[list[str], str]:
-    """The lines before the call of a function with plain arguments, and the name of the array that it takes."""
+    """Render the lines before the call of a function with plain arguments, and return its array's name as well."""
     if not spec.computed and not spec.constants:
         return [], "args"
     values = {f.name: argument(f.name) for f in spec.fields}
@@ -409,7 +409,7 @@ def _arguments(spec: Spec) -> tuple[list[str], str]:
 
 
 def _behind(spec: Spec) -> list[str]:
-    """The arguments that the entry takes after the struct."""
+    """Return the arguments that the entry takes after the struct."""
     by_name = {f.name: f for f in spec.fields}
     computed, spell = dict(spec.computed), speller(spec)
     return [

@@ -1,4 +1,4 @@
-"""Renders the function of one overload: it reads and checks the arguments, chooses a variant and launches."""
+"""Renders one overload's function, which reads and checks the arguments, chooses a variant and launches it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Overload(CheckedCall):
         ]
 
     def _numbers(self) -> list[str]:
-        """The numbers that may change in a prepared launch: those that affect no shape, no variant and no memory."""
+        """Render the table of numbers that a prepared launch may change: they affect no shape, variant or memory."""
         spec = self.spec
         exprs = [*(dim for f in spec.tensors for dim in f.dims), *spec.constraints, *(expr for _, expr in spec.derived)]
         fixed = {name for expr in exprs for name in expr.names} | dict(spec.variants).keys()
@@ -133,7 +133,7 @@ class Overload(CheckedCall):
         ]
 
     def _kept_result(self) -> list[str]:
-        """The variable for the number that a host function returns."""
+        """Render the variable for the number that a host function returns."""
         if not self.spec.result:
             return []
         return [
@@ -143,7 +143,7 @@ class Overload(CheckedCall):
         ]
 
     def _uses(self) -> list[str]:
-        """The code that tells the allocator and autograd about the launch."""
+        """Render the code that tells the allocator and autograd which tensors the launch uses."""
         tensors = self.spec.tensors
         used = [
             f"object_of_{f.name}.get()" if f.is_allocated else given(f.name)
@@ -193,7 +193,7 @@ def _given_or_none(f: Field) -> str:
 
 
 def _spread(f: Field | None) -> str:
-    """How a call over several devices passes a tensor, or ``out``, and whether each device writes its own."""
+    """Describe how a call over several devices passes a tensor or ``out``, and if each device writes its own."""
     if f is None:
         return "Spread::each, true"
     return f"{'Spread::parallel' if f.is_parallel else 'Spread::each'}{', true' if f.is_written else ''}"

@@ -15,9 +15,9 @@ def render_pybind11_glue(function: ExportedFunction, target: str) -> str:
     Parameters
     ----------
     function : ExportedFunction
-        The overload; all variants but one have no code.
+        The overload. Only one of its variants has code.
     target : str
-        For example ``sm_90a`` or ``cpu-x86-64-v3``.
+        The target, such as ``sm_90a`` or ``cpu-x86-64-v3``.
     """
     signature = function.signature
     lines = [

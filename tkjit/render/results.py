@@ -1,4 +1,4 @@
-"""The numbers that a host function may return, by the names of their Python types."""
+"""The numbers that a host function may return, keyed by the name of the Python type."""
 
 from __future__ import annotations
 

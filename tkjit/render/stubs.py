@@ -16,7 +16,7 @@ from tkjit.spec.signature import python_type, signature_of
 
 MARK = "# Written by python -m tkjit stubs; run it again when a kernel's parameters have changed."
 _OVERLOAD = "@typing.overload"
-# overloads may overlap: in a stub as in a kernel, a call takes the first one that fits
+# Overloads may overlap. In a stub, as in a kernel, a call takes the first one that fits.
 _OVERLAPPING = (
     '# mypy: disable-error-code="overload-overlap, overload-cannot-match"',
     "# pyright: reportOverlappingOverload=false",
@@ -32,7 +32,7 @@ _IMPORTS = {
 _STREAM = "torch.cuda.Stream | int | None"
 _WIDTH = 120
 _LONGEST_DEFAULT = 40
-# the types to which a type checker promotes a type
+# Maps a type to the types that a type checker promotes it to.
 _PROMOTED = {"int": {"float"}, "bool": {"int", "float"}}
 _TUPLE_METHODS = ("count", "index")
 _PLAIN = ("str", "bytes", "int", "float", "bool")
@@ -48,9 +48,9 @@ def render_module_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> st
     Parameters
     ----------
     source : str
-        The module, in Python.
+        The module's Python source.
     kernels : dict
-        The overloads of each kernel, by the name to which the module binds it. A kernel that is imported from another
+        Maps the name of each kernel in the module to its overloads. A kernel that is imported from another
         module stays an import.
 
     Raises
@@ -79,7 +79,7 @@ def render_package_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> s
     source : str
         The package's ``__init__.py``.
     kernels : dict
-        The overloads of each kernel.
+        Maps the name of each kernel to its overloads.
     """
     classes = [line for name, specs in kernels.items() for line in _kernel_class(name, specs, "Kernel")]
     find = _by_name("find", "name", kernels, {"str": "Kernel"})
@@ -89,7 +89,7 @@ def render_package_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> s
 
 
 def _by_name(function: str, parameter: str, kernels: Iterable[str], others: Mapping[str, str]) -> list[str]:
-    """A function that returns each kernel for its name; ``others`` has the result for other types."""
+    """Render a function that returns each kernel for its name; ``others`` has the result for other types."""
     known = {f"typing.Literal[{repr_text(name)}]": _class_name(name) for name in kernels}
     overloads = [
         f"def {function}({parameter}: {kind}) -> {result}: ..." for kind, result in (known | {**others}).items()
@@ -98,7 +98,7 @@ def _by_name(function: str, parameter: str, kernels: Iterable[str], others: Mapp
 
 
 def _stub(source: str, declared: Mapping[str, Sequence[str]]) -> str:
-    """A module's outline, with the imports that the declarations of its kernels need."""
+    """Render a module's outline, with the imports that its kernels' declarations need."""
     module = ast.parse(source)
     doc = ast.get_docstring(module)
     body = _outline(module, source, declared)
@@ -121,7 +121,7 @@ class _Call:
     Parameters
     ----------
     parameters : tuple of Parameter
-        Their annotations and defaults are texts.
+        The parameters; their annotations and defaults are texts.
     returns : tuple of str
         The types that it may return.
     docs : tuple of str
@@ -134,7 +134,7 @@ class _Call:
 
 
 def _identifier(kernel: str) -> str:
-    """A kernel's name as a part of an identifier; that of a kernel in a package has a dot."""
+    """Make a kernel's name fit for an identifier; the name of a kernel in a package has a dot."""
     return kernel.replace(".", "_")
 
 
@@ -143,7 +143,7 @@ def _class_name(kernel: str) -> str:
 
 
 def _kernel_class(name: str, specs: Sequence[Spec], base: str) -> list[str]:
-    """A kernel's class, after those of the named tuples that it returns."""
+    """Render a kernel's class, after the classes of the named tuples that the kernel returns."""
     results: dict[_Fields, str] = {}
     for fields in map(_result_fields, specs):
         if len(fields) > 1:
@@ -185,7 +185,7 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
 
 
 def _accepted_type(field: Field) -> str:
-    """The type that a call accepts for a field: any sequence or one int for a list, names for dtypes and devices."""
+    """Return the type that a call accepts: a sequence or one int for a list, names for dtypes and devices."""
     text = python_type(field)
     if field.is_list:
         text = f"typing.Sequence[{'Tensor | None' if field.has_optional_items else 'Tensor'}]"
@@ -200,7 +200,7 @@ def _accepted_type(field: Field) -> str:
 
 
 def _default(value: object) -> object:
-    """A default's text if it means the same in a stub, or ``...``: for example, ``inf`` would be a name."""
+    """Return a default's text, or ``...`` if the text means something else in a stub: ``inf`` would be a name."""
     if value is inspect.Parameter.empty:
         return value
     text = repr(value)
@@ -214,7 +214,7 @@ def _default(value: object) -> object:
 
 
 def _merge(calls: Iterable[_Call]) -> list[_Call]:
-    """The signatures that type checkers tell apart, in the order in which a call tries them."""
+    """Return the signatures that type checkers can tell apart, in the order in which a call tries them."""
     kept: list[_Call] = []
     for call in calls:
         # an overload that an earlier one covers differs only in dtypes or dims, or is never tried
@@ -227,7 +227,7 @@ def _merge(calls: Iterable[_Call]) -> list[_Call]:
 
 
 def _join(wide: _Call, narrow: _Call) -> _Call:
-    """The wide signature, changed so that it also stands for the narrow one."""
+    """Return the wide signature, changed so that it also represents the narrow one."""
     defaults = {p.name: p.default for p in narrow.parameters if p.default is not p.empty}
     parameters = [
         p.replace(default="...") if p.default is not p.empty and defaults.get(p.name, p.default) != p.default else p
@@ -238,7 +238,7 @@ def _join(wide: _Call, narrow: _Call) -> _Call:
 
 
 def _covers(wide: _Call, narrow: _Call) -> bool:
-    """Whether the wide signature takes every call that the narrow one takes."""
+    """Return whether the wide signature takes every call that the narrow one takes."""
     theirs = {p.name: p for p in wide.parameters}
     positional = [[p.name for p in call.parameters if p.kind is not p.KEYWORD_ONLY] for call in (wide, narrow)]
     if positional[0][: len(positional[1])] != positional[1]:
@@ -258,7 +258,7 @@ def _accepts(wide: str, narrow: str) -> bool:
 
 
 def _members(annotation: str) -> tuple[str, ...]:
-    """The types of a union: ``Tensor``, ``None``."""
+    """Split a union into its types: ``Tensor``, ``None``."""
     node, last = ast.parse(annotation, mode="eval").body, []
     while isinstance(node, ast.BinOp):
         last.append(ast.unparse(node.right))
@@ -292,7 +292,7 @@ def _docstring(doc: str) -> list[str]:
 
 
 def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[str]]) -> list[str]:
-    """A module's statements without bodies. The lines of ``declared`` replace the statements that bind those names."""
+    """Render a module's statements without bodies; ``declared`` replaces the statements that bind its names."""
     pending = dict(declared)
     seen = set(declared)
     lines: list[str] = []
@@ -312,7 +312,7 @@ def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[st
 
 
 def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> list[str] | None:
-    """The lines that a stub keeps of a statement; None if it keeps only the names that the statement binds."""
+    """Return the lines of a statement that a stub keeps; None if it keeps only the names that are bound there."""
     declares = not declared.isdisjoint(_bound(statement))
     match statement:
         case ast.ImportFrom(module="__future__"):
@@ -336,7 +336,7 @@ def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> lis
 
 
 def _import(statement: ast.ImportFrom, declared: Set[str]) -> list[str]:
-    """An import without declared names. A stub exports an imported name only if the name is repeated after ``as``."""
+    """Render an import without declared names. A stub exports only imported names that are repeated after ``as``."""
     names = [alias for alias in statement.names if (alias.asname or alias.name) not in declared]
     if statement.level:
         names = [ast.alias(alias.name, alias.asname or alias.name) if alias.name != "*" else alias for alias in names]
@@ -363,7 +363,7 @@ def _is_import(statement: ast.stmt) -> bool:
 
 
 def _bound(node: ast.AST) -> list[str]:
-    """The names that a statement binds in its module."""
+    """Return the names that a statement binds in its module."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]

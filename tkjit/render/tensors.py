@@ -23,7 +23,7 @@ class _Place(NamedTuple):
 
 
 class TensorChecks:
-    """Renders the checks of one overload's tensors. How a tensor is checked depends on the tensors before it.
+    """Renders the checks of one overload's tensors. The checks of a tensor depend on the tensors before it.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class TensorChecks:
         self.outputs = spec.outputs
         self.anchor = self.inputs[0] if self.inputs else None  # the call runs on its device
         self.by_argument = {f.name for f in spec.dtype_fields}  # type variants that an argument chooses
-        self.bound = {f.name: f.name for f in spec.fields if f.is_integer}  # known name -> the field that gave it
-        self.dtype_of: dict[str, str] = {}  # type variant -> the argument that chose it
+        self.bound = {f.name: f.name for f in spec.fields if f.is_integer}  # known name -> field that gave its value
+        self.dtype_of: dict[str, str] = {}  # maps each type variant to the argument that chose it
 
     def render(self) -> list[str]:
-        """The checks, in the order in which a call performs them."""
+        """Render the checks, in the order in which a call performs them."""
         open_dims = [local(name) for name in self.spec.dim_names if name not in self.bound]
         return [
             *([f"int64_t {', '.join(f'{name} = kUnbound' for name in open_dims)};"] if open_dims else []),
@@ -94,7 +94,7 @@ class TensorChecks:
 
     @property
     def _takes_wide_extents(self) -> bool:
-        """Whether extents may exceed 31 bits: for pointers, and a source's own struct, which the launcher checks."""
+        """Whether extents may exceed 31 bits: for pointers, and for a source's own struct (the launcher checks it)."""
         return self.spec.args or bool(self.spec.struct)
 
     def _place(self, f: Field) -> _Place:
@@ -103,7 +103,7 @@ class TensorChecks:
         return _Place(repr_text(f.name), local(f.name))
 
     def _parallel(self, f: Field) -> list[str]:
-        """Check the part on the call's own device like a single tensor."""
+        """Check a parallel layout: its part on the call's own device is checked like a single tensor."""
         position = self.parameters.index(f.name)
         first = next(other for other in self.inputs if other.is_parallel)
         same = f"if (!same_devices(call, parallel_of_{f.name}, parallel_of_{first.name})) return nullptr;"
@@ -120,7 +120,7 @@ class TensorChecks:
         ]
 
     def _devices(self) -> list[str]:
-        """The variables by which expressions know the device of the call."""
+        """Render the variables through which expressions can use the call's device."""
         first = next((f for f in self.inputs if f.is_parallel), None)
         if first is None:
             return []
@@ -129,7 +129,7 @@ class TensorChecks:
         return ["", f"[[maybe_unused]] const int64_t {index} = {layout}.dev_idx, {count} = {layout}.count;"]
 
     def _list(self, f: Field) -> list[str]:
-        """Check each tensor of a list like a single tensor; the first one stands for the list."""
+        """Check each tensor of a list like a single tensor; the first tensor represents the list."""
         most = "INT_MAX" if self.spec.host else f.max_length
         takes_none = literal(f.has_optional_items)
         what = f"{repr_text(f.name)}, {given(f.name)}, {most}, {takes_none}, list_of_{f.name}"
@@ -145,7 +145,7 @@ class TensorChecks:
 
     @staticmethod
     def _item(f: Field) -> _Place:
-        """The expressions for a tensor of a list, in a loop over the list."""
+        """Return the expressions for one tensor of a list, inside a loop over the list."""
         item = f"item_of_{f.name}"
         return _Place(f"{item}.name", f"{item}.view")
 
@@ -180,7 +180,7 @@ class TensorChecks:
         return lines
 
     def _check_tensor(self, f: Field, place: _Place) -> list[str]:
-        first: dict[str, int] = {}  # dims whose value this tensor gives
+        first: dict[str, int] = {}  # the dims whose values come from this tensor
         for i, dim in enumerate(f.dims):
             if dim.text in self.spec.dim_names and dim.text not in self.bound:
                 first.setdefault(dim.text, i)
@@ -196,11 +196,11 @@ class TensorChecks:
                 conditions.append(f"{extent} != {local(dim.text)}")
             elif dim.text in first and first[dim.text] != i:
                 later.append(f"{extent} != {local(dim.text)}")
-            elif dim.text in first and f.is_list:  # the first tensor of the list has given its value
+            elif dim.text in first and f.is_list:  # the first tensor of the list has already set the value
                 conditions.append(f"({local(dim.text)} != kUnbound && {extent} != {local(dim.text)})")
         if f.leading:
             conditions.append(f"!leading.matches({place.view}, {len(f.dims)})")
-        # the message shows the values known before this tensor; in a list, the first tensor gives them at run time
+        # the message shows the values known before this tensor; in a list, they come from the first tensor at run time
         known = {name: local(name) for name in first} if f.is_list else None
         refuse_dtype = self._refusal(f, place, known)
         chooses = self._chooses(f)
@@ -248,12 +248,12 @@ class TensorChecks:
         return f"{view}.sizes[{view}.ndim - {len(f.dims) - i}]" if f.leading else f"{view}.sizes[{i}]"
 
     def _refusal(self, f: Field, place: _Place, values: dict[str, str] | None = None, *, of_list: bool = False) -> str:
-        """The statement that rejects a tensor, with the dims whose value is known by now.
+        """Render the statement that rejects a tensor; its message shows the dims whose values are already known.
 
         Parameters
         ----------
         of_list : bool
-            Whether it is in a list, and must have the dtype of the first tensor.
+            Whether the tensor is in a list, where it must have the first tensor's dtype.
         """
         dims = []
         for dim in f.dims:
@@ -274,7 +274,7 @@ class TensorChecks:
         return f"return mismatch(call, {place.view}, {{{', '.join(dims)}}}, {leading}, {use}, {wanted});"
 
     def value(self, expr: Expr) -> str:
-        """The C++ expression for a value, of a type that converts to ``Int``."""
+        """Return the C++ expression for a value; its type converts to ``Int``."""
         if expr.is_name:
             return local(expr.text)
         ranks = {f.name: len(f.dims) for f in self.spec.tensors}
@@ -301,7 +301,7 @@ class TensorChecks:
         return ["", *lines] if lines else []
 
     def _computed_dims(self) -> list[str]:
-        """Check inputs whose dims are expressions, after every name has its value."""
+        """Check inputs whose dims are expressions; by now, every name has its value."""
         lines = []
         for f in self.inputs:
             for i, dim in enumerate(f.dims):
@@ -328,7 +328,7 @@ class TensorChecks:
         return ["", *lines] if lines else []
 
     def _shape(self, f: Field) -> list[str]:
-        """The variables of an output or scratch: its shape, its view, and the object that holds it."""
+        """Render the variables of an output or scratch tensor: its shape, its view, and the object that holds it."""
         dims = ", ".join(self.value(dim) for dim in f.dims)
         leading = "leading" if f.leading else "Leading{}"
         what = repr_text(f"{'output' if f.direction == 'out' else 'scratch'} {f.name}")
@@ -360,7 +360,7 @@ class TensorChecks:
         ]
 
     def _check_no_overlap(self, f: Field) -> list[str]:
-        """Check that a given output does not overlap any tensor given before it."""
+        """Check that an output passed by the caller does not overlap any argument before it."""
         earlier = [*self.inputs, *self.outputs[: self.outputs.index(f)]]
         return [
             f"if (!apart(call, {repr_text(f.name)}, {local(f.name)}, {repr_text(other.name)}, "
@@ -370,7 +370,7 @@ class TensorChecks:
         ]
 
     def _check_whole_or_no_overlap(self) -> list[str]:
-        """Check that a tensor written in place does not partly overlap another input; each pair once."""
+        """Check that no in-place tensor partly overlaps another input; each pair is checked once."""
         written = [f for f in self.inputs if f.is_written]
         pairs = [
             (f, other)

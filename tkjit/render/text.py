@@ -14,9 +14,9 @@ _WIDTH = 100
 
 
 def local(name: str) -> str:
-    """The C++ variable that holds an argument or a dim, with a name that neither tkjit nor a header uses.
+    """Return the C++ variable that holds an argument or a dim; neither tkjit nor a header uses that name.
 
-    Variables that are made from one are called ``shape_of_x``, ``object_of_x`` and so on.
+    Variables derived from it are called ``shape_of_x``, ``object_of_x`` and so on.
 
     >>> local("N"), local("x.rows"), local("x.stride(-1)")
     ('v_N', 'rows_of_x', 'stride_m1_of_x')
@@ -27,7 +27,7 @@ def local(name: str) -> str:
 
 
 def stride_axis(extent: str, rank: int) -> str:
-    """The number of the dim whose stride ``stride(-1)`` is; empty if ``extent`` is not a stride.
+    """Return the number of the dim that ``stride(-1)`` refers to, or "" if ``extent`` is not a stride.
 
     >>> stride_axis("stride(-1)", 4), stride_axis("rows", 4)
     ('3', '')
@@ -37,22 +37,22 @@ def stride_axis(extent: str, rank: int) -> str:
 
 
 def argument(name: str) -> str:
-    """The launcher's C++ variable that holds an argument as it was passed; no header or user uses that name."""
+    """Return the launcher's C++ variable that holds an argument as passed; no header or user has that name."""
     return f"arg_{name}"
 
 
 def given(name: str) -> str:
-    """The glue's C++ variable that holds the object that was passed for a parameter, or null."""
+    """Return the glue's C++ variable that holds the object that was passed for a parameter, or null."""
     return f"given_{name}"
 
 
 def whole(f: Field) -> str:
-    """The variable for a whole tensor: all items of a list, all parts of a parallel layout."""
+    """Return the variable for a whole argument: all items of a list, or all parts of a parallel layout."""
     return f"list_of_{f.name}" if f.is_list else f"parallel_of_{f.name}" if f.is_parallel else local(f.name)
 
 
 def field_text(field: Field) -> str:
-    """A field as its author wrote it: ``x: In[Tensor, "T", "N"]``, ``alpha: float = 1.0``."""
+    """Return a field as its author wrote it: ``x: In[Tensor, "T", "N"]``, ``alpha: float = 1.0``."""
     if field.is_tensor:
         dims = [*(['"..."'] if field.leading else []), *(f'"{dim}"' if dim.names else str(dim) for dim in field.dims)]
         align = [f"Align({field.align_bytes})"] if field.align_bytes else []
@@ -74,13 +74,13 @@ def field_text(field: Field) -> str:
 
 
 def repr_text(text: str) -> str:
-    """A C string literal, which is also a Python one for the texts that are rendered here."""
+    """Return a text as a C string literal; for the texts rendered here, it is also a Python literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def literal(value: float | int | bool) -> str:
-    """A Python number as a C++ literal."""
+    """Return a Python number as a C++ literal."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -92,12 +92,12 @@ def literal(value: float | int | bool) -> str:
 
 
 def int64_literal(value: int) -> str:
-    """A 64-bit integer in C++, where the smallest one cannot be written as a literal."""
+    """Return a 64-bit integer as a C++ expression, because C++ has no literal for the smallest one."""
     return "INT64_MIN" if value == -(2**63) else str(value)
 
 
 def number(value: float | int) -> str:
-    """A Python number as a 64-bit C++ literal that needs no header.
+    """Return a Python number as a 64-bit C++ literal that needs no header.
 
     >>> number(-math.inf), number(3)
     ('-__builtin_huge_val()', 'int64_t(3)')
@@ -110,7 +110,7 @@ def number(value: float | int) -> str:
 
 
 def speller(spec: Spec) -> Callable[[str], str]:
-    """Spells names as the launch function does, where an integer variant is a constant."""
+    """Return a function that spells names as in the launch function, where an integer variant is a constant."""
     return lambda name: f"tkjit::Int({name})" if name in spec.integer_variants else local(name)
 
 

@@ -1,4 +1,4 @@
-"""Renders the operators of an exported torch package, each of which calls a C function of the library."""
+"""Renders the operators of an exported torch package. Each operator calls a C function of the library."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _NAMESPACE = ["", "#ifndef OPERATORS_NAMESPACE", "#define OPERATORS_NAMESPACE TO
 
 
 def operator_parameters(signature: CSignature, *, out: bool = False) -> list[CParameter]:
-    """The parameters of an operator in order: those that may be passed by position first, outputs last.
+    """Return an operator's parameters in order: first those that may be passed by position, outputs last.
 
     Parameters
     ----------
     out : bool
-        Whether the operator writes into given outputs.
+        Whether the operator writes into outputs that the caller passes.
     """
     inputs = [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
     return [*sorted(inputs, key=lambda p: p.field.keyword_only), *(signature.outputs if out else ())]
 
 
 def operator_schema(signature: CSignature, *, out: bool = False) -> str:
-    """The operator's schema, where a generator is a seed and an offset.
+    """Return the operator's schema, in which a generator becomes a seed and an offset.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def operator_schema(signature: CSignature, *, out: bool = False) -> str:
 
 
 def operators(signature: CSignature) -> list[bool]:
-    """Which operators a kernel has: one that allocates its outputs, and one that writes to given ones (``True``)."""
+    """Return a kernel's operators: False for one that allocates outputs, True for one that writes to given ones."""
     return [False, True] if signature.outputs else [False]
 
 
@@ -94,13 +94,13 @@ def render_binding(library: str, signatures: Sequence[CSignature], binding: str,
 
 
 def binding_functions(library: str, signatures: Sequence[CSignature]) -> list[str]:
-    """The function of each operator, in an unnamed namespace."""
+    """Render the functions of all operators, in an unnamed namespace."""
     functions = [line for s in signatures for out in operators(s) for line in _function(library, s, out=out)]
     return ["namespace {", "", "using namespace tkjit::operators;", "", *functions, "}  // namespace", ""]
 
 
 def module_definitions(signatures: Sequence[CSignature]) -> list[str]:
-    """The definition of each function in a pybind11 module."""
+    """Render the definition of each function in a pybind11 module."""
     lines = []
     for signature in signatures:
         for out in operators(signature):
@@ -112,12 +112,12 @@ def module_definitions(signatures: Sequence[CSignature]) -> list[str]:
 
 
 def operator_name(signature: CSignature, *, out: bool) -> str:
-    """An operator's name: ``gemm``, or ``gemm_out`` for given outputs."""
+    """Return an operator's name: ``gemm``, or ``gemm_out`` if the caller passes the outputs."""
     return f"{signature.name}_out" if out else signature.name
 
 
 def _function(library: str, signature: CSignature, *, out: bool) -> list[str]:
-    """The function of one operator."""
+    """Render the function of one operator."""
     outputs = signature.outputs
     result = RESULTS[signature.spec.result].cpp if signature.spec.result else ""
     returned = result or ("void" if out or not outputs else "Tensor" if len(outputs) == 1 else _tuple(outputs))
@@ -150,7 +150,7 @@ def _tuple(outputs: Sequence[CParameter]) -> str:
 
 
 def _argument(p: CParameter) -> str:
-    """The variable of an operator's argument, with a name that neither C++ nor a header uses."""
+    """Return the variable for an operator's argument; neither C++ nor a header uses that name."""
     return f"arg_{p.name}"
 
 
@@ -176,7 +176,7 @@ def _parameter(p: CParameter) -> list[str]:
 
 
 def _local(signature: CSignature, p: CParameter, *, out: bool) -> list[str]:
-    """The variable that holds an argument in its C form."""
+    """Render the variable that holds an argument in its C form."""
     name = _argument(p)
     named = f"{{{repr_text(signature.spec.name)}, {repr_text(p.name)}}}"
     match p.kind:
@@ -194,7 +194,7 @@ def _local(signature: CSignature, p: CParameter, *, out: bool) -> list[str]:
 
 
 def _passed(p: CParameter) -> list[str]:
-    """The arguments of the C function."""
+    """Render the arguments of the C function."""
     name = _argument(p)
     match p.kind:
         case Kind.SEED:
@@ -215,7 +215,7 @@ def _passed(p: CParameter) -> list[str]:
 
 
 def _place(signature: CSignature) -> str:
-    """The device of the call."""
+    """Return the C++ expression for the call's device."""
     given = {p.kind: p for p in reversed(signature.parameters) if not p.is_optional}
     if Kind.TENSOR in given:
         return f"of_{given[Kind.TENSOR].name}.device"
@@ -227,7 +227,7 @@ def _place(signature: CSignature) -> str:
 
 
 def _stable(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[str]:
-    """The registration of all operators with torch's stable ABI."""
+    """Render the registration of all operators with torch's stable ABI."""
     lines = ["STABLE_TORCH_LIBRARY_EXPAND(OPERATORS_NAMESPACE, library) {"]
     lines += [f"    library.def({repr_text(operator_schema(s, out=out))});" for s in signatures for out in operators(s)]
     lines += ["}", ""]
@@ -244,7 +244,7 @@ def _stable(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[st
 
 
 def _pybind11(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[str]:
-    """The module with all functions."""
+    """Render the pybind11 module with all functions."""
     return ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {", *indent(module_definitions(signatures)), "}"]
 
 
@@ -255,7 +255,7 @@ def _python_parameter(p: CParameter) -> list[str]:
 
 
 def _python_default(p: CParameter) -> str:
-    """The default of a parameter, if a schema can have it."""
+    """Return a parameter's default, if a schema can express it."""
     default = p.field.default
     if not schema_default(p.field):
         return ""

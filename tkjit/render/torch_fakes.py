@@ -23,7 +23,7 @@ def render_fakes(signature: CSignature) -> list[str]:
         required = [
             i for i, p in enumerate(parameters) if p.field.default is MISSING or p.kind in (Kind.OUTPUT, Kind.SEED)
         ]
-        first = max(required, default=-1) + 1  # the first that may have a default
+        first = max(required, default=-1) + 1  # the first parameter that may have a default
         names = [part for i, p in enumerate(parameters) for part in fake_parameter(p, has_default=i >= first)]
         body = [] if out else _fake_body(signature)
         lines += [
@@ -42,7 +42,7 @@ def fake_parameter(p: CParameter, *, has_default: bool) -> list[str]:
 
 
 def _fake_body(signature: CSignature) -> list[str]:
-    """The code that computes the shapes of the outputs from those of the inputs."""
+    """Render the code that computes the shapes of the outputs from those of the inputs."""
     if not signature.outputs:
         return []
     needed = {name for p in signature.outputs for dim in p.field.dims for name in dim.names}
@@ -57,7 +57,7 @@ def _fake_body(signature: CSignature) -> list[str]:
 
 
 def _dtype(signature: CSignature, f: Field) -> str:
-    """The dtype of an output."""
+    """Return the Python expression for an output's dtype."""
     spec = signature.spec
     if f.dtype not in spec.type_variants:
         return f"torch.{f.dtype}"
@@ -68,7 +68,7 @@ def _dtype(signature: CSignature, f: Field) -> str:
 
 
 def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> list[str]:
-    """The code that reads a call's dims from its tensors: all of them with checks, or only the needed ones."""
+    """Render the code that reads a call's dims from its tensors: all dims with checks, or only the needed dims."""
     spec = signature.spec
     lines: list[str] = []
     known: set[str] = set()
@@ -76,7 +76,7 @@ def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> 
     derived = derived_in_order(spec, [Expr.parse(name) for name in sorted(wanted) if name in dict(spec.derived)])
     wanted |= {name for _, expr in derived for name in expr.names}
     has_leading = False
-    for p in sorted(signature.parameters, key=lambda p: p.is_optional):  # required ones bind the dims first
+    for p in sorted(signature.parameters, key=lambda p: p.is_optional):  # required tensors bind the dims first
         f = p.field
         if not f.is_input or not (f.dims or f.leading):
             continue
@@ -104,12 +104,12 @@ def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> 
 
 
 def targets_text(names: Sequence[str]) -> str:
-    """The left side of an assignment from a tuple."""
+    """Return the left side of an assignment that unpacks a tuple."""
     return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
 
 
 def python_expression(expr: Expr) -> str:
-    """An expression of a spec as Python code, for sizes that may be symbolic."""
+    """Return a spec's expression as Python code that also works for symbolic sizes."""
     if expr.is_name or not expr.names:
         return expr.text
     return ast.unparse(_ForSymbols().visit(ast.parse(expr.text, mode="eval").body))
@@ -130,7 +130,7 @@ class _ForSymbols(ast.NodeTransformer):
         if name == "cdiv":
             return node
         made, *others = map(ast.unparse, node.args)
-        for other in others:  # torch's functions take two, and comparing symbols in Python would add a guard
+        for other in others:  # torch's functions take two values, and comparing symbols in Python would add a guard
             made = f"torch.sym_{name}({made}, {other})"
         return _parsed(made)
 
@@ -140,19 +140,19 @@ def _parsed(text: str) -> ast.expr:
 
 
 def anchor(signature: CSignature) -> str:
-    """A tensor on the device where the call runs."""
+    """Return the Python expression for a tensor on the device where the call runs."""
     return _one_of(next(p for p in signature.parameters if p.field.is_input and not p.is_optional))
 
 
 def _one_of(p: CParameter) -> str:
-    """A tensor, or the first tensor in a list that is not None."""
+    """Return the Python expression for a tensor, or for the first tensor in a list that is not None."""
     if p.kind is not Kind.TENSORS:
         return p.name
     return f"_first({p.name})" if p.field.has_optional_items else f"{p.name}[0]"
 
 
 def python_value(value: object) -> str:
-    """A default as Python code."""
+    """Return a default as Python code."""
     if isinstance(value, tuple):
         return f"({', '.join(map(python_value, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, float) and not math.isfinite(value):

@@ -95,9 +95,9 @@ class FunctionSource(NamedTuple):
     ----------
     name : str
     text : str
-        Its definition, after the definitions that it uses.
+        The function's definition, after the definitions that it uses.
     imports : tuple of str
-        The imports that it needs.
+        The imports that the text needs.
     """
 
     name: str
@@ -111,7 +111,7 @@ def render_package(library: str, signatures: Sequence[CSignature], gradients: Ma
     Parameters
     ----------
     gradients : mapping
-        The source of each ``backward`` that is a function, by the name of the kernel's C function.
+        Maps the name of a kernel's C function to the source of its ``backward``, if that is a function.
     """
     body = [line for s in signatures for line in ("", "", *_function(s))]
     body += [line for s in signatures for line in ("", "", *render_fakes(s))]
@@ -196,7 +196,7 @@ def _refusal(signature: CSignature, who: str) -> list[str]:
 
 
 def _parameters(signature: CSignature) -> list[str]:
-    """The parameters of the Python function."""
+    """Render the parameters of the Python function."""
     positional: list[str] = []
     keywords: list[str] = []
     for f in signature.spec.given:
@@ -216,7 +216,7 @@ def _docstring(text: str) -> list[str]:
 
 
 def _draws(signature: CSignature) -> list[str]:
-    """The code that draws random numbers from torch's generators."""
+    """Render the code that draws random numbers from torch's generators."""
     lines = []
     for p in signature.parameters:
         if p.kind is Kind.SEED and p.field.draws is not None:
@@ -230,7 +230,7 @@ def _draws(signature: CSignature) -> list[str]:
 
 
 def _passed(signature: CSignature, *, out: bool) -> list[str]:
-    """The arguments of an operator; a dtype or a device may be given by name."""
+    """Render the arguments of an operator; users may pass a dtype or device by name."""
     listed: list[str] = []
     for p in operator_parameters(signature, out=out):
         if p.kind is Kind.SEED:
@@ -248,7 +248,7 @@ def _passed(signature: CSignature, *, out: bool) -> list[str]:
 
 
 def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: FunctionSource | None) -> list[str]:
-    """The registration of a kernel's gradient; without one, the kernel's function rejects tensors that require it."""
+    """Render the registration of a gradient. Without one, the kernel's function rejects tensors that need it."""
     spec = signature.spec
     if spec.backward is None:
         return []
@@ -286,7 +286,7 @@ def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: F
 
 
 def _gradients(spec: Spec, function: str, taken: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The call of a kernel's ``backward``, and a gradient or None for each argument of the operator.
+    """Render the call of a kernel's ``backward``, and a gradient or None for each argument of the operator.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from typing import Any
 
 from tkjit.spec.dtypes import BY_NAME
 
-# dtype names of C++, NumPy and other loaders
+# Maps dtype names of C++, NumPy and other loaders to tkjit's names.
 _DTYPES = {
     "float": "float32",
     "fp32": "float32",
@@ -58,16 +58,16 @@ _TORCH_EXTENT = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
 
 
 def _near(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known name that is most similar to ``name``, or an empty string if none is similar."""
+    """Return the known name that is most similar to ``name``, or an empty string if none is similar."""
     import difflib  # only errors need it
 
     return next(iter(difflib.get_close_matches(name, list(known), 1, cutoff)), "")
 
 
 def advice_on_dtype(name: str, variants: Iterable[str], dims: Iterable[str] = ()) -> str:
-    """Suggest a dtype for an unknown one; ends with the punctuation before a list of the known dtypes.
+    """Suggest a dtype in place of an unknown one; the text ends with punctuation, so a list of dtypes can follow.
 
-    ``dims`` are the dims of the spec's tensors. If one of them is in a dtype's place, the dtype was forgotten.
+    ``dims`` are the dims of the spec's tensors. If one of them is where a dtype should be, the dtype was forgotten.
 
     >>> advice_on_dtype("fp16", []), advice_on_dtype("T", [])
     ('; did you mean "float16"?', '; a template parameter is a variant: variants={"T": ("float32", "bfloat16")};')
@@ -83,7 +83,7 @@ def advice_on_dtype(name: str, variants: Iterable[str], dims: Iterable[str] = ()
 
 
 def advice_on_option(name: str, known: Iterable[str]) -> str:
-    """Suggest an option for an unknown one: ``; did you mean shared_memory?``."""
+    """Suggest an option in place of an unknown one: ``; did you mean shared_memory?``."""
     near = _OPTIONS.get(name) or _near(name, known)
     return f"; did you mean {near}?" if near else ""
 
@@ -104,7 +104,7 @@ def advice_on_entry(source: object) -> str:
 
 
 def advice_on_expression(node: ast.expr) -> str:
-    """Suggest an expression for a construct that the expression language lacks.
+    """Suggest an expression in place of a construct that the expression language lacks.
 
     >>> advice_on_expression(ast.parse("x.shape[0]", mode="eval").body)
     ': name the dim, x: In[Tensor, ..., "N"], and use N'
@@ -134,14 +134,14 @@ def advice_on_annotation(name: str, annotation: Any) -> str:
 
 
 def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Iterable[str]) -> str:
-    """Suggest a definition for a dim that an expression uses and no argument defines.
+    """Suggest how to define a dim that an expression uses but no argument defines.
 
     Parameters
     ----------
     name : str
         The dim.
     where, text : str
-        The place of the expression that uses it, such as ``"x's dims"``, and the expression.
+        Where the expression that uses the dim is, such as ``"x's dims"``, and the expression itself.
     known : set of str
         The names that expressions can use.
     inputs : iterable of str
@@ -167,7 +167,7 @@ def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Ite
 
 
 def near_file(path: Path) -> str:
-    """Suggest a file for a missing one: the one with a similar name, or the only one with its suffix."""
+    """Suggest a file in place of a missing one: one with a similar name, or the only one with that suffix."""
     try:
         siblings = sorted(one.stem for one in path.parent.iterdir() if one.suffix == path.suffix)
     except OSError:
@@ -180,12 +180,12 @@ _SPEC_LINE = re.compile(r"\b(?:In|InOut|Out|Scratch)\s*\[|\b(?:grid|block|shared
 
 
 def name_without_quotes(error: BaseException, line: str = "") -> str:
-    """Suggest quotes for an undefined name: a dtype, or a name in capitals, as dims and variants often are.
+    """Suggest quotes around an undefined name if it is a dtype, or in capitals like most dims and variants.
 
     Parameters
     ----------
     line : str, optional
-        The line that uses the name. If it does not look like a part of a spec, nothing is suggested.
+        The line that uses the name. If the line does not look like part of a spec, nothing is suggested.
     """
     name = (error.name or "") if isinstance(error, NameError) else ""
     if line and not _SPEC_LINE.search(line):

@@ -25,16 +25,16 @@ class Align:
 
 @dataclass(frozen=True)
 class CType:
-    """Another library's C++ type for a field of the rendered struct: ``CType("gl<bf16, 1, 1, -1, 64>")``."""
+    """A C++ type from another library for a field of the rendered struct: ``CType("gl<bf16, 1, 1, -1, 64>")``."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class CExpr:
-    """A C++ expression for launch values that only the source has: ``grid=CExpr("matmul<2, 4>::grid(M, N, K)")``.
+    """A C++ expression for launch values that only the source knows: ``grid=CExpr("matmul<2, 4>::grid(M, N, K)")``.
 
-    It can use dims and integer parameters by name, as ``int``, and the filled struct as ``globals``.
+    The expression can use dims and integer parameters by name, as ``int``, and the filled struct as ``globals``.
     """
 
     text: str
@@ -45,7 +45,7 @@ class CExpr:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every unqualified name: those that do not follow ``::`` or a dot."""
+        """All unqualified names: those that do not follow ``::`` or a dot."""
         return frozenset(re.findall(r"(?<![\w.:])[A-Za-z_]\w*", self.text))
 
     def __str__(self) -> str:
@@ -54,9 +54,9 @@ class CExpr:
 
 @dataclass(frozen=True)
 class Member:
-    """The struct member that a parameter fills, if it is nested or has another name: ``Member("x.real")``.
+    """The struct member that a parameter fills, if the member is nested or has another name: ``Member("x.real")``.
 
-    For a constant, this is the variable: ``Member("mine::taps")``.
+    For a ``Constant``, this is the variable in the source: ``Member("mine::taps")``.
     """
 
     path: str
@@ -97,7 +97,7 @@ class Marker:
 
     @property
     def name(self) -> str:
-        """The spelling in annotations: ``InOut``."""
+        """The marker as annotations spell it: ``InOut``."""
         return {"inout": "InOut"}.get(self.direction, self.direction.title())
 
 
@@ -138,10 +138,10 @@ else:
         """A tensor that the kernel reads and writes in place."""
 
     class Out(_TensorMarker, direction="out"):
-        """A tensor that the kernel writes; unless the caller passes it, the call allocates it from its dims."""
+        """A tensor that the kernel writes. The call allocates it from its dims unless the caller passes one."""
 
     class Scratch(_TensorMarker, direction="scratch"):
-        """Memory for one call: allocated from its dims, never passed and never returned."""
+        """Temporary memory for one call, allocated from its dims; callers never pass it or get it back."""
 
     class Scalar(_TensorMarker, direction="scalar"):
         """A number with an explicit C++ type: ``Scalar[int, "uint32_t"]``."""
@@ -158,7 +158,7 @@ if TYPE_CHECKING:
 else:
 
     class Struct:
-        """A struct passed by value: ``Scalar[Struct, "float3"]``. One of the source needs its members, in order."""
+        """A struct passed by value: ``Scalar[Struct, "float3"]``. For the source's own, list its members in order."""
 
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ if TYPE_CHECKING:
 else:
 
     class Generator:
-        """Random numbers, in C++ a ``tkjit::philox``. With ``In[Generator, 8]`` a thread draws up to 8."""
+        """Random numbers, in C++ a ``tkjit::philox``. With ``In[Generator, 8]``, a thread may draw up to 8."""
 
 
 class ParallelLayout:

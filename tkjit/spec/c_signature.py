@@ -31,7 +31,7 @@ class Kind(Enum):
     SEED = "seed"
 
 
-# keywords of C, and of C++, whose programs include the header; and names that the functions use themselves
+# Keywords of C, keywords of C++ (C++ programs include the header too), and names that the functions use themselves.
 _TAKEN = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const "
     "const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit export "
@@ -44,7 +44,7 @@ _TAKEN = frozenset(
 
 
 def identifier(name: str) -> str:
-    """A name as the C functions spell it: with an underscore if it is taken."""
+    """Return a name as the C functions spell it: with an underscore if the name is taken."""
     return f"{name}_" if name in _TAKEN else name
 
 
@@ -72,7 +72,7 @@ class CParameter:
     Parameters
     ----------
     field : Field
-        The field whose value it passes.
+        The field whose value the parameter passes.
     kind : Kind
     """
 
@@ -99,7 +99,7 @@ class CParameter:
 
     @property
     def has_default(self) -> bool:
-        """Whether its default is a value other than None."""
+        """Whether the parameter has a default other than None."""
         return self.field.default not in (MISSING, None)
 
 
@@ -112,7 +112,7 @@ class CSignature:
     name : str
         The kernel's name as an identifier; later overloads append their number: ``gemm``, ``gemm_overload1``.
     parameters : tuple of CParameter
-        In the order of the spec's fields, without scratch.
+        The parameters, in the order of the spec's fields and without scratch.
     """
 
     spec: Spec
@@ -130,7 +130,7 @@ class CSignature:
 
     @property
     def extents(self) -> tuple[str, ...]:
-        """The dims that a call with plain pointers must pass: those that are not already parameters."""
+        """The dims that a call with plain pointers must pass in addition, because no parameter holds them."""
         given = {p.name for p in self.parameters}
         return tuple(name for name in self.spec.dim_names if name not in given)
 
@@ -142,14 +142,14 @@ class CSignature:
 
     @property
     def place(self) -> str:
-        """The name of the parameter for the device that plain pointers are on."""
+        """The name of the parameter that says which device the plain pointers are on."""
         if self.spec.device_field is not None:
             return identifier(self.spec.device_field.name)
         return "on" if any(p.name == "device" for p in self.parameters) else "device"
 
     @property
     def takes_pointers(self) -> bool:
-        """Whether there is a function on plain pointers: dims determine all extents, and no list holds tensors."""
+        """Whether there is a function that takes plain pointers: dims give all extents, and no list holds tensors."""
         known = {*self.extents, *(p.name for p in self.parameters if p.kind is Kind.INT)}
         dims = [dim for f in self.spec.tensors if f.direction != "scratch" for dim in f.dims]
         derived = derived_in_order(self.spec, dims)

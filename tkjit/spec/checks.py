@@ -17,12 +17,12 @@ from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.model import MISSING, Field
 from tkjit.spec.structs import VECTORS
 
-MAX_DIMS, MAX_RANK = 4, 8  # of a global layout and of a strided one
+MAX_DIMS, MAX_RANK = 4, 8  # the most dims of a global layout, and of a strided layout
 MAX_DEVICES = 32  # as in include/tkjit/pgl.h
 DEV_IDX, NUM_DEVICES = "dev_idx", "num_devices"  # a device's index, and the number of devices, in expressions
 AUTO = "auto"  # the struct is the type of the entry's first parameter
-MAX_CLUSTER_BLOCKS = 16  # on Hopper and later, for a kernel that asks for more than the portable 8
-NEEDED = "needed"  # a backward's parameter for the names of the inputs whose gradients are requested
+MAX_CLUSTER_BLOCKS = 16  # on Hopper and later, for a kernel that opts in to more than the portable 8
+NEEDED = "needed"  # the parameter through which a backward gets the names of the inputs whose gradients are requested
 MAX_OUTPUTS = 32  # kMaxOutputs in runtime/glue_arguments.h
 _MAX_THREADS = 1024  # per block
 RESERVED = ("out", "stream", "self", "Globals", "min", "max", "cdiv")
@@ -50,7 +50,7 @@ def check(spec: Description) -> None:
 
 
 def differentiable(spec: Description) -> tuple[Field, ...]:
-    """The inputs that gradients can flow to."""
+    """Return the inputs that gradients can flow to."""
     return tuple(
         f
         for f in spec.tensors
@@ -200,7 +200,7 @@ def _check_name_variant(spec: Description, f: Field, options: tuple[str, ...]) -
 
 
 def _check_cpp_names(spec: Description) -> None:
-    """Reject names that C++ does not allow for struct members and variables."""
+    """Reject names that C++ does not allow for a struct member or a variable."""
     if (kernel := spec.entry.partition("<")[0].strip()) in CPP_KEYWORDS:
         _fail(
             spec, f"entry={spec.entry!r}: {kernel} is a C++ keyword, and cannot be a kernel's name; rename the kernel"
@@ -240,7 +240,7 @@ def _check_dtypes(spec: Description) -> None:
 
 
 def _bound_names(spec: Description) -> set[str]:
-    """Every name that an expression may use once all arguments are read."""
+    """Return all names that an expression may use after the arguments have been read."""
     alone = [f for f in spec.inputs if not f.is_list]
     own = {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
     own |= set().union(*(stride_names(f) for f in alone))
@@ -249,7 +249,7 @@ def _bound_names(spec: Description) -> set[str]:
 
 
 def stride_names(f: Field) -> set[str]:
-    """The names of a strided tensor's strides in expressions."""
+    """Return the names of a strided tensor's strides in expressions."""
     return {f"{f.name}.stride({axis})" for axis in range(-len(f.dims), len(f.dims))} if f.is_strided else set()
 
 
@@ -318,7 +318,7 @@ def _check_fills(spec: Description) -> None:
 
 
 def _check_optional_dims(spec: Description) -> None:
-    """Reject expressions that need an extent or a stride of a tensor that a call may omit."""
+    """Reject expressions that need an extent or stride of an optional tensor."""
     if not any(f.optional for f in spec.tensors):
         return
     optional = {f"{f.name}.{extent}": f.name for f in spec.tensors if f.optional for extent in EXTENTS}
@@ -332,7 +332,7 @@ def _check_optional_dims(spec: Description) -> None:
 
 
 def _why_no_stride(spec: Description, field: str) -> str:
-    """Explain why a tensor has no such stride."""
+    """Explain why an expression cannot use a tensor's stride."""
     f = next((f for f in spec.tensors if f.name == field), None)
     if f is None:
         return f"there is no tensor {field}"
@@ -410,7 +410,7 @@ def _check_launch(spec: Description) -> None:
 
 
 def _check_parallel(spec: Description) -> None:
-    """Check that a kernel over several devices gets the index of its device and the number of devices."""
+    """Check that a kernel that runs on several devices gets its device's index and the number of devices."""
     if not spec.is_parallel:
         if spec.num_devices:
             _fail(spec, "num_devices= is only for kernels with a ParallelTensor parameter")

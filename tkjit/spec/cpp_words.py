@@ -11,7 +11,7 @@ CPP_KEYWORDS = frozenset(
     "template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile "
     "wchar_t while xor xor_eq".split()
 )
-# macros of the C library's headers and of GNU compilers, which are replaced in any context
+# Macros from the C library's headers and from GNU compilers. The preprocessor replaces these names everywhere.
 MACROS = frozenset(
     "BUFSIZ CHAR_BIT CHAR_MAX CHAR_MIN CLOCKS_PER_SEC DBL_EPSILON DBL_MAX DBL_MIN EOF EDOM EILSEQ ERANGE "
     "EXIT_FAILURE EXIT_SUCCESS FILENAME_MAX FLT_EPSILON FLT_MAX FLT_MIN FLT_RADIX FP_INFINITE FP_NAN FP_NORMAL "

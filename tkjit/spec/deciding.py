@@ -8,7 +8,7 @@ from tkjit.spec.model import Field
 
 
 def device_field(fields: Iterable[Field]) -> Field | None:
-    """The argument that chooses the device of a call without tensors; None if a tensor determines it."""
+    """Return the argument that chooses the device of a call without tensors; None if a tensor determines it."""
     fields = tuple(fields)
     if any(f.is_input for f in fields):
         return None
@@ -16,17 +16,17 @@ def device_field(fields: Iterable[Field]) -> Field | None:
 
 
 def dtype_fields(fields: Iterable[Field], variants: Container[str]) -> tuple[Field, ...]:
-    """The dtype arguments that choose the variant of the same name."""
+    """Return the dtype arguments that choose the variant of the same name."""
     return tuple(f for f in fields if f.value_type is not None and f.value_type.code == "t" and f.name in variants)
 
 
 def name_fields(fields: Iterable[Field], variants: Container[str]) -> tuple[Field, ...]:
-    """The str arguments that choose the variant of the same name: an enumerator or a type of the source."""
+    """Return the str arguments that choose the variant of the same name: an enumerator or type in the source."""
     return tuple(f for f in fields if f.value_type is not None and f.value_type.code == "s" and f.name in variants)
 
 
 def deciding(fields: Iterable[Field], variants: Container[str]) -> frozenset[str]:
-    """The names of all arguments that choose a device or variant."""
+    """Return the names of all arguments that choose a device or variant."""
     fields = tuple(fields)
     device = device_field(fields)
     choosing = (*dtype_fields(fields, variants), *name_fields(fields, variants))

@@ -1,4 +1,4 @@
-"""The derived dims of a spec, in the order of their computation."""
+"""Sorts a spec's derived dims into the order in which they can be computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tkjit.spec.spec import Spec
 
 
 def derived_in_order(spec: Spec, wanted: Iterable[Expr]) -> list[tuple[str, Expr]]:
-    """The derived dims that expressions need; each one follows the dims from which it is computed."""
+    """Return the derived dims that expressions need, each after the dims that it is computed from."""
     derived = dict(spec.derived)
     needed: set[str] = set()
     pending = [name for expr in wanted for name in expr.names]

@@ -1,4 +1,4 @@
-"""``Description``: the data of one overload, with direct access to the attributes of its four parts."""
+"""``Description``: the data of one overload, in four parts whose attributes it also offers directly."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Description:
     launch : Launch
         The launch configuration.
     compilation : Compilation
-        The sources, and the compiler's options.
+        The sources and the compiler options.
     operator : Operator
-        The kernel as an operator of Python and PyTorch.
+        The properties that concern Python and PyTorch.
 
     Attributes
     ----------
     fields, order, entry, grid, sources, doc, ...
-        Each attribute of the four parts, read-only.
+        All attributes of the four parts, read-only.
     """
 
     name: str
@@ -117,18 +117,18 @@ class Description:
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """The names in the order of the struct or of the entry's arguments, without the constants."""
+        """The names in the order of the struct's members or the entry's arguments, without the constants."""
         constants = {f.name for f in self.constants}
         return tuple(name for name in self.order if name not in constants)
 
     @property
     def is_parallel(self) -> bool:
-        """Whether it has a parallel layout, and so is launched on several devices."""
+        """Whether the kernel has a parallel layout, and so is launched on several devices."""
         return any(f.is_parallel for f in self.fields)
 
     @property
     def is_random(self) -> bool:
-        """Whether it draws random numbers, so that its results differ from the reference's."""
+        """Whether the kernel draws random numbers, so that its results differ from the reference's."""
         return any(f.draws is not None for f in self.fields)
 
     @property
@@ -137,7 +137,7 @@ class Description:
 
     @property
     def inputs(self) -> tuple[Field, ...]:
-        """The tensors that a call passes, required ones first: the first one determines the device."""
+        """The tensors that a call passes, required ones first. The first tensor determines the device."""
         return tuple(sorted((f for f in self.tensors if f.is_input), key=lambda f: f.optional))
 
     @property
@@ -161,12 +161,12 @@ class Description:
 
     @property
     def deciding(self) -> frozenset[str]:
-        """Arguments that the kernel itself does not get: the device, and dtypes and names that choose a variant."""
+        """Arguments that are not passed to the kernel: the device, and dtypes and names that choose a variant."""
         return deciding.deciding(self.fields, dict(self.variants))
 
     @property
     def scratch(self) -> tuple[Field, ...]:
-        """The temporary memory of a call."""
+        """The fields for a call's temporary memory."""
         return tuple(f for f in self.fields if f.direction == "scratch")
 
     @property
@@ -176,12 +176,12 @@ class Description:
 
     @property
     def dim_names(self) -> tuple[str, ...]:
-        """Dims that arguments' extents bind, in order of appearance."""
+        """The dims that get their values from arguments' extents, in order of appearance."""
         names = (dim.text for f in self.fields if f.is_input for dim in f.dims)
         return tuple(dict.fromkeys(name for name in names if name.isidentifier()))
 
     def binder(self, dim: str) -> tuple[Field, int]:
-        """The argument whose extent defines a dim, preferably a required one, and the position of the extent."""
+        """Return the argument whose extent defines a dim (a required one if possible), and the extent's position."""
         found = [(f, i) for f in self.fields if f.is_input for i, expr in enumerate(f.dims) if expr.text == dim]
         return min(found, key=lambda pair: pair[0].optional)
 
@@ -194,7 +194,7 @@ class Description:
 
     @property
     def name_variants(self) -> dict[str, tuple[str, ...]]:
-        """The variants whose options are names of the source: enumerators or types."""
+        """The variants whose options are names defined in the source: enumerators or types."""
         variants = dict(self.variants)
         return {f.name: tuple(map(str, variants[f.name])) for f in self.name_fields}
 
@@ -208,11 +208,11 @@ class Description:
         return tuple(f for f in self.fields if f.is_parallel or (f.value_type is not None and not f.value_type.schema))
 
     def dtypes_of(self, tensor: Field) -> tuple[str, ...]:
-        """The dtypes that a tensor field accepts."""
+        """Return the dtypes that a tensor field accepts."""
         return self.type_variants.get(tensor.dtype, (tensor.dtype,))
 
     def source_for(self, arch: str) -> Source | None:
-        """The source for an architecture (``"90a"``, ``"cpu"``): its own, an earlier one's, or the common one."""
+        """Return an architecture's source (``"90a"``, ``"cpu"``): its own, an earlier one's, or the common one."""
         by_arch = dict(self.sources)
         if arch == "cpu" and "cpu" not in by_arch and "" not in by_arch and len(by_arch) == 1:
             return next(iter(by_arch.values()))  # the simulator takes the only source
@@ -224,13 +224,16 @@ class Description:
 
 
 def _generation(arch: str) -> int:
-    """The number of an architecture, or 0 if ``arch`` is not one."""
+    """Return an architecture's number, or 0 if ``arch`` is not a GPU architecture."""
     digits = arch.rstrip("af")
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 def _runs_on(known: str, arch: str) -> bool:
-    """Whether code for ``known`` runs on ``arch``: plain code runs on later ones, a family's on later members."""
+    """Return whether code for ``known`` runs on ``arch``.
+
+    Plain code runs on all later architectures; code for a family runs on later members of that family.
+    """
     older = 0 < _generation(known) <= _generation(arch)
     if known.endswith("a"):
         return False

@@ -51,7 +51,7 @@ DTYPES: tuple[DType, ...] = (
 )
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
 
-# The C++ types of scalar fields, with the ranges of the integers.
+# Maps the C++ types of scalar fields to the range of an integer type, or None for other types.
 SCALAR_TYPES: dict[str, tuple[int, int] | None] = {
     "bool": None,
     "float": None,
@@ -59,11 +59,11 @@ SCALAR_TYPES: dict[str, tuple[int, int] | None] = {
     "int": (-(2**31), 2**31 - 1),
     **{f"int{bits}_t": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}_t": (0, 2**bits - 1) for bits in (8, 16, 32)},
-    "uint64_t": (0, 2**63 - 1),  # as much as expressions, which are signed, can hold; no extent is larger
+    "uint64_t": (0, 2**63 - 1),  # the largest value of expressions, which are signed; no extent is larger
     "size_t": (0, 2**63 - 1),
 }
 
 
 def enumerator(dtype: DType) -> str:
-    """The dtype's name in the C enumeration: ``TKJIT_BFLOAT16``."""
+    """Return the dtype's name in the C enumeration: ``TKJIT_BFLOAT16``."""
     return f"TKJIT_{dtype.name.upper()}"

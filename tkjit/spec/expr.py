@@ -1,6 +1,6 @@
 """The expression language of specs: parses and evaluates expressions. ``render/`` prints them as C++.
 
-Grids, blocks, shared memory, constraints and output dims use it. It has 64-bit integers, ``+ - * // %``,
+Grids, blocks, shared memory, constraints and output dims use this language. It has 64-bit integers, ``+ - * // %``,
 comparisons, ``min``, ``max``, ``cdiv``, the names of dims and integer scalars, a tensor field's padded extents
 (``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``) and a strided one's strides (``x.stride(-1)``).
 Expressions mean the same in Python and in C++ (``tkjit/include/tkjit/expr.h``): division rounds down, and an overflow
@@ -43,7 +43,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 
 
 def _extreme(pick: Callable[..., int], of_symbols: str, terms: tuple[int, ...]) -> int:
-    """The minimum or maximum; torch's function for symbols, because comparing them would add a guard."""
+    """Return the minimum or maximum. For symbols, use torch's function, because comparing them would add a guard."""
     if all(isinstance(term, int) for term in terms):
         return pick(terms)
     return reduce(getattr(sys.modules["torch"], of_symbols), terms)
@@ -84,7 +84,7 @@ class Expr:
 
     @property
     def is_name(self) -> bool:
-        """Whether it is only a name."""
+        """Whether the expression is a single name."""
         return self.text.isascii() and self.text.isidentifier() and not keyword.iskeyword(self.text)
 
     @cached_property
@@ -99,7 +99,7 @@ class Expr:
         return frozenset(ast.unparse(node) for node in _values(self._tree) if _is_name(node))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
-        """Compute the value; a comparison returns 0 or 1.
+        """Compute the expression's value; a comparison gives 0 or 1.
 
         Raises
         ------
@@ -162,7 +162,7 @@ def _check(nodes: list[ast.expr], text: str) -> None:
 
 
 def _children(node: ast.expr) -> list[ast.expr] | None:
-    """The operands of a node; None if the language lacks the node."""
+    """Return a node's operands, or None if the language has no such node."""
     match node:
         case ast.Constant(value=value) if type(value) is int and value <= INT64_MAX:
             return []
@@ -186,12 +186,12 @@ def _children(node: ast.expr) -> list[ast.expr] | None:
 
 
 def _values(node: ast.expr) -> list[ast.expr]:
-    """A node and all nodes below it, except the names of functions and the tensor of an attribute."""
+    """Return a node and all nodes below it, except function names and the tensor in an attribute like ``x.rows``."""
     return [node, *(below for child in _children(node) or [] for below in _values(child))]
 
 
 def _is_name(node: ast.expr) -> bool:
-    """Whether a node is looked up by its name."""
+    """Return whether a node's value is looked up by name."""
     match node:
         case ast.Name() | ast.Attribute():
             return True

@@ -31,7 +31,7 @@ from tkjit.spec.model import MISSING, Field
 from tkjit.spec.structs import flat_default, struct_type
 from tkjit.spec.values import ValueType, value_type_of
 
-_MAX_LENGTH = 16  # of a list in a kernel's struct, unless the spec sets another
+_MAX_LENGTH = 16  # the maximum length of a list in a kernel's struct, unless the spec sets another
 _OPTIONAL_TENSORS = list[typing.Optional[Tensor]]  # noqa: UP045 - equal to list[Tensor | None]
 _SCALARS = {float: "float", int: "int", bool: "bool"}
 
@@ -162,7 +162,7 @@ def _value_field(kernel: str, python_type: Any, marker: Marker, common: dict[str
 
 
 def _items_as(kernel: str, name: str, value: ValueType, cpp: str) -> ValueType:
-    """A list of numbers with the C++ type that the spec gives."""
+    """Give a list of numbers the C++ item type that the spec asks for."""
     if value.item is None:
         raise SpecError(f"{kernel}: {name}: a scalar is float, int or bool, not {value.text}")
     codes = {"int": {"int": "j", "int32_t": "j", "int64_t": "i"}, "float": {"float": "f", "double": "f"}}
@@ -173,7 +173,7 @@ def _items_as(kernel: str, name: str, value: ValueType, cpp: str) -> ValueType:
 
 
 def _value_default(kernel: str, name: str, value: ValueType, default: Any) -> Any:
-    """A default as an immutable value that can be rendered as C++."""
+    """Convert a default to an immutable value that can be rendered as C++."""
     if default is MISSING or default is None:
         return default
     numbers = value.item is not None and value.item.code in "ifb"
@@ -205,7 +205,7 @@ def _scalar_field(kernel: str, python_type: Any, marker: Marker, common: dict[st
 
 
 def _check_default(kernel: str, name: str, default: Any, python_type: type, bounds: tuple[int, int] | None) -> None:
-    # bool is a subclass of int, but not accepted as a number
+    # bool is a subclass of int, but is not accepted as a number
     kinds = {float: (int, float), int: (int,), bool: (bool,)}[python_type]
     if not isinstance(default, kinds) or (isinstance(default, bool) and python_type is not bool):
         raise SpecError(f"{kernel}: {name}: the default {default!r} is not {python_type.__name__}")
@@ -253,7 +253,7 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
 
 
 def _split_dims(dim: str | int) -> list[str]:
-    """``"... N"`` is two dims; ``"2 * N"`` is one."""
+    """Split an annotation's dims: ``"... N"`` is two dims, but ``"2 * N"`` is one."""
     text = str(dim).strip()
     if text.startswith("..."):
         return ["...", *text[3:].split()]
@@ -261,7 +261,7 @@ def _split_dims(dim: str | int) -> list[str]:
 
 
 def parse_at(kernel: str, where: str, text: Any, parse: Callable[[Any], Any]) -> Any:
-    """Parse an expression, but pass None and ``CExpr`` through; an error names the place."""
+    """Parse an expression, but return None and ``CExpr`` unchanged; an error names the place given by ``where``."""
     try:
         return text if text is None or isinstance(text, CExpr) else parse(text)
     except SpecError as error:

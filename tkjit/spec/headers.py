@@ -10,14 +10,14 @@ from tkjit.errors import SpecError
 
 
 class Git(NamedTuple):
-    """The origin of a library: a commit of a repository."""
+    """A library's origin: a commit in a Git repository."""
 
     url: str
     commit: str
 
 
 class Wheel(NamedTuple):
-    """The origin of a library: a directory in a PyPI package."""
+    """A library's origin: a directory in a PyPI package."""
 
     package: str
     version: str
@@ -31,30 +31,30 @@ class HeaderLibrary:
     Parameters
     ----------
     name : str
-        In lower case. For libraries that tkjit knows by name, the environment variable ``NAME_ROOT`` sets the root.
+        A lower-case name. For libraries that tkjit knows by name, the environment variable ``NAME_ROOT`` sets the root.
     proof : str
-        A file that proves that a directory is the library's root, relative to it: ``include/kittens.cuh``.
+        A file that identifies the library's root directory, relative to that root: ``include/kittens.cuh``.
     include_dirs : tuple of str
-        Relative to its root.
+        The include directories, relative to the root.
     root : Path or None
         The library's directory; None if tkjit has to find it.
     flags : tuple of str
-        nvcc flags for every kernel that uses it.
+        The nvcc flags for every kernel that uses the library.
     arch_defines : tuple of (int, str)
-        Macros, each with the earliest architecture that it is for. Of
+        Macros, each with the earliest architecture that uses it. For example, of
         ``(90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")`` a kernel for ``sm_90a`` gets the first.
     uses_driver : bool
-        Whether its headers call the CUDA driver, as tensor maps do.
+        Whether the library's headers call the CUDA driver, for example to create tensor maps.
     in_toolkit : bool
-        Whether a complete CUDA toolkit contains it. A toolkit assembled from wheels may lack it.
+        Whether a complete CUDA toolkit contains the library. A toolkit assembled from wheels may not.
     runs_on_cpu : bool
-        Whether the simulator supports it.
+        Whether the simulator supports the library.
     stand_ins : tuple of str
         Directories in ``include/stand_ins`` that replace headers for Python bindings.
     package : str
-        The Python package that contains it; the package's directory is the root.
+        The Python package that contains the library; the package's directory is the root.
     libraries : tuple of str
-        Shared libraries in its ``lib`` directory to link kernels with. The process loads them before the kernel.
+        Shared libraries in the library's ``lib`` directory to link kernels with. They are loaded before the kernel.
     origin : Git or Wheel or None
         The version that ``python -m tkjit headers add`` installs.
     """
@@ -79,22 +79,22 @@ class HeaderLibrary:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets its directory."""
+        """The environment variable that sets the library's root directory."""
         return f"{self.name.upper()}_ROOT"
 
     @property
     def include_paths(self) -> tuple[Path, ...]:
-        """The directories to search for its headers; empty while it has no root."""
+        """The directories to search for the library's headers; empty if its root is not known yet."""
         return tuple(self.root / path for path in self.include_dirs) if self.root else ()
 
     @property
     def link_flags(self) -> tuple[str, ...]:
-        """The flags that link a kernel with its shared libraries."""
+        """The flags that link a kernel with the library's shared libraries."""
         named = tuple(f"-l{name}" for name in self.libraries)
         return (f"-L{self.root / 'lib'}", *named) if self.root and named else ()
 
     def defines_for(self, arch: str) -> tuple[str, ...]:
-        """The macros for an architecture.
+        """Return the macros to define for an architecture.
 
         Examples
         --------
@@ -113,7 +113,7 @@ LIBRARIES = {
             "thunderkittens",
             proof="include/kittens.cuh",
             include_dirs=("include", "prototype"),
-            # the flags of its Makefiles; some of its kernels use std::chrono without including it
+            # the flags from ThunderKittens' own Makefiles; some of its kernels use std::chrono without including it
             flags=("--use_fast_math", "-DNDEBUG", "-include", "chrono", "-Xcompiler=-fno-strict-aliasing,-Wno-psabi"),
             arch_defines=((80, "KITTENS_AMPERE"), (90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")),
             uses_driver=True,

@@ -29,7 +29,7 @@ MISSING = _Missing()
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel's source: a file, or the text itself.
+    """A kernel's source: a file, or the source text itself.
 
     Parameters
     ----------
@@ -43,16 +43,16 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The name in error messages and ``#line`` directives."""
+        """The source's name in error messages and ``#line`` directives."""
         return self.path.name if self.path else "inline.cu"
 
     @property
     def place(self) -> str:
-        """The place to show to users: a path, ``<thunderkittens>/kernels/...`` or ``inline.cu``."""
+        """The source's location as shown to users: a path, ``<thunderkittens>/kernels/...`` or ``inline.cu``."""
         return f"<{self.library}>/{self.path}" if self.library else str(self.path or self.name)
 
     def read(self) -> str:
-        """Return the text.
+        """Return the source text.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class Field:
         ``"scalar"`` is a number or another value; the others are tensors. Scratch is allocated for the call and never
         returned.
     dtype : str
-        A tensor's dtype, or the variant that determines it; a scalar's C++ type.
+        For a tensor, its dtype or the variant that determines the dtype; for a scalar, its C++ type.
     dims : tuple of Expr
         The tensor's dims, leftmost first.
     leading : bool
@@ -90,25 +90,25 @@ class Field:
     align_bytes : int
         The pointer's required alignment; 0 for the dtype's natural alignment.
     cpp_type : str or None
-        The member's C++ type if it is not ``tkjit::gl``.
+        The struct member's C++ type; None for ``tkjit::gl``.
     value_type : ValueType or None
         The type of a value other than a number: a string, a dtype, a device, a container, a struct.
     is_parallel : bool
-        Whether it is a parallel global layout: a tensor on each of several devices.
+        Whether the field is a parallel global layout: one tensor on each of several devices.
     is_strided : bool
-        Whether it is a strided layout, which accepts a tensor with any strides.
+        Whether the field is a strided layout, which accepts a tensor with any strides.
     fill : float or None
         The value that fills an output or scratch before the kernel runs; None leaves the memory uninitialised.
     draws : Expr or None
-        How many random numbers a thread draws at most; None if it is not a generator.
+        The most random numbers that a thread may draw; None if the field is not a generator.
     member : str
-        The struct member that it fills, such as ``x.real``; empty if the member has the field's name.
+        The struct member that the field fills, such as ``x.real``; empty if the member has the field's name.
     max_length : int
-        The maximum length of a list of tensors, or of values in a kernel's struct; 0 if it is not a list.
+        The maximum length of a list (of tensors, or of values in a kernel's struct); 0 if the field is not a list.
     has_optional_items : bool
-        Whether tensors in a list may be None, except one.
+        Whether all tensors in a list but one may be None.
     is_constant : bool
-        Whether it is copied into a variable of the source before each launch instead of being passed to the kernel.
+        Whether the tensor is copied into a variable of the source before each launch, not passed to the kernel.
     """
 
     name: str
@@ -133,22 +133,22 @@ class Field:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor or a list of tensors."""
+        """Whether the field is a tensor or a list of tensors."""
         return self.direction != "scalar"
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a list of tensors."""
+        """Whether the field is a list of tensors."""
         return self.is_tensor and self.max_length > 0
 
     @property
     def is_input(self) -> bool:
-        """Whether it is a tensor that a call passes in."""
+        """Whether the field is a tensor that the caller passes in."""
         return self.direction in ("in", "inout")
 
     @property
     def is_allocated(self) -> bool:
-        """Whether the call allocates the tensor, unless it is an output that the caller passes."""
+        """Whether the call allocates the tensor: scratch always, an output unless the caller passes one."""
         return self.direction in ("out", "scratch")
 
     @property
@@ -158,12 +158,12 @@ class Field:
 
     @property
     def is_required(self) -> bool:
-        """Whether a call must pass it, even if only as None."""
+        """Whether a call must pass the argument, even if only as None."""
         return self.default is MISSING and not self.is_allocated
 
     @property
     def is_integer(self) -> bool:
-        """Whether expressions may use it."""
+        """Whether the field is an integer, so that expressions may use it."""
         return self.direction == "scalar" and self.value_type is None and SCALAR_TYPES.get(self.dtype) is not None
 
 
@@ -176,7 +176,7 @@ class Backward:
     kernel : str
         The name of a kernel; empty for a function.
     parameters : tuple of str
-        The parameters of a function: fields of the forward call, and ``grad_NAME`` for each output's gradient.
+        The function's parameters: fields of the forward call, and ``grad_NAME`` for each output's gradient.
     function : callable or None
         Returns the gradients of the differentiable inputs, in order.
     """
@@ -193,7 +193,7 @@ class Parameters:
     Parameters
     ----------
     fields : tuple of Field
-        In the order of the kernel's parameters.
+        The fields, in the order of the kernel's parameters.
     order : tuple of str
         The names of the fields and computed integers, in the order of the struct. A parameter that chooses a variant
         may be missing, and is then only a template argument.
@@ -202,9 +202,9 @@ class Parameters:
     result : str
         The type of the number that a host function returns: ``"float"``, ``"int"`` or ``"bool"``; otherwise empty.
     variants : tuple of (str, tuple)
-        Each template parameter with its options: dtype names, integers, bools or names of the source.
+        Each template parameter with its options: dtype names, integers, bools, or names in the source.
     derived : tuple of (str, Expr)
-        Dims computed from others.
+        Dims computed from other dims.
     constraints : tuple of Expr
         Conditions that every call must meet.
     struct : str or None
@@ -237,7 +237,7 @@ class Launch:
     Parameters
     ----------
     entry : str
-        The ``__global__`` function with template arguments, ``"axpy<T>"``; a host function if ``host`` is set.
+        The ``__global__`` function with its template arguments, ``"axpy<T>"``, or a host function if ``host`` is set.
     host : bool
         Whether the entry is a host function, which does its own launches.
     grid, block : tuple of Expr, or CExpr
@@ -247,14 +247,14 @@ class Launch:
     cooperative : bool
         Whether all blocks run at once, so that they can wait for each other.
     cluster : tuple of int
-        The blocks of a cluster along each axis; empty if the source sets it.
+        The number of blocks per cluster along each axis; empty if the source sets it.
     pdl : bool
         Whether a launch may start before the previous kernel in the stream has finished (programmatic dependent
         launch).
     config : str or None
         The source's struct of launch constants, for an entry that is a ``__device__`` function.
     num_devices : int
-        The number of devices of a kernel with parallel layouts if the source fixes it; 0 if the call determines it.
+        For a kernel with parallel layouts, the number of devices if the source fixes it; 0 if the call determines it.
     """
 
     entry: str
@@ -270,7 +270,7 @@ class Launch:
 
     @property
     def shape(self) -> tuple[tuple[str, tuple[Expr, ...] | CExpr], ...]:
-        """The grid, block and shared memory with their names; empty for those that the spec does not set."""
+        """The grid, block and shared memory, each with its name; values that the spec does not set are empty."""
         shared = self.shared_memory
         return (
             ("grid", self.grid),
@@ -286,7 +286,7 @@ class Compilation:
     Parameters
     ----------
     sources : tuple of (str, Source)
-        The sources by architecture (``"90a"``, ``"cpu"``); the one for ``""`` serves all other architectures.
+        The source for each architecture (``"90a"``, ``"cpu"``); ``""`` is used for all other architectures.
     headers : tuple of HeaderLibrary
         The header libraries that the source uses.
     symbols : tuple of str
@@ -308,18 +308,18 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Verification:
-    """How ``verify`` and ``check`` call a kernel for which random inputs of made-up sizes are not enough.
+    """How ``verify`` and ``check`` call a kernel when random inputs with generated sizes are not enough.
 
     Parameters
     ----------
     examples : tuple of mapping
-        Extents of dims, numbers and variants, one mapping per call; if empty, dims and constraints suffice.
+        One mapping per call, with values for dims, numbers and variants; if empty, tkjit generates them.
     zeroed : tuple of str
         Inputs that start as zeros: signals between blocks or devices.
     prepare : callable or None
-        Takes the arguments of a call by name, and changes them in place or returns those to replace.
+        Takes the arguments of a call by name, and either changes them in place or returns replacements.
     tolerance : float
-        The largest allowed error of a result's row, relative to the row; 0 for the default of the dtypes.
+        The largest allowed error in a row of a result, relative to that row; 0 for the dtype's default.
     unchecked : tuple of str
         In-place parameters that are not compared, such as values that a kernel leaves for the next launch.
     """
@@ -340,16 +340,16 @@ class Operator:
     module : str
         The Python module that defines the kernel.
     reference : callable or None
-        The function's own body.
+        The body of the decorated function, which serves as the reference implementation.
     backward : Backward or None
         The kernel or function that computes the gradients.
     deprecated : str
-        The replacement that a call's warning recommends; empty if the overload is not deprecated.
+        The replacement that the deprecation warning recommends; empty if the overload is not deprecated.
     autocast : str or None
         The effect of ``torch.autocast`` on the floating-point inputs: ``"lower"`` casts them to its dtype,
         ``"float32"`` casts them to float32, and None leaves them unchanged.
     verification : Verification
-        The calls of ``verify`` and ``check``.
+        The settings for ``verify`` and ``check``.
     """
 
     doc: str = ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """The options of a kernel in addition to its source; ``tkjit.kernel`` documents them."""
+    """A kernel's options, except its source; ``tkjit.kernel`` documents them."""
 
     entry: Required[str]
     # the launch

@@ -1,12 +1,12 @@
-"""Decides whether a spec file is plain: the specs of a plain file depend only on its text."""
+"""Decides whether a spec file is plain, which means that its specs depend only on its text."""
 
 from __future__ import annotations
 
 import ast
 
-# markers that are called with arguments
+# The markers that a spec calls with arguments.
 _CALLED = ("Align", "CExpr", "CType", "Fill", "HeaderLibrary", "MaxLength", "Member")
-# what a plain spec file may import from tkjit, besides the decorator
+# The names that a plain spec file may import from tkjit, in addition to the decorator.
 _MARKERS = (
     *("In", "InOut", "Out", "Scratch", "Constant", "Scalar", "Struct", "Tensor", "Strided", "ParallelTensor"),
     *("Generator", "Zero"),
@@ -16,7 +16,7 @@ _TYPES = dict.fromkeys(("float", "int", "bool", "str", "tuple", "list", "dict", 
 
 
 def is_plain(text: str) -> bool:
-    """Whether a spec file only declares kernels.
+    """Return whether a spec file only declares kernels.
 
     Such a file only imports tkjit (and torch, for the references), assigns literals to names, and defines functions:
     kernels decorated with literals, and helpers for their ``backward=`` and ``prepare=``. The result of running it does
@@ -33,7 +33,7 @@ def is_plain(text: str) -> bool:
         statements = ast.parse(text).body
     except (SyntaxError, ValueError):
         return False
-    names = dict(_TYPES)  # the kind of each name: data, tkjit or torch, decorator, kernel, function
+    names = dict(_TYPES)  # maps a name to its kind: data, tkjit or torch, decorator, kernel, function
     return all(_is_plain(statement, names) for statement in statements)
 
 
@@ -67,7 +67,7 @@ def _is_plain(statement: ast.stmt, names: dict[str, str]) -> bool:
 
 
 def _decorates(node: ast.expr, names: dict[str, str]) -> bool:
-    """Whether it is ``tkjit.kernel``, ``kernel``, or ``overload`` of an earlier kernel."""
+    """Return whether a decorator is ``tkjit.kernel``, ``kernel``, or the ``overload`` of an earlier kernel."""
     match node:
         case ast.Name(id=name):
             return names.get(name) == "decorator"
@@ -94,13 +94,13 @@ def _has_data(call: ast.Call, names: dict[str, str]) -> bool:
 
 
 def _is_function(keyword: ast.keyword, names: dict[str, str]) -> bool:
-    """Whether it is ``backward=`` or ``prepare=`` with an earlier function."""
+    """Return whether a keyword is ``backward=`` or ``prepare=``, and names an earlier function."""
     value = keyword.value
     return keyword.arg in ("backward", "prepare") and isinstance(value, ast.Name) and names.get(value.id) == "function"
 
 
 def _is_data(node: ast.expr, names: dict[str, str]) -> bool:
-    """Whether an expression consists of literals, names of literals, and tkjit's markers."""
+    """Return whether an expression consists of literals, names of literals, and tkjit's markers."""
     match node:
         case ast.Name(id=name):
             return names.get(name) == "data"

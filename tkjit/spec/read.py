@@ -132,7 +132,7 @@ def compilation_of(function: Callable[..., Any], source: str | Path | None, opti
 
 
 def _symbols(kernel: str, symbols: object) -> tuple[str, ...]:
-    """The C++ names of variables: ``"counter, mine::table"``."""
+    """Split the C++ names of variables, given as ``"counter, mine::table"``."""
     names = _names(symbols) if isinstance(symbols, str) else ()
     words = [word for name in names for word in name.removeprefix("::").split("::")]
     if not isinstance(symbols, str) or not all(word.isidentifier() and word not in CPP_KEYWORDS for word in words):
@@ -141,14 +141,14 @@ def _symbols(kernel: str, symbols: object) -> tuple[str, ...]:
 
 
 def directory_of(function: Callable[..., Any]) -> Path:
-    """The directory of a kernel's files."""
-    # a notebook cell has no file or a temporary one; its sources are then next to the notebook
+    """Return the directory that a kernel's files are relative to."""
+    # a notebook cell has no file, or only a temporary one; its sources are next to the notebook
     file = Path(function.__code__.co_filename)
     return file.parent if file.is_file() and "ipykernel" not in file.parent.name else Path.cwd()
 
 
 def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backward | None:
-    """Read ``backward=``: the name of a kernel, or a function."""
+    """Read ``backward=``, which is a function or the name of a kernel."""
     if backward is None:
         return None
     if isinstance(backward, str):
@@ -187,7 +187,7 @@ def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Ver
 
 
 def _arch(kernel: str, arch: str) -> str:
-    """An architecture of ``archs=`` without the prefix ``sm_``."""
+    """Return an architecture in ``archs=`` without the prefix ``sm_``."""
     short = arch.removeprefix("sm_")
     digits = short[:-1] if short[-1:] in ("a", "f") else short
     if arch not in ("", "cpu") and not (digits.isascii() and digits.isdigit() and len(digits) in (2, 3)):
@@ -206,7 +206,7 @@ def _source(where: str | Path, directory: Path) -> Source:
 def _libraries(
     kernel: str, given: str | HeaderLibrary | Sequence[str | HeaderLibrary], sources: Iterable[Source]
 ) -> tuple[HeaderLibrary, ...]:
-    """The header libraries that a spec names, and those that contain its sources."""
+    """Return the header libraries that a spec names, and those that contain its sources."""
     found: dict[str, HeaderLibrary] = {}
     for library in (*_as_list(given), *(source.library for source in sources if source.library)):
         if isinstance(library, HeaderLibrary):
@@ -222,7 +222,7 @@ def _libraries(
 
 
 def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[str, ...]:
-    """The fields that a call returns: the outputs, plus in-place fields if the annotation counts them."""
+    """Return the fields that a call returns: the outputs, plus in-place fields if the annotation includes them."""
     outs = tuple(f.name for f in fields if f.direction == "out")
     written = tuple(f.name for f in fields if f.is_written)
     if annotation in (inspect.Signature.empty, None, types.NoneType) or _result(annotation):
@@ -241,7 +241,7 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
 
 
 def _result(annotation: Any) -> str:
-    """The type of the number that a call returns; empty if it returns tensors or nothing."""
+    """Return the type of the number that a call returns; empty if the call returns tensors or nothing."""
     return annotation.__name__ if annotation in (float, int, bool) else ""
 
 
@@ -254,7 +254,7 @@ def _parsed_each(kernel: str, option: str, given: Mapping[str, str | int] | None
 
 
 def _as_list(given: Sequence[Any] | Any) -> Sequence[Any]:
-    """Wrap a single value in a list, because a string would be read as its letters."""
+    """Wrap a single value in a list, because iterating over a string would give its letters."""
     return given if isinstance(given, (list, tuple)) else [given]
 
 
@@ -264,7 +264,7 @@ def _documented() -> None:
 
 
 def has_body(function: Callable[..., Any]) -> bool:
-    """Whether a function does anything, and so is a reference; ``...`` means that there is none."""
+    """Return whether a function does anything and so is a reference; a body of ``...`` does nothing."""
     code = function.__code__
     returns_none = set(code.co_consts) <= {None, ..., function.__doc__}
     return not returns_none or code.co_code not in (_empty.__code__.co_code, _documented.__code__.co_code)

@@ -1,4 +1,4 @@
-"""The result type of calls with several outputs: one named tuple class per kernel and set of names."""
+"""Makes the result types of calls with several outputs: one named tuple class per kernel and set of names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @cache
 def result_type(kernel: str, returns: tuple[str, ...]) -> Any:
-    """The named tuple's type, or None for fewer than two results. Its instances are pickled by these names.
+    """Return the named tuple's type, or None for fewer than two results. It pickles instances by these names.
 
     Examples
     --------

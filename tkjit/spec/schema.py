@@ -12,15 +12,16 @@ _NUMBERS = {"bool": "bool", "float": "float", "double": "float"}
 
 
 def operator_name(overload: int, *, out: bool = False) -> str:
-    """The overload name of an operator: empty, ``out``, ``overload1`` or ``overload1_out``."""
+    """Return an operator's overload name: empty, ``out``, ``overload1`` or ``overload1_out``."""
     parts = [f"overload{overload}"] * (overload > 0) + ["out"] * out
     return "_".join(parts)
 
 
 def has_operator(spec: Spec) -> bool:
-    """Whether PyTorch has types for all of a spec's arguments, and one is a tensor; it has no dicts and sets.
+    """Return whether a spec can have an operator: PyTorch has a type for each argument, and one is a tensor.
 
-    A host function that returns a number has no operator either, because computations with the number cannot be traced.
+    PyTorch has no type for dicts and sets. A host function that returns a number has no operator either, because
+    computations with the number cannot be traced.
     """
     return bool(spec.inputs) and not spec.unknown_to_torch and not spec.result
 
@@ -31,7 +32,7 @@ def check_operator(spec: Spec) -> None:
     Raises
     ------
     SpecError
-        If it cannot; the message names the argument without a PyTorch type, or gives another reason.
+        If the spec cannot have one; the message names the argument without a PyTorch type, or another reason.
     """
     if not spec.inputs:
         raise SpecError(
@@ -47,25 +48,25 @@ def check_operator(spec: Spec) -> None:
 
 
 def operator_fields(spec: Spec, *, out: bool = False) -> tuple[Field, ...]:
-    """The arguments of an operator in order; torch.library requires that all can be passed by position."""
+    """Return an operator's arguments in order; torch.library requires that all can be passed by position."""
     others = [f for f in spec.given if f.direction != "out"]
     return (*sorted(others, key=lambda f: f.keyword_only), *(spec.outputs if out else ()))
 
 
 def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = False) -> str:
-    """The schema of a spec's operator.
+    """Return the schema of a spec's operator.
 
     An operator returns the tensors that it allocates. In-place fields are marked as written but not returned, because
-    torch does not let a custom operator return an argument. A call of the kernel returns them nevertheless.
+    torch does not let a custom operator return an argument. Calling the kernel directly does return them.
 
     Parameters
     ----------
     overload : int
-        The position among the kernel's overloads.
+        The overload's position among the kernel's overloads.
     name : str
         The operator's name; by default the kernel's.
     out : bool
-        Whether to describe the operator that writes into passed outputs.
+        Whether to describe the operator that writes into outputs that the caller passes.
 
     Raises
     ------
@@ -96,12 +97,12 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
 
 
 def written_alias(number: int) -> str:
-    """The alias annotation of the written argument with this number: ``(a!)`` to ``(z!)``, then ``(a1!)``."""
+    """Return the alias annotation of the written argument with this number: ``(a!)`` to ``(z!)``, then ``(a1!)``."""
     return f"({chr(ord('a') + number % 26)}{number // 26 or ''}!)"
 
 
 def schema_default(field: Field) -> str:
-    """A parameter's default in a schema, ``=1.0``; empty if there is none or a schema cannot express it."""
+    """Return a parameter's default in a schema, ``=1.0``, or "" if there is none that a schema can express."""
     default = field.default
     if field.direction == "out" or default is MISSING or (isinstance(default, float) and not math.isfinite(default)):
         return ""
@@ -118,7 +119,7 @@ def schema_default(field: Field) -> str:
 
 
 def schema_type(field: Field, alias: str = "") -> str:
-    """A field's type: ``Tensor(a0!)``, ``SymInt``, ``float?``."""
+    """Return a field's type in a schema: ``Tensor(a0!)``, ``SymInt``, ``float?``."""
     if field.value_type is not None:
         plain = field.value_type.schema
     elif field.is_tensor:

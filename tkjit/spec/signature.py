@@ -10,7 +10,7 @@ from tkjit.spec.spec import Spec
 
 
 def python_type(field: Field) -> str:
-    """The type that a caller passes for a field: ``Tensor``, ``list[Tensor]``, ``int``, ``str``, ``torch.dtype``."""
+    """Return the type that a caller passes: ``Tensor``, ``list[Tensor]``, ``int``, ``str``, ``torch.dtype``."""
     if field.is_parallel:
         return "ParallelTensor"
     if field.is_tensor:
@@ -22,7 +22,7 @@ def python_type(field: Field) -> str:
 
 
 def signature_of(spec: Spec) -> inspect.Signature:
-    """The signature of a call, with ``stream``, and with ``out`` if there are outputs."""
+    """Return a call's signature, including ``stream``, and ``out`` if there are outputs."""
     keyword_only = inspect.Parameter.KEYWORD_ONLY
     listed = []
     for f in sorted(spec.given, key=lambda f: f.keyword_only):
@@ -41,7 +41,7 @@ def signature_of(spec: Spec) -> inspect.Signature:
 
 
 def signature_text(spec: Spec) -> str:
-    """The call's signature: ``axpy(x: Tensor, y: Tensor, alpha: float = 1.0)``."""
+    """Return the call's signature as text: ``axpy(x: Tensor, y: Tensor, alpha: float = 1.0)``."""
     positional = [_short_text(f) for f in spec.given if not f.keyword_only]
     keywords = [_short_text(f) for f in spec.given if f.keyword_only]
     if spec.outputs:
@@ -51,7 +51,7 @@ def signature_text(spec: Spec) -> str:
 
 
 def _short_text(field: Field) -> str:
-    """A parameter's text in a signature."""
+    """Return a parameter as a signature shows it."""
     if field.direction == "out":
         return f"{field.name}: Tensor = None"
     kind = python_type(field)
@@ -60,5 +60,5 @@ def _short_text(field: Field) -> str:
 
 
 def join_options(options: Sequence[str]) -> str:
-    """``a, b or c``."""
+    """Join options as in ``a, b or c``."""
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"

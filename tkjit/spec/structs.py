@@ -1,4 +1,4 @@
-"""Structs that a kernel takes by value: CUDA's vector types, and structs of the source."""
+"""Structs that a kernel takes by value: CUDA's vector types, and structs that the source defines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ELEMENTS = {
     "float": "float",
     "double": "double",
 }
-# CUDA's vector types, such as float3
+# Maps CUDA's vector types, such as float3, to their members.
 VECTORS: dict[str, tuple[StructMember, ...]] = {
     f"{name}{size}": tuple(StructMember(axis, element) for axis in "xyzw"[:size])
     for name, element in _ELEMENTS.items()
@@ -38,17 +38,17 @@ _MAX_ELEMENTS = 256
 
 
 def struct_type(kernel: str, name: str, items: Sequence[Any]) -> ValueType:
-    """The type that ``Scalar[Struct, "float3"]`` or ``Scalar[Struct, "Params", {"scale": "float"}]`` names.
+    """Return the type named by ``Scalar[Struct, "float3"]`` or ``Scalar[Struct, "Params", {"scale": "float"}]``.
 
     Parameters
     ----------
     items : sequence
-        The items after ``Struct``: the C++ type, and the members of a struct of the source.
+        The items after ``Struct``: the C++ type, followed by the members if the source defines the struct.
 
     Raises
     ------
     SpecError
-        If it is not a struct, or a member has no valid type.
+        If the items do not name a struct, or a member's type is not valid.
     """
     where = f"{kernel}: {name}"
     if not items or not isinstance(items[0], str) or not _TYPE.fullmatch(items[0]):
@@ -87,12 +87,12 @@ def _type(cpp: str, members: tuple[StructMember, ...]) -> ValueType:
 
 
 def flat_default(where: str, value: ValueType, default: Any) -> Any:
-    """Flatten a default to the numbers of all members, in order.
+    """Flatten a struct's default to the numbers of all its members, in order.
 
     Raises
     ------
     SpecError
-        If it does not have a number for each member that the member can hold.
+        If the default lacks a number for a member, or has one that the member cannot hold.
     """
     if default is MISSING or default is None:
         return default
@@ -109,7 +109,7 @@ def flat_default(where: str, value: ValueType, default: Any) -> Any:
 
 
 def _fits(number: Any, cpp: str) -> bool:
-    """Whether a C++ type can hold a number."""
+    """Return whether a C++ type can hold a number."""
     bounds = SCALAR_TYPES[cpp]
     if bounds is None:
         return isinstance(number, bool) if cpp == "bool" else type(number) in (int, float)

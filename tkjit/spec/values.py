@@ -31,7 +31,7 @@ class StructMember:
 
     @property
     def text(self) -> str:
-        """The text that the runtime parses: ``weights:float[4]``."""
+        """The member as the runtime parses it: ``weights:float[4]``."""
         return f"{self.name}:{self.cpp}{f'[{self.array}]' if self.array else ''}"
 
 
@@ -48,7 +48,7 @@ class ValueType:
     cpp : str
         The C++ type that a host function takes: ``std::vector<int64_t>``.
     schema : str
-        PyTorch's name for it in a schema; empty if it has none.
+        PyTorch's name for the type in a schema; empty if PyTorch has none.
     item : ValueType or None
         The type of a list's items.
     members : tuple of StructMember
@@ -64,12 +64,12 @@ class ValueType:
 
     @property
     def member_names(self) -> str:
-        """The members in error messages: ``x, y, z``, or ``scale, weights[4]``."""
+        """The members as error messages show them: ``x, y, z``, or ``scale, weights[4]``."""
         return ", ".join(f"{one.name}[{one.array}]" if one.array else one.name for one in self.members)
 
     @property
     def expected(self) -> str:
-        """The expected value in error messages: ``list[int]``, ``float3: (x, y, z), or a dict, record ...``."""
+        """The expected value as error messages show it: ``list[int]``, ``float3: (x, y, z), or a dict, record ...``."""
         return (
             f"{self.cpp}: ({self.member_names}), or a dict, record or structure of these" if self.members else self.text
         )
@@ -89,7 +89,7 @@ _TORCHS = {
 
 
 def value_type_of(annotation: Any) -> ValueType | None:
-    """The value type that an annotation names, or None if it names another type.
+    """Return the value type that an annotation names, or None if the annotation does not name one.
 
     Examples
     --------

@@ -28,7 +28,7 @@ class Variant:
     values: tuple[tuple[str, str | int], ...] = ()
 
     def dtype_of(self, tensor: Field) -> DType:
-        """The dtype that a tensor field has in this variant."""
+        """Return the dtype that a tensor field has in this variant."""
         return BY_NAME[str(dict(self.values).get(tensor.dtype, tensor.dtype))]
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Variant:
 
 
 def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
-    """Every variant of a spec, in the order of the indices that the glue computes.
+    """Return all variants of a spec, in the order of the indices that the glue computes.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
 
 
 def with_names(spec: Spec, variant: Variant) -> Spec:
-    """Replace the parameters that choose names of the source by a variant's names, in the entry, struct and launch.
+    """Put a variant's names in place of the parameters that choose them, in the entry, struct and launch.
 
     Examples
     --------
@@ -91,11 +91,11 @@ def with_names(spec: Spec, variant: Variant) -> Spec:
 
 
 def known_variant(spec: Spec, variant: Variant) -> Variant | None:
-    """The spec's own variant that equals another one (1 equals True), or None if there is none."""
+    """Return the spec's own variant that equals ``variant`` (1 equals True), or None if there is none."""
     return next((known for known in variants_of(spec) if known == variant), None)
 
 
 def first_variants(specs: Sequence[Spec]) -> list[int]:
-    """The index of each overload's first variant, counted over all overloads, followed by the total."""
+    """Return the index of each overload's first variant, counted over all overloads, followed by the total."""
     counts = (prod(len(options) for _, options in spec.variants) for spec in specs)
     return list(accumulate(counts, initial=0))

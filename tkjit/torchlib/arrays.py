@@ -17,7 +17,7 @@ class NegativeStrides(Exception):
 
 
 def is_proxy(value: Any) -> bool:
-    """Whether a value is not a tensor but stands in for one, so that torch calls its ``__torch_function__``."""
+    """Return whether a value is not a tensor but stands in for one: torch calls its ``__torch_function__``."""
     return not isinstance(value, torch.Tensor) and hasattr(type(value), "__torch_function__")
 
 
@@ -25,7 +25,7 @@ _INTERFACES = ("__cuda_array_interface__", "__array_interface__")
 
 
 def _shows_memory(value: Any) -> bool:
-    """Whether a value is an array, by one of the protocols that the runtime knows (``runtime/interfaces.h``)."""
+    """Return whether a value is an array in one of the runtime's protocols (``runtime/interfaces.h``)."""
     is_capsule = type(value).__name__ == "PyCapsule"
     return is_capsule or any(hasattr(value, name) for name in ("__dlpack__", *_INTERFACES)) or _is_buffer(value)
 
@@ -49,7 +49,7 @@ class Arrays:
 
     def __init__(self, capsule_of: Callable[[Any], Any]) -> None:
         self._capsule_of = capsule_of
-        self._arrays: dict[int, tuple[torch.Tensor, Any]] = {}  # by the tensor's id
+        self._arrays: dict[int, tuple[torch.Tensor, Any]] = {}  # keyed by the tensor's id
         self._like: Any = None  # the first argument, if it is an array
 
     def tensor(self, value: Any) -> torch.Tensor | None:
@@ -83,7 +83,7 @@ class Arrays:
 
     @staticmethod
     def is_read_only(value: Any) -> bool:
-        """Whether an array must not be written to. NumPy's arrays have a flag for this, and JAX's are immutable."""
+        """Return whether an array is read-only. NumPy's arrays have a flag for this, and JAX's are immutable."""
         if isinstance(value, torch.Tensor):
             return False
         for name in _INTERFACES:
@@ -95,7 +95,7 @@ class Arrays:
         return type(value).__module__.startswith("jax") or not getattr(flags, "writeable", True)
 
     def given_back(self, value: Any) -> Any:
-        """Return a result in the first argument's framework, and an argument as the caller passed it."""
+        """Convert a result to the first argument's framework; return an argument just as the caller passed it."""
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) in self._arrays:

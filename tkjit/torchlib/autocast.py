@@ -16,7 +16,7 @@ _KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.A
 def register_autocast(spec: Spec, operator: Any, library: Any) -> None:
     """Make an operator cast its inputs if autocast is on, and then call itself with autocast excluded.
 
-    ``torch.library.register_autocast`` fixes one dtype. Here the ``with torch.autocast`` block sets it.
+    ``torch.library.register_autocast`` fixes one dtype; here, the ``with torch.autocast`` block sets the dtype.
     """
     qualified = operator.name().partition("::")[2]
     for device_type, key in _KEYS.items():
@@ -43,7 +43,7 @@ def _casting(spec: Spec, operator: Any, device_type: str, keys: Any) -> Callable
 
 
 def _takes(spec: Spec, f: Field, dtype: str) -> bool:
-    """Whether a field accepts a dtype. Scales, for example, are float32 whatever they scale."""
+    """Return whether a field accepts a dtype. For example, scales are float32 whatever dtype they scale."""
     return f.is_tensor and dtype in spec.dtypes_of(f)
 
 

@@ -50,7 +50,7 @@ def _slice(value: Any, dim: Any, i: int) -> Any:
 
 
 def _put_back(value: Any, dim: Any, i: int, part: Any) -> None:
-    """Write a slice back to where it came from, if it is a copy."""
+    """Copy a slice back into its batch, if the slice is a copy rather than a view."""
     if isinstance(value, (list, tuple)):
         for one, its, piece in zip(value, dim, part, strict=True):
             _put_back(one, its, i, piece)

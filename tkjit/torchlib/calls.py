@@ -29,7 +29,7 @@ class OverloadCall:
     operator : callable
         The operator that allocates the outputs.
     out_operator : callable or None
-        The operator that writes to given outputs.
+        The operator that writes to outputs that the caller passes.
     capsule_of : callable
         Returns an array's DLPack capsule.
     """
@@ -77,9 +77,9 @@ class OverloadCall:
         return named(*returned) if named else returned[0] if returned else None
 
     def _complete(self, outputs: list[Any], given: dict[str, Any]) -> list[Any]:
-        """Allocate the outputs that a call leaves out if it passes some of them."""
+        """If a call passes only some of the outputs, allocate the others."""
         if all(output is not None for output in outputs):
-            return outputs  # they are checked by the operator, or by an output's own __torch_function__
+            return outputs  # the operator checks the outputs, or an output's own __torch_function__ does
         odd = [f.name for f in self.spec.tensors if is_proxy(given.get(f.name))]
         if odd:
             raise self._refuse(
@@ -122,7 +122,7 @@ class OverloadCall:
             given[name] = tensor
 
     def _read(self, given: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-        """Convert the arguments to those of the operator."""
+        """Convert a call's arguments to the operator's arguments."""
         # inputs come first, because the first argument decides the framework of the results
         for f in (*self.spec.inputs, *self.spec.outputs):
             if given.get(f.name) is not None or (f.direction != "out" and not f.optional):
@@ -163,7 +163,7 @@ class OverloadCall:
 
 
 def _is_number_like(value: Any) -> bool:
-    """Whether ``torch.tensor`` takes a value: a number, or lists of numbers."""
+    """Return whether ``torch.tensor`` accepts a value: a number, or lists of numbers."""
     for _ in range(8):
         if type(value) not in (list, tuple):
             break
@@ -195,12 +195,12 @@ def in_stream(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str
 
 
 def call_overloads(overloads: Sequence[OverloadCall], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call the first overload that takes the arguments, for calls without data from which the glue could choose.
+    """Call the first overload that accepts the arguments, for calls without data that the glue could choose by.
 
     Raises
     ------
     ArgumentError
-        If none does. The message lists each signature with the reason.
+        If no overload accepts them. The message lists each signature with the reason.
     """
     if len(overloads) == 1:
         return overloads[0](args, kwargs)
@@ -261,7 +261,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {"int": _read_int, "float": _read_fl
 
 
 def _read_by_code(code: str, value: Any) -> Any:
-    """Convert a value by its type's code (``tkjit/spec/values.py``); None if it has another type."""
+    """Convert a value by its type's code (``tkjit/spec/values.py``); None if the value has another type."""
     match code[0]:
         case "t":
             found = value if isinstance(value, torch.dtype) else getattr(torch, _dtype_name(value), None)
@@ -290,7 +290,7 @@ def _read_by_code(code: str, value: Any) -> Any:
 
 
 def _dtype_name(value: Any) -> str:
-    """The name of a dtype given as text, ``numpy.float32`` or ``numpy.dtype("float32")``; empty for anything else."""
+    """Return the name of a dtype given as text, ``numpy.float32`` or ``numpy.dtype("float32")``, or else ""."""
     if isinstance(value, str):
         return value
     owner = value if isinstance(value, type) else type(value)
@@ -302,5 +302,5 @@ def _dtype_name(value: Any) -> str:
 def _convert(kind: Callable[[Any], Any], value: Any) -> Any:
     try:
         return kind(value)
-    except Exception:  # a caller's object can raise anything
+    except Exception:  # an object passed by the caller can raise anything
         return None

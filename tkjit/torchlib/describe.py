@@ -1,4 +1,4 @@
-"""Describes arguments in messages, with the same texts as the runtime."""
+"""Describes arguments in messages, in the same words as the runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def describe(value: Any) -> str:
 
 
 def _holds_freed(value: Any, depth: int = 0) -> bool:
-    """Whether a container holds a tensor whose storage was freed: torch crashes when it prints one."""
+    """Return whether a container holds a tensor whose storage was freed; printing it would crash torch."""
     if isinstance(value, torch.Tensor):
         with suppress(RuntimeError):  # sparse and batched tensors have no storage
             nbytes = value.untyped_storage().nbytes()
@@ -49,7 +49,7 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type in C. It includes the module unless the type was made in Python."""
+    """Return the C-level name of a value's type. It includes the module, unless the type was made in Python."""
     kind = type(value)
     plain = kind.__module__ == "builtins" or kind.__flags__ & _HEAP_TYPE
     return kind.__name__ if plain else f"{kind.__module__}.{kind.__qualname__}"

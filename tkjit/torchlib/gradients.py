@@ -16,7 +16,7 @@ from tkjit.torchlib.describe import describe
 
 
 def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
-    """Make a function that rejects a call if its gradient would be recorded, because there is no way to compute it."""
+    """Make a function that rejects a call whose gradient would be recorded, because nothing can compute it."""
     fields = operator_fields(spec, out=out)
     who = "out= does" if out and spec.backward else "this kernel does"
 
@@ -37,7 +37,7 @@ def _forward_mode(spec: Spec) -> ArgumentError:
 
 
 def _tensors(fields: Sequence[Field], arguments: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor among an operator's arguments, by its name for messages."""
+    """Yield each tensor among an operator's arguments, with its name for messages."""
     for f, value in zip(fields, arguments, strict=True):
         if f.is_list:
             yield from ((f"{f.name}[{i}]", item) for i, item in enumerate(value) if item is not None)
@@ -95,7 +95,7 @@ class Gradient:
     Parameters
     ----------
     find : callable
-        Returns the kernel of a name.
+        Returns the kernel with a given name.
     """
 
     def __init__(self, spec: Spec, find: Callable[[str], Any]) -> None:
@@ -114,7 +114,7 @@ class Gradient:
         self.use(spec, find)
 
     def use(self, spec: Spec, find: Callable[[str], Any]) -> None:
-        """Switch to the function of a spec that was defined again and differs only in its function."""
+        """Use the function of a spec that was redefined, and differs from the old spec only in that function."""
         assert spec.backward is not None
         if spec.backward.kernel:
             self.function = find(spec.backward.kernel)
@@ -134,7 +134,7 @@ class Gradient:
 
 
 def _parameters_of(spec: Spec, backward: Spec) -> tuple[str, ...]:
-    """The values that a backward kernel takes. Its outputs must be the gradients, in the order of the inputs."""
+    """Return the values that a backward kernel takes. Its outputs must be the gradients, in the order of the inputs."""
     known = {f.name for f in spec.given} | {f"grad_{f.name}" for f in spec.outputs}
     taken: list[Field] = [f for f in backward.given if f.direction != "out"]
     wanted = [f"grad_{f.name}" for f in differentiable(spec)]

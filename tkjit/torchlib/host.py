@@ -11,7 +11,7 @@ import torch
 from tkjit.errors import SpecError
 from tkjit.extensions.schemas import schema_text
 
-_taken: dict[str, str] = {}  # the schema of each operator that is registered here
+_taken: dict[str, str] = {}  # maps the name of each operator registered here to its schema
 
 
 def register_host_operator(
@@ -27,7 +27,7 @@ def register_host_operator(
     ----------
     schema : FunctionSchema
     defaults : mapping
-        The defaults of arguments, including those in the schema.
+        The arguments' defaults, including those in the schema.
     call : callable
         Runs the operator on tensors of any device.
     shapes : callable, optional

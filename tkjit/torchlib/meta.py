@@ -20,14 +20,14 @@ from tkjit.torchlib.describe import describe
 def meta_outputs(
     spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """Allocate the outputs of a call, as tensors of the kind that is being traced.
+    """Allocate a call's outputs, as tensors of the kind that is being traced.
 
-    Sizes may be symbols, and then a check on them becomes a guard.
+    Sizes may be symbols; a check on a symbol becomes a guard.
 
     Parameters
     ----------
     known : mapping, optional
-        Other values that expressions may use, such as the number of devices of a call over several.
+        Other values that expressions may use, such as the number of devices of a call over several devices.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def scratch_of(
 
 
 def numbers_drawn(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tuple[torch.device, int]:
-    """The device of a call, and how many random numbers each of its threads draws.
+    """Return a call's device, and how many random numbers each of its threads draws.
 
     Raises
     ------
@@ -116,7 +116,7 @@ class _Call:
         return tuple(made for f in spec.outputs for made in self._output(f))
 
     def _tensors(self, f: Field) -> list[torch.Tensor]:
-        """The tensors of a field: one, or those in its list."""
+        """Return the tensors of a field: a single one, or all tensors in its list."""
         given = self.arguments[f.name]
         return [tensor for tensor in given if tensor is not None] if f.is_list else [given]
 

@@ -26,7 +26,7 @@ _TAKEN = {*dir(_OpNamespace), *vars(_OpNamespace(NAMESPACE))}  # attributes that
 
 
 class _Registered(NamedTuple):
-    """A kernel's operators: the specs they were made from, the cell that holds the kernel, and its gradients."""
+    """A kernel's operators: the specs that they were made from, the cell that holds the kernel, and the gradients."""
 
     specs: tuple[Spec, ...]
     cell: CellType
@@ -60,7 +60,7 @@ class _Registry:
                             self._define(name, spec, overload, out, cell, implementation, gradient)
                     self._kernels[name] = _Registered(specs, cell, gradients)
                     return name
-                if known is not None and known.specs == specs:  # loaded or defined again
+                if known is not None and known.specs == specs:  # the kernel was loaded or defined again
                     known.cell.cell_contents = kernel
                     for spec, gradient in zip(specs, known.gradients, strict=True):
                         if gradient is not None:
@@ -82,7 +82,7 @@ class _Registry:
         qualified = f"{NAMESPACE}::{name}{'.' if qualifier else ''}{qualifier}"
         tags = [torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides]
         if any(f.draws is not None for f in spec.fields):
-            tags.append(torch.Tag.nondeterministic_seeded)  # otherwise two calls would become one
+            tags.append(torch.Tag.nondeterministic_seeded)  # otherwise torch could merge two calls into one
         self._library.define(schema_of(spec, overload, name=name, out=out), tags=tags)
         operator = getattr(getattr(torch.ops.tkjit, name), qualifier or "default")
         fields = operator_fields(spec, out=out)
@@ -108,9 +108,9 @@ _registry = _Registry()
 
 
 def register_operators(kernel: Any, implementation: ModuleType, find: Callable[[str], Any]) -> str:
-    """Register a loaded kernel's operators, if they are not registered yet; return their name in ``torch.ops.tkjit``.
+    """Register a loaded kernel's operators if necessary, and return their name in ``torch.ops.tkjit``.
 
-    The first kernel of a name gets that name. A later kernel with different specs gets it with a digest appended.
+    The first kernel with a given name gets that name; later kernels with different specs get a digest appended.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def register_operators(kernel: Any, implementation: ModuleType, find: Callable[[
     implementation : module
         The module compiled from ``runtime/operators.cpp``.
     find : callable
-        Returns the kernel of a name, for ``backward``.
+        Returns the kernel with a given name, for ``backward``.
     """
     for spec in kernel.specs:
         check_operator(spec)
@@ -127,7 +127,7 @@ def register_operators(kernel: Any, implementation: ModuleType, find: Callable[[
 
 
 def operator_of(name: str) -> Any:
-    """The operator, with all its overloads: ``torch.ops.tkjit.NAME``."""
+    """Return an operator, with all its overloads: ``torch.ops.tkjit.NAME``."""
     return getattr(torch.ops.tkjit, name)
 
 
@@ -163,7 +163,7 @@ def _overload_call(spec: Spec, overload: int, packet: Any, capsule_of: Callable[
 def opaque(call: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a call so that ``torch.compile`` puts it into the graph as it is, and traces it only to infer shapes.
 
-    If it were traced like other code, each call of the compiled code would check guards on all that it reads: 3 us.
+    If the call were traced like other code, each compiled call would check guards on everything it reads, about 3 us.
     """
 
     def in_graph(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Takes the seed and the offset of a call from torch's generators, as the runtime does (``runtime/random.h``)."""
+"""Takes a call's seed and offset from torch's generators, as the runtime does (``runtime/random.h``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tkjit.torchlib.meta import numbers_drawn
 
 
 def draw(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the seed and the offset of a call: a new seed on the CPU; on a GPU the generator's, whose offset advances.
+    """Return a call's seed and offset: on the CPU a new seed, on a GPU the generator's, whose offset advances.
 
     Raises
     ------
