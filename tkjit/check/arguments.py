@@ -21,7 +21,7 @@ _DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
 def pack(spec: Spec, arguments: Mapping[str, Any]) -> bytes:
     """Encode the arguments in the order of the struct's fields."""
     packed = b"".join(_field(f, arguments[f.name]) for f in spec.struct_fields)
-    # a null pointer for a host function's result, which is then dropped
+    # a null pointer makes the launcher drop a host function's result
     return packed + (_number(0) if spec.result else b"")
 
 
@@ -45,7 +45,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """Apply ``change`` to each tensor of a value or a list; an item that occurs twice is changed once."""
+    """Apply ``change`` to each tensor of a value or a list; a tensor that occurs twice is changed only once."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if not isinstance(value, (list, tuple)):
@@ -106,7 +106,7 @@ def _tensor(name: str, tensor: torch.Tensor, starts_blank: bool) -> bytes:
 
 
 def _span(tensor: torch.Tensor) -> int:
-    """Number of elements in memory from a tensor's first to its last."""
+    """Return the number of elements in memory from a tensor's first element to its last."""
     return tensor.numel() and 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
@@ -132,7 +132,7 @@ def _value(kind: ValueType, value: Any) -> bytes:
 
 
 def _struct(kind: ValueType, value: Any) -> Iterator[bytes]:
-    """Encode the numbers of a struct; a call's tuple has its arrays nested, a default's tuple has them flattened."""
+    """Encode a struct's numbers. Its arrays are nested if a call gave the struct, and flattened if it is a default."""
     numbers = [one for item in value for one in (item if isinstance(item, (list, tuple)) else [item])]
     types = [member.cpp for member in kind.members for _ in range(member.count)]
     for number, cpp in zip(numbers, types, strict=True):

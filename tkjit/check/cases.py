@@ -1,4 +1,4 @@
-"""Generates test calls of a kernel: typical sizes, edge-case sizes, and values."""
+"""Generates test calls of a kernel, with typical sizes, edge-case sizes, and values."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tkjit.spec.model import MISSING
 from tkjit.spec.values import ValueType
 from tkjit.torchlib.meta import meta_outputs, scratch_of
 
-_LARGE = 1 << 26  # all devices share an input with more elements than this
+_LARGE = 1 << 26  # an input with more elements than this is shared by all devices
 DEVICES = 2  # devices in a call, if the spec leaves their number open
-# for a tensor of up to two dims, and (True) of more: a checked access takes a tenth of a microsecond
+# the most elements of a tensor of up to two dims and, by the key True, of more: a checked access takes about 0.1 us
 _MAX_ELEMENTS = {False: 1 << 17, True: 1 << 15}
 
 
@@ -54,7 +54,7 @@ def cases_of(
     given : mapping
         Extents of dims and values of scalars that the caller has chosen.
     max_elements : mapping
-        The most elements of an input of up to two dims, and (True) of more.
+        The most elements of an input: ``False`` maps to the limit for up to two dims, ``True`` to that for more.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def cases_of(
 
 
 def case_of_call(spec: Spec, arguments: Mapping[str, Any]) -> Case:
-    """Return the case of a given call; omitted arguments get their defaults."""
+    """Return a given call as a case; omitted arguments get their defaults."""
     values = {f.name: arguments.get(f.name, None if f.default is MISSING else f.default) for f in spec.fields}
     return Case("the given call", _with_outputs(spec, values))
 
@@ -131,7 +131,7 @@ class _CaseGenerator:
         self._fixed: dict[str, Any] = {**fixed, **devices, **given}
 
     def first_that_fits(self, sizes: Sequence[int], steps: Sequence[int]) -> Case | None:
-        """Return the case of the first sizes near the wanted ones that satisfy the spec, or None if there are none."""
+        """Return a case for the first sizes near the wanted ones that satisfy the spec, or None if there are none."""
         for extents in itertools.islice(sizes_near(self._spec, sizes, steps, self._fixed), MAX_TRIES):
             has_choice = any(name not in self._fixed for name in self._spec.dim_names) or self._leading
             sizes_of_all = {**self._fixed, **extents}
@@ -258,7 +258,10 @@ class _CaseGenerator:
         return torch.randint(0, self._end_of_indices(dtype, known), shape, generator=self._random).to(dtype)
 
     def _end_of_indices(self, dtype: torch.dtype, known: Mapping[str, Any]) -> int:
-        """Return the exclusive upper bound of integers: each is a valid index of every dim. Unknown dims count as 2."""
+        """Return the exclusive upper bound of integers.
+
+        Each integer below it is a valid index of every dim. Dims that are not known yet count as 2.
+        """
         dims = [dim for f in self._spec.tensors for dim in f.dims if dim.text != "1"]
         sizes = [int(dim.evaluate(known)) if dim.names <= known.keys() else 2 for dim in dims]
         leading = self._leading if any(f.leading for f in self._spec.tensors) else ()
@@ -266,7 +269,7 @@ class _CaseGenerator:
         return max(1, min([torch.iinfo(dtype).max, *sizes, *leading, *extents]))
 
     def _name(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> str:
-        """Name the case by its sizes, given numbers, leading dims and omitted arguments."""
+        """Return a name for the case, from its sizes, given numbers, leading dims and omitted arguments."""
         is_leading = any(f.leading and (self._leading or not f.dims) for f in self._spec.tensors)
         leading = [f"leading {self._leading}"] if is_leading else []
         absent = [f"no {f.name}" for f in self._spec.fields if f.optional and self._absent]

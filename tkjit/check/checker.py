@@ -26,7 +26,7 @@ from tkjit.system.machine import usable_cores
 
 VOLATILE = ("race", "atomic")
 MODES = ("memory", "race", "init", "order")
-# The orders after the forward one, each with a number that is added to the seed. Some races only happen in another
+# The orders to run after the forward one, each with a number to add to the seed. Some races happen only in another
 # order, for example if a consumer runs first and finds a barrier that its producer has passed.
 _ORDERS = (("reverse", 0), ("adversarial", 0), ("random", 0), ("adversarial", 1))
 _ORDERS_FOR_RACES = _ORDERS[:2]
@@ -84,7 +84,7 @@ class Report:
         The check fails if there are any.
     launches : int
     warnings : list of Finding
-        A strict check has them among its findings instead.
+        A strict check adds these to its findings instead.
     """
 
     findings: list[Finding] = field(default_factory=list)

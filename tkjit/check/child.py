@@ -20,9 +20,9 @@ from tkjit.spec import Spec
 from tkjit.system.files import from_json
 
 MOST_SAID = 500  # the most bytes of a process's standard error that are quoted
-TIMED_OUT = 4  # the exit status of a checker that timed out and reported it (sim/check/endings.h)
-SECONDS_TO_SAY_SO = 5  # after the timeout, for the checker to report the line where it is and to exit
-ORDERS = ("forward", "reverse", "random", "adversarial")  # in the order of the enum in sim/runtime/schedule.h
+TIMED_OUT = 4  # the exit status of a checker that has reported its own timeout (sim/check/endings.h)
+SECONDS_TO_SAY_SO = 5  # the time after the timeout in which the checker reports the line that it has reached, and exits
+ORDERS = ("forward", "reverse", "random", "adversarial")  # must have the order of the enum in sim/runtime/schedule.h
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _read(findings: Path) -> list[dict[str, Any]]:
 
 
 def ending_of(what: str, status: int | None, timeout_s: float, said: bytes) -> str:
-    """Describe how a process ended that did not report it; the status is None if the process took too long."""
+    """Describe how a process ended without reporting it; the status is None if the process took too long."""
     if status is None:
         end = f"it did not end within {timeout_s:.0f} s"
     else:
@@ -112,7 +112,7 @@ def ending_of(what: str, status: int | None, timeout_s: float, said: bytes) -> s
 def _fixed_addresses() -> tuple[str, ...]:
     """Return a command prefix that turns off address randomization, or nothing if that is not possible.
 
-    Old sanitizers fail under the stronger randomization of newer Linux kernels, although often they work.
+    Old sanitizers sometimes fail under the stronger randomization of newer Linux kernels.
     """
     setarch = shutil.which("setarch")
     if setarch is None or subprocess.run([setarch, "-R", "true"], capture_output=True).returncode:

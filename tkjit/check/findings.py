@@ -9,7 +9,7 @@ from typing import Any
 
 from tkjit.check.symbols import Line, Symbols
 
-# the mode that each kind of finding belongs to; a fault and a write to constant memory are reported in every mode
+# Maps each kind of finding to its mode. Kinds with an empty mode are reported in every mode.
 MODE_OF = {
     "memory": "memory",
     "race": "race",
@@ -97,15 +97,15 @@ def _sides(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _calls(one: Mapping[str, Any], side: Mapping[str, Any]) -> list[int]:
-    """Return the call stack of one access as addresses, innermost first, each within the call instruction."""
+    """Return the call stack of one access as addresses, innermost first; each is inside the call instruction."""
     if side["calls"] or "report" not in one:
         return [int(address) for address in side["calls"]]
-    stack = one["report"].split("\n\n")[0]  # in AddressSanitizer's report the access's stack comes first
+    stack = one["report"].split("\n\n")[0]  # AddressSanitizer's report begins with the stack of the access
     return [int(address, 16) for address in re.findall(r"^\s*#\d+ 0x([0-9a-f]+)", stack, re.MULTILINE)]
 
 
 def finding_of(one: Mapping[str, Any], symbols: Symbols, kernel: str, case: str) -> Finding:
-    """Turn what a checker wrote into a finding with a message."""
+    """Convert what a checker wrote to a finding with a message."""
     here, there = (_place(one, one.get(name), symbols) for name in ("here", "there"))
     kind = one["kind"]
     text = one["text"] if "text" in one else _TEXTS[kind](one, symbols)
@@ -138,7 +138,7 @@ def _places_in_text(text: str, symbols: Symbols) -> tuple[Place | None, Place | 
     return here, there
 
 
-# AddressSanitizer's words for the position relative to a variable; newer versions use the short ones
+# Maps AddressSanitizer's words for a position relative to a variable to ours; newer versions use the short words.
 _SIDES = {
     "to the right of": "after",
     "after": "after",
@@ -148,7 +148,7 @@ _SIDES = {
 }
 _OF_ARRAY = "compare the index with its length, or make it longer"
 _OF_VECTOR = '; access single elements there, or exclude such sizes in the spec: constraints=["N % 4 == 0"]'
-_FIRST_PAGES = 1 << 16  # never mapped, so an address below is an offset from a null pointer
+_FIRST_PAGES = 1 << 16  # these pages are never mapped, so a lower address is an offset from a null pointer
 _GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global variable '(.*?)' .*? of size (\d+)")
 
 
@@ -240,7 +240,7 @@ def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
     if space == "dynamic shared memory":
         return f"dynamic shared memory + {offset} bytes"
     shared = space == "shared memory"
-    if shared and one["name"]:  # a source that was adapted together with its headers
+    if shared and one["name"]:  # the source was adapted together with its headers
         return f"{one['name']} + {offset} bytes in shared memory"
     at = offset if shared else one.get("address", 0)
     variable = symbols.variable_at(at, shared=shared)
@@ -255,7 +255,7 @@ def _address(one: Mapping[str, Any]) -> int | None:
 
 
 def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
-    """Describe where an invalid access lies, relative to memory that the kernel may use."""
+    """Describe where an invalid access is, relative to memory that the kernel may use."""
     report = one.get("report", "")
     if "offset" in one:
         offset, size = one["offset"], one["size"]

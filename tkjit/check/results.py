@@ -12,9 +12,9 @@ from tkjit.check.arguments import each_tensor, tensors_in_order
 from tkjit.errors import SpecError
 from tkjit.spec import Spec
 
-# spacing of formats with at most one bit after the point: as a fraction of the larger number, and its minimum
+# Maps formats with at most one bit after the point to their spacing: a fraction of the larger number, and its minimum.
 _STEPS = {"float8_e8m0fnu": (1 / 2, 0.0), "float4_e2m1fn_x2": (1 / 3, 0.5)}
-_MAX_STEPS = 100  # one element in so many may be a step off: its exact value may be halfway between two numbers
+_MAX_STEPS = 100  # one in this many elements may be a step off: its exact value may be halfway between two numbers
 _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
@@ -72,7 +72,7 @@ def compared_results(spec: Spec) -> set[str]:
 
 
 def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have the same bytes: ``torch.equal`` lacks some dtypes, and no NaN equals itself."""
+    """Whether two tensors have the same bytes. ``torch.equal`` lacks some dtypes, and a NaN never equals itself."""
     pair = [tensor.contiguous().view(-1).view(torch.uint8) if tensor.numel() else tensor for tensor in (one, other)]
     return torch.equal(*pair)
 
@@ -124,7 +124,7 @@ def _elements(count: int) -> str:
 def _first_difference(
     wanted: torch.Tensor, got: torch.Tensor, tolerance: float
 ) -> tuple[tuple[int, ...], int, float, float] | None:
-    """Return the first differing index, the number of differing elements, and both values; None if they agree."""
+    """Return the first differing index, the number of differing elements, and both values; None if they are equal."""
     if not wanted.numel():
         return None
     a, b = numbers_of(wanted, got.dtype), numbers_of(got, got.dtype)
@@ -140,7 +140,7 @@ def _first_difference(
         eps = torch.finfo(got.dtype).eps
         lost = max(min(eps, 2**-8), 128 * torch.finfo(torch.float32).eps)
         bound = 2 * eps * a.abs() + lost * largest
-        if tolerance:  # relative to an element's row, as in verify
+        if tolerance:  # an element's error is relative to its row, as in verify
             finite = torch.where(a.isfinite(), a, 0.0)
             rows = finite.square().mean(-1, keepdim=True).sqrt() if finite.dim() else finite.abs()
             bound = torch.maximum(bound, tolerance * torch.maximum(rows, a.abs()))

@@ -1,4 +1,4 @@
-"""Sizes of test calls: ordinary, smallest, prime, and larger than a block, if the spec's constraints allow them."""
+"""Chooses sizes for test calls: ordinary, smallest, prime, and larger than a block, if the constraints allow them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tkjit.spec.model import MISSING
 
 # extents of the dims in each case, in the order of the dims' names; they differ, because equal ones could hide a mix-up
 _ORDINARY = (64, 96, 128, 160, 192)
-_PRIME = (53, 37, 71, 29, 43)  # the first is larger than the second; in _ORDINARY it is smaller
+_PRIME = (53, 37, 71, 29, 43)  # in contrast to _ORDINARY, the first extent is larger than the second
 _LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
 SHAPES = (  # extents; numbers of tiles, for dims that must be multiples of a tile; extents of leading dims
     (_ORDINARY, (2, 3), ()),
@@ -23,7 +23,7 @@ SHAPES = (  # extents; numbers of tiles, for dims that must be multiples of a ti
     (_PRIME, (1, 5, 1), (3,)),
     (_LARGER_THAN_A_BLOCK, (3, 2), (2, 2)),
 )
-_LEAST_TILE = 32  # a dim that must be a multiple of less counts as any other
+_LEAST_TILE = 32  # a dim that must be a multiple of a smaller number gets an ordinary extent
 _MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried if the wanted sizes and their fractions violate a constraint
 _A_MULTIPLE = re.compile(r"(\w+) % (\w+|\(.+\)) == 0")
 MAX_TRIES = 4000
@@ -46,14 +46,14 @@ def shapes_for(spec: Spec) -> Sequence[tuple[Sequence[int], Sequence[int], tuple
 def sizes_near(
     spec: Spec, wanted: Sequence[int], tiles: Sequence[int], fixed: Mapping[str, Any]
 ) -> Iterator[dict[str, int]]:
-    """Yield extents of all dims, those near the wanted ones first; not all of them satisfy the constraints.
+    """Yield extents of all dims, starting near the wanted ones; some of them violate the spec's constraints.
 
     Parameters
     ----------
     wanted : sequence of int
         Extents of the dims in the order of their names; repeated if there are more dims.
     tiles : sequence of int
-        The numbers of tiles, likewise, for dims that a constraint requires to be a multiple of a tile.
+        For dims that must be multiples of a tile, the numbers of tiles; repeated if there are more such dims.
     fixed : mapping
         Extents, numbers and variants that are already chosen.
     """
@@ -76,7 +76,7 @@ def sizes_near(
 
 
 def _steps(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number that each dim must be a multiple of, from constraints such as ``K % 64 == 0``."""
+    """Return the number of which each dim must be a multiple, from constraints such as ``K % 64 == 0``."""
     steps: dict[str, int] = {}
     for constraint in spec.constraints:
         match = _A_MULTIPLE.fullmatch(constraint.text)
@@ -89,7 +89,7 @@ def _steps(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
 
 
 def integers_for(spec: Spec, extents: Mapping[str, int], fixed: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-    """Yield values for integers without a default, first the extent of a dim with the same name, if there is one."""
+    """Yield values for integers without a default. The first is the extent of the dim with the same name, if any."""
     names = [f.name for f in spec.fields if f.is_integer and f.default is MISSING and f.name not in fixed]
     by_name = {name.lower(): size for name, size in extents.items()}
     choices = [dict.fromkeys([by_name.get(name.lower(), 1), *extents.values(), 1]) for name in names]
@@ -98,7 +98,7 @@ def integers_for(spec: Spec, extents: Mapping[str, int], fixed: Mapping[str, Any
 
 
 def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_elements: Mapping[bool, int]) -> bool:
-    """Whether all inputs are within the limits: one for tensors of up to two dims, and one (True) for more."""
+    """Whether all inputs are within the limits: one for tensors of up to two dims, and another one (True) for more."""
     for f in spec.inputs:
         if not f.leading and not any(dim.names for dim in f.dims):
             continue  # its size is fixed
@@ -110,7 +110,7 @@ def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_e
 
 
 def examples_of(spec: Spec, variant: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a spec's examples for a variant, overridden by the caller's choices; ``"..."`` is the key of leading dims.
+    """Return a spec's examples for a variant, with the caller's choices; ``"..."`` is the key of the leading dims.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Translates machine addresses and offsets to source lines and names of variables, with binutils."""
+"""Translates machine addresses and offsets to source lines and variable names, with binutils."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tkjit.system.install import system_install
 
 
 class Line(NamedTuple):
-    """A line of a source, and its function."""
+    """A source line, and the function that contains it."""
 
     file: str
     line: int
@@ -53,7 +53,7 @@ class Symbols:
         self._lines: dict[int, list[Line]] = {}
 
     def look_up(self, addresses: Iterable[int]) -> None:
-        """Look up many addresses at once, because each addr2line process reads the whole program."""
+        """Look up many addresses in one call, because each addr2line process reads the whole program."""
         missing = sorted(set(addresses) - self._lines.keys())
         if not missing:
             return
@@ -109,7 +109,7 @@ class Symbols:
         return inside[0] if inside else None
 
     def is_guard(self, one: Mapping[str, Any]) -> bool:
-        """Whether a finding is about the guard variable that g++ adds to an array of __half for its constructor."""
+        """Whether a finding is about the guard variable that g++ adds to an array of __half with a constructor."""
         is_shared = one.get("space") == "shared memory" and not one["name"]
         variable = self.variable_at(one["offset"], shared=True) if is_shared else None
         return variable is not None and variable.name.startswith("guard variable")

@@ -15,7 +15,7 @@ from tkjit.loader.variant_names import describe
 from tkjit.render.exported import Code, ExportedFunction, pool_symbol, render_library
 from tkjit.system import files
 
-# the functions that all exports have, declared in include/tkjit/export/tensors.h
+# the functions that every export has, declared in include/tkjit/export/tensors.h
 COMMON = (
     *("tkjit_dtype_name", "tkjit_dtype_size", "tkjit_error_kind", "tkjit_error_new", "tkjit_free_error"),
     *("tkjit_tensor_new", "tkjit_tensor_view", "tkjit_tensor_free", "tkjit_tensor_copy", "tkjit_tensor_bytes"),
@@ -87,7 +87,7 @@ def link_library(
 
 
 def _renaming(loader: Loader, objects: Objects, symbols: Sequence[str], renamed: Sequence[Path]) -> list[list[str]]:
-    """The commands that rename the symbols of each launcher, which are the same in every object."""
+    """Return the commands that rename each launcher's symbols, which have the same names in every object."""
     objcopy = loader.toolchain.binutil("objcopy")
     return [
         [
@@ -102,7 +102,7 @@ def _renaming(loader: Loader, objects: Objects, symbols: Sequence[str], renamed:
 
 
 def _functions(export: Export) -> tuple[list[ExportedFunction], list[str]]:
-    """The library's functions, and the symbols of its launchers in the order of ``object_plans``."""
+    """Return the library's functions, and its launchers' symbols in the order of ``object_plans``."""
     numbers = itertools.count()
     functions, symbols = [], []
     for signature in export.signatures:
@@ -130,7 +130,7 @@ def _compile_flags(loader: Loader, export: Export, include: Path) -> list[str]:
 
 
 def _link_command(loader: Loader, export: Export, script: Path) -> list[str]:
-    """The link command up to its inputs. Only the export's symbols are visible, and libstdc++ is linked statically."""
+    """Return the link command without its inputs. Only the export's symbols stay visible, and libstdc++ is static."""
     options = [word for kind in ("defs", "relro", "now", "nodelete") for word in ("-z", kind)]
     options += ["-Bsymbolic", f"-soname={export.soname}", f"--version-script={script}"]
     cxx = str(loader.toolchain.cxx.path)
@@ -148,7 +148,7 @@ def _inputs(own: Path, renamed: Sequence[Path], objects: Objects) -> list[str]:
 
 
 def _version_script(export: Export) -> str:
-    """The linker's version script, which lists the visible functions and gives each a symbol version."""
+    """Return the linker's version script, which lists the visible functions and gives each a symbol version."""
     common = "".join(f"        {name};\n" for name in COMMON)
     own = "".join(f"        {name};\n" for name in function_names(export))
     node = f"{export.name.upper()}_{export.major}"
@@ -156,7 +156,7 @@ def _version_script(export: Export) -> str:
 
 
 def write_includes(export: Export, header: str, directory: Path, more: Mapping[str, str]) -> None:
-    """Write the header ``NAME.h``, and the headers that it includes into the directory ``NAME``."""
+    """Write the header ``NAME.h``, and put the headers that it includes into the directory ``NAME``."""
     (directory / export.name).mkdir(parents=True)
     (directory / f"{export.name}.h").write_text(header)
     common = flags.INCLUDE / "tkjit/export/tensors.h"

@@ -15,7 +15,10 @@ EXPORTS = "exports"
 
 
 def files_of(directory: Path, name: str) -> dict[str, Path]:
-    """The files of an export, by their paths in a bundle. Symbolic links are left out; ``unpack`` recreates them."""
+    """Return an export's files, by their paths in a bundle.
+
+    Symbolic links are left out, because ``unpack`` recreates them.
+    """
     listed = sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
     return {f"{EXPORTS}/{name}/{path.relative_to(directory)}": path for path in listed}
 

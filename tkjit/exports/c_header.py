@@ -55,7 +55,7 @@ def render_header(export: Export) -> tuple[str, str]:
 
 
 def function_names(export: Export) -> list[str]:
-    """The names of the export's own functions."""
+    """Return the names of the functions that are specific to this export."""
     found = [f"{export.name}_check_interface"]
     for signature in export.signatures:
         found += [f"{export.name}_{signature.name}{suffix}" for suffix in _suffixes(signature)]
@@ -71,7 +71,7 @@ def _suffixes(signature: CSignature) -> list[str]:
 
 
 def _declarations(library: str, signature: CSignature) -> list[str]:
-    """The declarations of an overload's functions."""
+    """Return the declarations of an overload's functions."""
     name = f"{library}_{signature.name}"
     parameters = c_parameters(signature)
     lines = _declaration(name, [*parameters, "void* stream"])

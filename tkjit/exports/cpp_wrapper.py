@@ -57,7 +57,7 @@ def _inputs(signature: CSignature) -> list[CParameter]:
 
 
 def _parameters(signature: CSignature) -> list[str]:
-    """The parameters except outputs. Only those after the last one without a default keep their Python defaults."""
+    """Return the parameters except outputs. Python defaults are kept only if no parameter without a default follows."""
     listed: list[str] = []
     defaults = True
     for p in reversed(_inputs(signature)):
@@ -117,7 +117,7 @@ def _passed(p: CParameter) -> list[str]:
 
 
 def _into(library: str, signature: CSignature) -> list[str]:
-    """The function that writes to given outputs, or the plain function if the kernel has no outputs."""
+    """Return the function that writes to given outputs, or the plain function if the kernel has no outputs."""
     outputs = [f"Tensor& {p.identifier}" for p in signature.outputs]
     result = _NUMBERS[_RESULTS[signature.spec.result]] if signature.spec.result else "void"
     passed = [part for p in signature.parameters for part in _passed(p)]
@@ -139,7 +139,7 @@ def _into(library: str, signature: CSignature) -> list[str]:
 
 
 def _into_parameters(signature: CSignature) -> list[str]:
-    """The parameters before the outputs. If outputs follow, they can have no defaults."""
+    """Return the parameters that precede the outputs. If outputs follow, these parameters can have no defaults."""
     if not signature.outputs:
         return _parameters(signature)
     return [f"{_type(p)} {p.identifier}" for p in _inputs(signature)]
@@ -154,7 +154,7 @@ def _returned(signature: CSignature) -> str:
 
 
 def _returning(signature: CSignature) -> list[str]:
-    """The function that allocates the outputs and returns them."""
+    """Return the function that allocates the outputs and returns them."""
     if not signature.outputs:
         return []
     outputs = [p.identifier for p in signature.outputs]
@@ -184,7 +184,7 @@ def _trying(signature: CSignature) -> list[str]:
 
 
 def call_text(library: str, signature: CSignature) -> str:
-    """An example of a call: ``auto y = layers::softmax(x)``."""
+    """Return an example call: ``auto y = layers::softmax(x)``."""
     made = [p.identifier for p in signature.outputs]
     passed = ", ".join(f"&{p.identifier}" if p.is_optional else p.identifier for p in _inputs(signature))
     bound = made[0] if len(made) == 1 else f"[{', '.join(made)}]"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tkjit.exports.names import GO_KEYWORDS, unique
 from tkjit.spec.c_signature import CParameter, CSignature, Kind
 
-# names that mean something in Go, and names that the rendered functions use
+# words with a meaning in Go, and names that the rendered functions use
 _TAKEN = GO_KEYWORDS | frozenset(
     "any append bool byte cap complex complex128 complex64 copy delete error false float32 float64 int int16 "
     "int32 int64 int8 len make new nil panic print recover string true uint uint16 uint32 uint64 uint8 "
@@ -20,7 +20,7 @@ RESULTS = {"float": Kind.FLOAT, "int": Kind.INT, "bool": Kind.BOOL}
 
 
 class _Passed(NamedTuple):
-    """An argument: the lines before the call, the values that are passed, and the lines after the call."""
+    """How one argument is passed: the lines before the call, the values to pass, and the lines after the call."""
 
     before: list[str]
     values: list[str]
@@ -28,7 +28,7 @@ class _Passed(NamedTuple):
 
 
 class Names:
-    """The names in the functions of one overload, which are all different whatever the parameters are called."""
+    """The names in one overload's functions. They never clash, whatever the parameters are called."""
 
     def __init__(self, signature: CSignature) -> None:
         taken = set(_TAKEN)
@@ -46,11 +46,11 @@ class Names:
         return self._local[p.name]
 
     def in_c(self, p: CParameter) -> str:
-        """The variable that holds an argument in its C form."""
+        """Return the variable that holds an argument in its C form."""
         return self._in_c[p.name]
 
     def handle(self, p: CParameter) -> str:
-        """The variable that holds the handle of a new output."""
+        """Return the variable that holds the handle of a new output."""
         return self._handle[p.name]
 
 
@@ -84,7 +84,7 @@ def type_of(p: CParameter) -> str:
 
 
 def call_of_c(symbol: str, signature: CSignature, names: Names, *, into: bool = False) -> list[str]:
-    """The lines that call a C function and set ``err``, and ``result`` if there is one.
+    """Return the lines that call a C function and set ``err``, and ``result`` if the function returns one.
 
     Parameters
     ----------

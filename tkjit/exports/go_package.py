@@ -47,7 +47,7 @@ def _kernels(export: Export) -> str:
 
 
 class _Function:
-    """The functions of one overload."""
+    """Renders the functions of one overload."""
 
     def __init__(self, library: str, signature: CSignature) -> None:
         self.signature = signature
@@ -115,7 +115,7 @@ class _Function:
         ]
 
     def _method(self) -> list[str]:
-        """The function as a method of its first tensor."""
+        """Return the function as a method of its first tensor."""
         if not self.inputs or self.name in _METHODS:
             return []
         first, *others = self.inputs
@@ -131,7 +131,7 @@ class _Function:
         ]
 
     def _on(self) -> list[str]:
-        """The function that runs in a stream and allocates its outputs."""
+        """Return the function that runs in a stream and allocates its outputs."""
         parameters = ", ".join(filter(None, ["stream *Stream", self._parameters(self.inputs)]))
         head = f"func {self.name}On({parameters}) {self._results(named=True)} {{"
         comment = f"// {self.name}On is like {self.name}, but runs in a stream; nil is the default stream."
@@ -178,7 +178,10 @@ class _Function:
         ]
 
     def _context(self) -> list[str]:
-        """The function that waits. If the context is done first, all tensors stay alive until the launch is done."""
+        """Return the function that waits.
+
+        If the context is done before the launch, all tensors stay alive until the launch is done.
+        """
         device = self._device()
         if not device:
             return []
@@ -224,7 +227,7 @@ class _Function:
         ]
 
     def _device(self) -> str:
-        """The expression for the device on which a call runs; empty if no argument determines it."""
+        """Return the expression for the device on which a call runs; empty if no argument determines the device."""
         for kind, text in ((Kind.TENSOR, "{}.Device()"), (Kind.TENSORS, "deviceOf({})"), (Kind.DEVICE, "{}")):
             for p in self.inputs:
                 if p.kind is kind and not p.is_optional:
@@ -236,7 +239,7 @@ class _Function:
 
 
 def call_text(package: str, signature: CSignature) -> str:
-    """An example of a call: ``y, err := layers.Softmax(x)``."""
+    """Return an example call: ``y, err := layers.Softmax(x)``."""
     names = Names(signature)
     inputs = [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
     made = [*map(names.local, signature.outputs), *(["result"] if signature.spec.result else []), "err"]

@@ -79,7 +79,7 @@ class Export:
         return tuple(c_signature(spec, index) for specs in self.kernels for index, spec in enumerate(specs))
 
     def variants(self, spec: Spec) -> tuple[tuple[Variant, bool], ...]:
-        """All variants of a spec in order, and whether the export has them.
+        """Return a spec's variants in order, each with whether the export includes it.
 
         Raises
         ------
@@ -109,10 +109,10 @@ class Export:
 
 
 def interface_of(export: Export, declarations: Mapping[str, str]) -> str:
-    """The interface that a program expects of a library: tensor version, library version and a digest per function.
+    """Return what a program expects of a library: the tensor version, the library's version and a digest per function.
 
-    A library fits a program if it has all words of the program's interface. It may have more functions, but not a
-    different function of the same name.
+    A library fits a program if its interface contains every word of the program's interface. The library may have more
+    functions, but not a different function of the same name.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def interface_of(export: Export, declarations: Mapping[str, str]) -> str:
 
 
 def documentation(signature: CSignature) -> list[str]:
-    """The lines of a kernel's comment: its docstring, and its parameters unless the docstring describes them."""
+    """Return the lines of a kernel's comment: its docstring, and its parameters unless the docstring describes them."""
     spec = signature.spec
     doc = spec.doc.strip().split("\n") if spec.doc.strip() else [f"{spec.name}."]
     if not any(line.strip() == "Parameters" for line in doc):
@@ -153,12 +153,12 @@ def parameter_text(signature: CSignature, p: CParameter) -> str:
 
 
 def shape_text(f: Field) -> str:
-    """A tensor's dims: ``(M, K)``, ``(..., N)``."""
+    """Return a tensor's dims as text: ``(M, K)``, ``(..., N)``."""
     dims = [*(["..."] if f.leading else []), *(dim.text for dim in f.dims)]
     return f"({dims[0]},)" if len(dims) == 1 and not f.leading else f"({', '.join(dims)})"
 
 
 def names(signatures: Sequence[CSignature]) -> str:
-    """The kernels' names: ``gemm, softmax and axpy``."""
+    """Return the kernels' names as text: ``gemm, softmax and axpy``."""
     listed = list(dict.fromkeys(signature.spec.name for signature in signatures))
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"

@@ -8,7 +8,7 @@ from tkjit.errors import SpecError
 from tkjit.exports.model import Export
 from tkjit.spec.c_signature import CSignature, identifier
 
-# headers and libraries of C and C++: <NAME.h> would be another file, -lNAME another library
+# Names of C and C++ headers and libraries: <NAME.h> or -lNAME would find another file.
 _HEADERS = frozenset(
     "assert complex ctype dlfcn errno fcntl fenv float inttypes iso646 limits locale malloc math memory poll "
     "pthread sched semaphore setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib "
@@ -30,7 +30,7 @@ RUST_KEYWORDS = frozenset(
     "true try type typeof union unsafe unsized use virtual where while yield".split()
 )
 _RUST_CRATES = frozenset(["alloc", "core", "proc_macro", "std", "test", "tests"])
-# names that every export declares in addition to its kernels
+# names that every export declares in addition to its kernels' names
 _IN_GO = frozenset(
     "ArgumentError BFloat16 Bool CPU CUDA Complex128 Complex64 DType Device DeviceCount Element Empty Error "
     "ErrorKind Float16 Float32 Float4E2M1FNx2 Float64 Float8E4M3FN Float8E5M2 Float8E8M0FNU FromBytes "

@@ -86,7 +86,7 @@ def render_readme(export: Export, languages: tuple[str, ...]) -> str:
 
 
 def _call_in_c(export: Export) -> str:
-    """An example of a call: that of the first function."""
+    """Return an example call of the first function."""
     signature = export.signatures[0]
     given = [part.split()[-1].lstrip("*") for part in c_parameters(signature)]
     tensors = {p.identifier for p in signature.parameters if p.kind in (Kind.TENSOR, Kind.OUTPUT)}

@@ -26,13 +26,13 @@ class Copies:
     Parameters
     ----------
     kernels : mapping
-        The name of each kernel's function in the package, by the kernel's name.
+        Maps each kernel's name to the name of its function in the package.
     """
 
     def __init__(self, kernels: Mapping[str, str]) -> None:
         self._kernels = kernels
-        self._texts: dict[str, str] = {}  # definitions, by name
-        self._copying: list[FunctionType] = []  # functions in progress, each used by the one before it
+        self._texts: dict[str, str] = {}  # maps names to definitions
+        self._copying: list[FunctionType] = []  # functions being copied, each used by the one before it
 
     def gradient(self, kernel: str, function: Callable[..., Any]) -> FunctionSource:
         """Copy a kernel's ``backward`` as ``_backward_of_NAME``.
@@ -81,7 +81,7 @@ class Copies:
         return FunctionSource(name, "\n".join([*lines, definition]), tuple(imports))
 
     def _globals_of(self, kernel: str, what: str, function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-        """The global variables that a function reads, with their values."""
+        """Return the global variables that a function reads, with their values."""
         if function.__code__.co_freevars:
             names = ", ".join(function.__code__.co_freevars)
             raise SpecError(
@@ -98,7 +98,7 @@ class Copies:
                 )
 
     def _problem_of(self, used: str, function: FunctionType) -> str:
-        """Why a helper function cannot be copied under its name; empty if it can."""
+        """Return why a helper function cannot be copied under its name, or an empty string if it can."""
         if used in self._kernels.values():
             return "but a kernel of the package has that name"
         if function.__name__ != used:
@@ -106,7 +106,10 @@ class Copies:
         return "which calls itself through other functions" if function in self._copying else ""
 
     def _definition(self, kernel: str, what: str, used: str, value: Any, imports: list[str]) -> str:
-        """The statement that defines a name in the package's module; empty if it needs none, or only an import."""
+        """Return the statement that defines a name in the package's module.
+
+        The statement is empty if the name needs no definition, or only an import.
+        """
         if isinstance(value, Kernel):
             exported = self._kernels.get(value.name)
             if exported is None:
@@ -139,7 +142,7 @@ class Copies:
 
 
 def _is_installed(module: str) -> bool:
-    """Whether the package may import a module, which must belong to the standard library or to torch."""
+    """Whether the package may import a module, which must be part of the standard library or of torch."""
     top = module.partition(".")[0]
     return top in sys.stdlib_module_names or top == "torch"
 
@@ -157,7 +160,7 @@ def _source(kernel: str, what: str, function: Callable[..., Any], *, is_decorate
 
 
 def _names(function: Callable[..., Any]) -> Iterator[str]:
-    """The global names in a function's body, and in the defaults of its parameters."""
+    """Return the global names in a function's body and in its parameters' defaults."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(tree, ast.FunctionDef)
     for default in (*tree.args.defaults, *filter(None, tree.args.kw_defaults)):

@@ -29,17 +29,17 @@ def render_rust(export: Export, interface: str) -> dict[str, str]:
     return {**filled(_FILES, words), "src/kernels.rs": _kernels(export)}
 
 
-# names that the functions of the crate use
+# names that the crate's functions use
 _TAKEN = RUST_KEYWORDS | frozenset(["check", "ffi", "pointer_of", "ready", "result", "stream"])
 
 
 def _local(name: str) -> str:
-    """A parameter's name in Rust: that in Python, with ``_`` appended if it is taken."""
+    """Return a parameter's Rust name: its Python name, with ``_`` appended if that is taken."""
     return unique(name, _TAKEN)
 
 
 def _declaration(library: str, signature: CSignature) -> str:
-    """The declaration of a C function in Rust."""
+    """Return a C function's declaration in Rust."""
     parameters = [part for p in signature.parameters for part in _c_parameter(p)]
     if signature.spec.result:
         parameters.append(f"result: *mut {_NUMBERS[_RESULTS[signature.spec.result]]}")
@@ -93,7 +93,7 @@ def _kernels(export: Export) -> str:
 
 
 class _Function:
-    """The functions of one overload."""
+    """Renders the functions of one overload."""
 
     def __init__(self, library: str, signature: CSignature) -> None:
         self.signature = signature
@@ -191,7 +191,7 @@ _NO_ZERO = '.map_err(|_| Error::argument("a text contains a NUL character, which
 
 
 def _argument(p: CParameter, taken: set[str]) -> tuple[list[str], list[str]]:
-    """The lines before the call, and the values that are passed."""
+    """Return the lines before the call, and the values to pass."""
     name = _local(p.name)
     in_c, pointers = (unique(f"{name}_{kind}", taken) for kind in ("in_c", "pointers"))
     match p.kind:
@@ -243,7 +243,7 @@ def _as_markdown(lines: list[str]) -> list[str]:
 
 
 def call_text(crate: str, signature: CSignature) -> str:
-    """An example of a call: ``let y = layers::softmax(&x, None)?``."""
+    """Return an example call: ``let y = layers::softmax(&x, None)?``."""
     function = _Function("", signature)
     lists = (Kind.TENSOR, Kind.TENSORS, Kind.STRS, *_ITEMS)
     passed = [

@@ -13,7 +13,7 @@ def filled(directory: Path, words: Mapping[str, str]) -> dict[str, str]:
     Parameters
     ----------
     words : mapping
-        The replacement of each placeholder, a word in capitals: ``LIBRARY``.
+        Maps each placeholder, a word in capitals such as ``LIBRARY``, to its replacement.
     """
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     return {str(path.relative_to(directory)): _fill(path.read_text(encoding="utf-8"), words) for path in paths}
@@ -21,6 +21,6 @@ def filled(directory: Path, words: Mapping[str, str]) -> dict[str, str]:
 
 def _fill(text: str, words: Mapping[str, str]) -> str:
     for word, value in words.items():
-        # but not inside another word, such as TKJIT_LIBRARY
+        # but not inside a longer word, such as TKJIT_LIBRARY
         text = re.sub(rf"(?<![A-Z_]){word}(?![A-Z])", value.replace("\\", r"\\"), text)
     return text

@@ -25,11 +25,11 @@ from tkjit.render.torch_binding import BINDINGS, operator_name, operator_schema,
 from tkjit.render.torch_python import FunctionSource, render_package
 
 _TEMPLATES = Path(__file__).with_name("torch")
-_LEAST_TORCH = "2.11"  # the same as TORCH_TARGET_VERSION below
+_LEAST_TORCH = "2.11"  # must match TORCH_TARGET_VERSION below
 
 
 def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
-    """The given kernels, followed by the kernels that compute their gradients.
+    """Return the given kernels, followed by the kernels that compute their gradients.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
     """
     waiting = kernels_of(kernels)
     known = {kernel.name for kernel in waiting}
-    for kernel in waiting:  # which grows inside the loop
+    for kernel in waiting:  # the list grows inside the loop
         for spec in kernel.specs:
             if spec.backward is not None and spec.backward.kernel and spec.backward.kernel not in known:
                 known.add(spec.backward.kernel)
@@ -80,7 +80,7 @@ def write_torch_package(loader: Loader, export: Export, output: Path, binding: s
 
 
 def _texts(export: Export, sources: Sources, binding: str) -> dict[str, str]:
-    """The text of every file, by its path in the package."""
+    """Return the text of every file, by its path in the package."""
     devices = [device for device in ("cpu", "cuda") if any(one.device == device for one in sources.compiled)]
     header, interface = render_header(export)
     targets = [_name_of(target) for target in export.targets]
@@ -125,7 +125,7 @@ _NAMES = frozenset(
 
 
 def _check_names(export: Export) -> None:
-    """Check that no name is already used by Python, torch or the package itself."""
+    """Reject names that Python, torch or the package itself already uses."""
     if keyword.iskeyword(export.name) or export.name in _PACKAGES or export.name in sys.stdlib_module_names:
         raise SpecError(
             f"{export.name!r} cannot be the name of a package: Python or torch has that name; choose another"
@@ -156,7 +156,7 @@ def _name_of(target: Target) -> str:
 
 
 def _gradients(export: Export, copies: Copies) -> Mapping[str, FunctionSource]:
-    """The gradients that are Python functions, by the name of the kernel's C function."""
+    """Return the gradients that are Python functions, by the name of the kernel's C function."""
     return {
         s.name: copies.gradient(s.name, s.spec.backward.function)
         for s in export.signatures
@@ -169,7 +169,7 @@ def _template(name: str) -> str:
 
 
 def _build_kernels(binding: str) -> str:
-    """The module that compiles the kernels. Only pybind11 needs a CUDA build of torch."""
+    """Return the module that compiles the kernels. Only pybind11 needs a CUDA build of torch."""
     home = _CUDA_HOME if binding == "stable" else "CUDA_HOME = cpp_extension.CUDA_HOME"
     return _template("build_kernels.py.in").replace("{cuda_home}", home)
 
@@ -197,7 +197,7 @@ def _setup(export: Export, binding: str) -> str:
 
 
 def _ops(export: Export, binding: str, devices: Iterable[str]) -> str:
-    """The module ``_ops``, which kernel-builder replaces in its own builds."""
+    """Return the module ``_ops``, which kernel-builder replaces in its own builds."""
     name = export.name
     if binding == "stable":
         operators_named = "".join(f'"{operator_name(s, out=out)}", ' for s in export.signatures for out in operators(s))
@@ -209,7 +209,7 @@ def _ops(export: Export, binding: str, devices: Iterable[str]) -> str:
 
 
 def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Iterable[str]) -> str:
-    """The configuration of kernel-builder."""
+    """Return the configuration for kernel-builder."""
     headers = [path for path in paths if path.startswith(("include/", "sim/", "kernels/", "third_party/"))]
     headers = [path for path in headers if path != "sim/simulator.cpp"]
     backends = list(dict.fromkeys(one.device for one in compiled))
@@ -231,7 +231,7 @@ def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Itera
     for one in compiled:
         name = one.symbol or "simulator"
         flags = [flag for flag in one.flags if not flag.startswith("-gencode")]
-        if one.device == "cuda":  # variants define kernels of the same name; each object keeps its own
+        if one.device == "cuda":  # several variants define a kernel of the same name, so each object keeps its own
             flags.append("-static-global-template-stub=true")
         lines += [
             "",
@@ -248,7 +248,7 @@ def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Itera
 
 
 def _capabilities(flags: Iterable[str]) -> list[str]:
-    """The capabilities that flags name: ``9.0a`` for ``-gencode=arch=compute_90a,code=sm_90a``."""
+    """Return the compute capabilities in nvcc's flags: ``9.0a`` for ``-gencode=arch=compute_90a,code=sm_90a``."""
     archs = [flag.partition("code=sm_")[2] for flag in flags if flag.startswith("-gencode")]
     found = []
     for arch in archs:
@@ -262,7 +262,7 @@ def _listed(items: Iterable[str]) -> str:
 
 
 def _manifest(paths: Iterable[str]) -> str:
-    """``MANIFEST.in``: the files that an sdist needs in addition to those that setuptools finds."""
+    """Return ``MANIFEST.in``, which lists the files that an sdist needs in addition to those that setuptools finds."""
     directories = sorted({path.split("/")[0] for path in paths if "/" in path})
     files = sorted(path for path in paths if "/" not in path)
     return "".join([*(f"graft {name}\n" for name in directories), f"include {' '.join(files)}\n"])

@@ -17,14 +17,14 @@ from tkjit.loader.objects import ObjectPlan
 from tkjit.render.exported import Code, ExportedFunction
 from tkjit.system import files
 
-# The package's build adds its own flags of this kind.
+# flags that the package's build sets itself
 _LEFT_OUT = ("-shared", "-cudart=static", "-Xptxas=-v")
 _SIMULATOR = "sim/simulator.cpp"
 
 
 @dataclass(frozen=True)
 class CompiledSource:
-    """A source with its own compiler flags.
+    """A source with its compiler flags.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class CompiledSource:
         The symbol of its launcher; empty for the simulator.
     device : {"cpu", "cuda"}
     flags : tuple of str
-        Compiler flags, without those for directories.
+        Compiler flags, except those for include directories.
     include : tuple of str
         Directories of headers, relative to the package.
     libraries : tuple of str
@@ -56,7 +56,7 @@ class Sources:
     Parameters
     ----------
     texts : mapping
-        The text of each file, by its path in the package.
+        Maps each file's path in the package to its text.
     compiled : sequence of CompiledSource
     functions : sequence of ExportedFunction
         The functions of the library's own source.
@@ -70,7 +70,7 @@ class Sources:
 def collect_sources(loader: Loader, export: Export) -> Sources:
     """Render every launcher, and find the headers.
 
-    Targets with the same source share a file, which is compiled for all of them at once.
+    Targets with the same source share a file, and one compilation builds it for all of these targets.
 
     Raises
     ------
@@ -105,12 +105,12 @@ class _Collector:
     def __init__(self, loader: Loader, export: Export) -> None:
         self._loader, self._export = loader, export
         self.texts: dict[str, str] = {}
-        self._places: dict[Path, str] = {}  # paths in the package of the kernels' own directories
+        self._places: dict[Path, str] = {}  # maps the kernels' own directories to paths in the package
         self.compiled: list[CompiledSource] = []
 
     def add(self, name: str, plans: Sequence[ObjectPlan]) -> Iterator[Code]:
-        """Add a variant's launchers; yields its code for each target."""
-        known: dict[str, str] = {}  # symbols by launcher text
+        """Add a variant's launchers, and yield the variant's code for each target."""
+        known: dict[str, str] = {}  # maps launcher texts to symbols
         texts = [plan.text() for plan in plans]
         of_gpus = {text for plan, text in zip(plans, texts, strict=True) if not plan.target.is_cpu}
         for plan, text in zip(plans, texts, strict=True):
@@ -145,7 +145,7 @@ class _Collector:
         self.add_headers(text, flags, plan)
 
     def _add_target(self, symbol: str, target: Target) -> None:
-        """Add an architecture to those that a source is compiled for."""
+        """Add an architecture to those for which a source is compiled."""
         index = next(i for i, one in enumerate(self.compiled) if one.symbol == symbol)
         one = self.compiled[index]
         flags = (*one.flags, f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}")
@@ -179,7 +179,7 @@ class _Collector:
             self.texts[place] = _read(path)
 
     def _place_of(self, directory: Path, plan: ObjectPlan | None) -> str:
-        """The path in the package of a directory of headers."""
+        """Return the path in the package for a directory of headers."""
         known = {INCLUDE: "include", SIMULATOR: "sim", CUDA_LIBRARIES: "include/stand_ins/cuda_libraries"}
         if directory in known:
             return known[directory]
@@ -189,7 +189,7 @@ class _Collector:
         if directory not in self._places:
             owners = (library.name for library in plan.spec.headers if directory in library.include_paths)
             library = next(owners, "")
-            # each directory has its own parent, for a source that includes "../common.h"
+            # each directory gets its own parent directory, so that a source can include "../common.h"
             place = f"third_party/{library}" if library else f"kernels/{len(self._places)}/{directory.name}"
             taken = set(self._places.values())
             self._places[directory] = next(

@@ -83,16 +83,16 @@ def _reference(signature: CSignature, copies: Copies) -> FunctionSource | None:
         return None
     try:
         return copies.reference(signature.name, spec.reference)
-    except TkjitError:  # it uses something that cannot be copied
+    except TkjitError:  # the reference uses something that cannot be copied
         return None
 
 
 def _cases(export: Export, signature: CSignature) -> list[Case]:
-    """A few calls of the first variant that the package has."""
+    """Return a few calls of the first variant that the package has."""
     variant = next(variant for variant, is_kept in export.variants(signature.spec) if is_kept)
     try:
         return cases_of(signature.spec, variant, {}, 0, _MOST_ELEMENTS)[:_MOST_CASES]
-    except TkjitError:  # no sizes fit
+    except TkjitError:  # no sizes satisfy the constraints
         return []
 
 
@@ -143,7 +143,7 @@ def _arguments(fields: list[Field], arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    """A value as Python code; for a tensor, random elements of its shape and dtype."""
+    """Return a value as Python code. For a tensor, the code makes random elements of its shape and dtype."""
     if isinstance(value, torch.Tensor):
         return _tensor(value)
     if isinstance(value, (list, tuple)):

@@ -51,7 +51,7 @@ def check_languages(languages: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_torch_options(languages: tuple[str, ...], binding: str, package: str) -> None:
-    """Check that no option is for another language.
+    """Reject options that belong to another language.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def plan_export(
     version: str = "1.0",
     package: str = "",
 ) -> Export:
-    """Describe the export that ``export`` writes."""
+    """Describe the export that ``export`` will write."""
     specs = [tuple(kernel.specs) for kernel in kernels_of(kernels)]
     targets: dict[Target, None] = {}
     for arch in archs:
@@ -107,7 +107,7 @@ def plan_export(
 
 
 def build_in_threads(loader: Loader, plans: Sequence[Plan]) -> None:
-    """Build plans, as many at once as there are cores, and raise the first error."""
+    """Build plans in parallel, one per core, and raise the first error."""
     with ThreadPoolExecutor(usable_cores()) as pool:
         for built in [pool.submit(loader.find_or_build, plan) for plan in plans]:
             built.result()
@@ -150,7 +150,7 @@ def write_export(
 
 
 def check_target(output: Path) -> None:
-    """Check that nothing but an export would be overwritten.
+    """Reject a target path that holds anything but an export, which may be overwritten.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def write_facts(directory: Path, made: Export, languages: tuple[str, ...], **mor
 
 @contextmanager
 def in_place_of(output: Path) -> Iterator[Path]:
-    """Yield a directory to fill, which then replaces ``output``. If anything fails, it is removed.
+    """Yield a directory to fill, which then replaces ``output``. If anything fails, the new directory is removed.
 
     Raises
     ------

@@ -29,7 +29,7 @@ from tkjit.extensions.sources import (
 from tkjit.extensions.stable_abi import OLDEST_PYTHON, build_and_audit
 
 _LIMITED_API = re.compile(r"-DPy_LIMITED_API=(0x[0-9a-fA-F]+)")
-_HOST_ONLY_ARCH = "80"  # of an extension that uses CUDA but compiles no kernel
+_HOST_ONLY_ARCH = "80"  # for an extension that uses CUDA but compiles no kernel
 _COMPILERS = ("cxx", "nvcc")
 
 
@@ -72,12 +72,12 @@ class TorchExtension(setuptools.Extension):
 
 
 def CppExtension(name: str, sources: Sequence[str], *arguments: Any, **options: Any) -> TorchExtension:
-    """Make a C++ extension. The arguments are those of ``torch.utils.cpp_extension.CppExtension``."""
+    """Create a C++ extension. Takes the same arguments as ``torch.utils.cpp_extension.CppExtension``."""
     return TorchExtension(name, sources, *arguments, **options)
 
 
 def CUDAExtension(name: str, sources: Sequence[str], *arguments: Any, **options: Any) -> TorchExtension:
-    """Make a C++ and CUDA extension. The arguments are those of ``torch.utils.cpp_extension.CUDAExtension``."""
+    """Create a C++ and CUDA extension. Takes the same arguments as ``torch.utils.cpp_extension.CUDAExtension``."""
     return TorchExtension(name, sources, *arguments, uses_cuda=True, **options)
 
 
@@ -96,7 +96,7 @@ class BuildExtension(build_ext):
 
     @classmethod
     def with_options(cls, *, no_python_abi_suffix: bool = False, use_ninja: bool = True) -> type[BuildExtension]:
-        """Make a subclass with other options.
+        """Create a subclass with other options.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class BuildExtension(build_ext):
         path.chmod(0o755)
 
     def _tag_wheel(self) -> None:
-        """Tag the wheel with the newest limited API that an extension asks for, if all extensions use a limited API."""
+        """Tag the wheel with the newest limited API that an extension asks for, provided that all use a limited API."""
         if not self.extensions or not all(getattr(each, "py_limited_api", False) for each in self.extensions):
             return
         versions = [_limited_api_of(each) for each in self.extensions if isinstance(each, TorchExtension)]
@@ -181,7 +181,10 @@ def _macros(given: TorchExtension) -> Iterator[str]:
 
 
 def _link_flags(given: TorchExtension) -> Iterator[str]:
-    """The linker's flags. Many packages list torch's libraries; ``--as-needed`` drops them, as nothing uses them."""
+    """Yield the linker's flags.
+
+    Many packages list torch's libraries; ``--as-needed`` drops these libraries, because nothing uses them.
+    """
     yield from ("-Wl,--as-needed", "-lstdc++")  # libstdc++ comes first because libc10 contains some of its functions
     yield from given.extra_objects
     yield from (f"-L{directory}" for directory in given.library_dirs)
@@ -191,7 +194,7 @@ def _link_flags(given: TorchExtension) -> Iterator[str]:
 
 
 def _archs(files: Sequence[Source], nvcc_flags: Sequence[str], *, uses_cuda: bool) -> tuple[str, ...]:
-    """The architectures of an extension's kernels; empty if it does not use CUDA.
+    """Return the architectures of an extension's kernels, or nothing if it does not use CUDA.
 
     Raises
     ------

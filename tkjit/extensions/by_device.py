@@ -70,7 +70,7 @@ def _is_compared(words: list[str], i: int) -> bool:
 
 
 def _outside_checks(code: list[Token]) -> Iterator[Token]:
-    """The tokens without checks and their arguments, such as ``TORCH_CHECK(...)``."""
+    """Return the tokens without the checks, such as ``TORCH_CHECK(...)``, and their arguments."""
     i = 0
     while i < len(code):
         is_check = code[i].kind == "word" and _CHECK.fullmatch(code[i].text) and code[i + 1 : i + 2]
@@ -81,7 +81,7 @@ def _outside_checks(code: list[Token]) -> Iterator[Token]:
 
 
 class _Simulated:
-    """The module for the simulator. The first call whose tensors are all on the CPU reads the sources and loads it."""
+    """The simulator's module. It is loaded by the first call whose tensors are all on the CPU."""
 
     def __init__(self, extension: Extension, load: Callable[[], ModuleType]) -> None:
         self._extension = extension
@@ -94,7 +94,10 @@ class _Simulated:
         return not (asks_for_device(self._extension) or registers_operators(self._extension))
 
     def function(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-        """The simulator's version of a function, or the GPU module's if the sources may have code for the CPU."""
+        """Return the simulator's version of a function.
+
+        If the sources may have their own code for the CPU, return the GPU module's function instead.
+        """
         if not self._is_wanted:
             return own
         if self._module is None:
@@ -125,7 +128,7 @@ class FunctionByDevice:
 
 
 def _device_types(values: Iterable[Any]) -> Iterator[str]:
-    """The device type of each tensor, in lists and tuples as well."""
+    """Yield the device type of each tensor, including tensors in lists and tuples."""
     import torch
 
     for value in values:

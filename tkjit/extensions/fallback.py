@@ -1,4 +1,4 @@
-"""Tells from a compiler's errors whether the stand-ins for torch's headers lack a name, or the source has a mistake."""
+"""Decides from a compiler's errors whether the stand-ins for torch's headers lack a name, or the source is wrong."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 _TORCH = r"(?:torch|at|c10|caffe2|pybind11|py)"
 _SIGNS = [
-    # nvcc's front end
+    # the errors of nvcc's front end
     rf'(?:namespace|class) "{_TORCH}(?:::[\w:]*)?" has no member "(?P<name>[^"]+)"',
     r'cannot open source file "(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[^"]+)"',
     r'identifier "(?P<name>(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_\w+)" is undefined',
     rf"argument list: \((?P<name>[^)]*{_TORCH}::)",
-    # g++, also when nvcc runs it
+    # the errors of g++, including those when nvcc runs it
     rf"'(?P<name>\w+)' is not a member of '{_TORCH}",
     rf"'(?:const )?(?:class |struct )?{_TORCH}::[^']*' has no member named '(?P<name>\w+)",
     r"(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[\w./]+): No such file",
@@ -23,7 +23,7 @@ _TYPE = re.compile(r"\b(?:Passed|Reader)<(?:const )?(?:\w+::)*(?P<name>\w+)")  #
 
 
 def lacking_in(log: str) -> str:
-    """The first name of torch that the compiler did not find; empty if the source itself is wrong."""
+    """Return the first name of torch that the compiler did not find; empty if the source itself is wrong."""
     for line in log.translate({0x2018: "'", 0x2019: "'"}).splitlines():
         if "error" not in line:
             continue

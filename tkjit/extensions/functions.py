@@ -88,10 +88,10 @@ class HostFunction:
 
     @property
     def schema(self) -> str:
-        """Its schema in PyTorch's syntax.
+        """The function's schema in PyTorch's syntax.
 
-        A non-const reference counts as written to. A function that has none and returns nothing must still write
-        somewhere, so then every tensor counts as written to.
+        A non-const reference counts as written to. If a function has no such reference and returns nothing, it must
+        still write its result somewhere, so every tensor counts as written to.
         """
         mutable = {p.name for p in self.parameters if p.is_mutable and p.type.startswith("Tensor")}
         if not mutable and not self.results:
@@ -107,7 +107,7 @@ class HostFunction:
 
 
 def functions_of(text: str) -> list[HostFunction]:
-    """The functions of a preprocessed source that have a tensor among their parameters or results.
+    """Find the functions of a preprocessed source that have a tensor among their parameters or results.
 
     Templates, members, overloaded functions and functions with a parameter of an unknown type are left out.
 
@@ -137,7 +137,7 @@ def read_functions(path: Path) -> list[HostFunction]:
 
 
 def lines_of(file: Path, preprocessed: str) -> str:
-    """The lines of one file in a preprocessed text, found by the text's line markers."""
+    """Return the lines that come from one file in a preprocessed text, found by the text's line markers."""
     found, is_inside = [], False
     for line in preprocessed.splitlines():
         if mark := _LINE_MARK.match(line):
@@ -148,7 +148,7 @@ def lines_of(file: Path, preprocessed: str) -> str:
 
 
 def names_in_module(functions: Sequence[HostFunction]) -> dict[str, str]:
-    """The name of each function in a module, by its full name. Functions that share a name keep their namespaces."""
+    """Map each function's full name to its name in a module. Functions that share a name keep their namespaces."""
     bare = [function.bare_name for function in functions]
     return {
         function.name: function.bare_name if bare.count(function.bare_name) == 1 else function.name.replace("::", "_")
@@ -157,7 +157,7 @@ def names_in_module(functions: Sequence[HostFunction]) -> dict[str, str]:
 
 
 def alias_letter(position: int) -> str:
-    """The letter that stands for the memory of an argument in a schema, by the argument's position."""
+    """Return the letter that a schema uses for an argument's memory, given the argument's position."""
     return chr(ord("a") + position) if position < 26 else f"a{position}"
 
 
@@ -172,7 +172,7 @@ def _host_function(function: Function, aliases: dict[str, str]) -> HostFunction 
         return None
     name = head[bracket - 1].text
     if bracket > 1 and head[bracket - 2].text == "::":
-        return None  # a member that is defined outside its class
+        return None  # a member function defined outside its class
     result = _results(head[: bracket - 1], aliases)
     parameters = [_parameter(part, i, aliases) for i, part in enumerate(split(head[bracket + 1 : end]))]
     known = [each for each in parameters if each is not None]
@@ -219,7 +219,7 @@ def _parameter(part: Sequence[Token], position: int, aliases: dict[str, str]) ->
 
 
 def _type(tokens: Sequence[Token], aliases: dict[str, str]) -> str | None:
-    """The schema's name of a C++ type: "" for void, None for an unknown type."""
+    """Return the schema's name for a C++ type: "" for void, None for an unknown type."""
     for wrapper, suffix in (("optional", "?"), *((name, "[]") for name in _LISTS)):
         inside = _arguments_of(tokens, (wrapper,))
         if inside is not None:
@@ -234,7 +234,7 @@ def _type(tokens: Sequence[Token], aliases: dict[str, str]) -> str | None:
 
 
 def _arguments_of(tokens: Sequence[Token], names: Sequence[str]) -> list[Token] | None:
-    """The template arguments of a type, if it is an instance of a template with one of these names."""
+    """Return a type's template arguments, or None if it is not an instance of a template with one of these names."""
     for i, token in enumerate(tokens):
         if token.text == "<" and i:
             end = closing_angle(tokens, i) or len(tokens) - 1
@@ -243,7 +243,7 @@ def _arguments_of(tokens: Sequence[Token], names: Sequence[str]) -> list[Token] 
 
 
 def _aliases(code: Sequence[Token]) -> dict[str, str]:
-    """The source's own names for known types: ``using fptr_t = int64_t;``."""
+    """Return the source's own names for known types: ``using fptr_t = int64_t;``."""
     found: dict[str, str] = {}
     for name, tokens in _definitions(code):
         type_ = _type(tokens, found)

@@ -50,12 +50,12 @@ def _entries(extension: Extension, *, is_python_module: bool) -> list[Entry]:
 
 
 def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
-    """All cache entries of an extension, the module itself last. Missing entries are built.
+    """Return all cache entries of an extension, the module itself last, and build the missing ones.
 
     Raises
     ------
     ArgumentError, CompileError, ToolchainError
-        As ``build``.
+        As for ``build``.
     """
     if (found := _find_with_any_headers(loader, loaded)) is not None:
         return found
@@ -80,9 +80,10 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
 
 
 def _lacking(loader: Loader, extension: Extension) -> str:
-    """The first header or name of torch that the stand-ins lack; empty if none is known to be missing.
+    """Return the first header or name of torch that the stand-ins lack; empty if none is known to be missing.
 
-    Scans the raw sources first. If a name looks missing, preprocesses them, because it may be in an inactive branch.
+    This scans the raw sources first. If a name looks missing, it preprocesses the sources to check, because the name
+    may be in an inactive branch.
     """
     if not extension.has_stand_ins:
         return ""
@@ -122,7 +123,7 @@ def _build_with_torch(loader: Loader, loaded: Loaded, lacking: str, error: Compi
 
 
 def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
-    """The plans of an extension, except those that depend on entries that are not built yet."""
+    """Return an extension's plans, except those that depend on entries that are not built yet."""
     rounds: list[list[Plan]] = []
     for headers in _headers_of(loaded.extension):
         whole = replace(loaded, extension=headers)
@@ -140,7 +141,7 @@ def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
 
 
 def _headers_of(extension: Extension) -> list[Extension]:
-    """The extension with the stand-ins for torch's headers and, if they may be used, with torch's own."""
+    """Return the extension with stand-ins for torch's headers and, if they may be used, with torch's own headers."""
     real = replace(extension, has_stand_ins=False)
     return [extension] if extension.is_simulated or not extension.has_stand_ins else [extension, real]
 
@@ -184,7 +185,7 @@ def build_stable(extension: Extension) -> Path:
 
 
 def functions_of_extension(extension: Extension) -> list[HostFunction]:
-    """The functions of an extension's sources that a module can expose.
+    """Return the functions in an extension's sources that a module can expose.
 
     Raises
     ------
@@ -216,8 +217,8 @@ def load_extension(
     Raises
     ------
     ArgumentError, CompileError, ToolchainError
-        As ``build``. An ArgumentError also if its operators cannot be registered, for example because this process
-        already has them.
+        As for ``build``. Also raises ArgumentError if the extension's operators cannot be registered, for example
+        because this process already has them.
     """
     *objects, module_entry = _entries(extension, is_python_module=is_python_module)
     if verbose:
@@ -247,7 +248,7 @@ def load_extension(
 
 
 def fingerprints_of(extension: Extension) -> list[bytes]:
-    """The fingerprints of all files that an extension's cache entries depend on; empty if it is not cached."""
+    """Return the fingerprints of all files that an extension's cache entries depend on; empty if it is not cached."""
     loader = loader_for(Settings.from_environment())
     return [entry.fingerprint for entry in _find_with_any_headers(loader, Loaded(extension)) or ()]
 
@@ -266,7 +267,7 @@ def _find_with_any_headers(loader: Loader, loaded: Loaded) -> list[Entry] | None
 
 
 def _find(loader: Loader, loaded: Loaded) -> list[Entry] | None:
-    """The cache entries of an extension, or None if one is missing."""
+    """Return the cache entries of an extension, or None if one is missing."""
     listed = _all_of(map(loader.find, _functions_plans(loader, loaded)))
     if listed is None:
         return None
@@ -283,14 +284,14 @@ def _build(loader: Loader, loaded: Loaded) -> list[Entry]:
     try:
         extension = _with_functions(loaded.extension, listed)
     except ArgumentError:
-        _build_objects(loader, loaded.extension)  # if a mistake in a source is the reason, this raises its CompileError
+        _build_objects(loader, loaded.extension)  # raises the CompileError if a mistake in a source is the reason
         raise
     objects = _build_objects(loader, extension)
     return [*listed, *objects, loader.find_or_build(LinkPlan(loader.env, extension, objects))]
 
 
 def _all_of(entries: Iterable[Entry | None]) -> list[Entry] | None:
-    """The entries, or None if one is missing. Looks up no further entry after the first that is missing."""
+    """Return the plans' entries, or None if one is missing. Later entries are then not looked up."""
     found = []
     for entry in entries:
         if entry is None:
@@ -300,7 +301,7 @@ def _all_of(entries: Iterable[Entry | None]) -> list[Entry] | None:
 
 
 def _with_functions(extension: Extension, listed: Sequence[Entry]) -> Extension:
-    """The extension with a module of the functions that were found, if it needs one."""
+    """Return the extension with a module of the functions that were found, if it needs one."""
     if not listed:
         return extension
     functions = [read_functions(entry.shared_object) for entry in listed]
@@ -317,7 +318,7 @@ def _build_objects(loader: Loader, extension: Extension) -> list[Entry]:
 
 
 def _functions_plans(loader: Loader, loaded: Loaded) -> list[FunctionsPlan]:
-    """The plans that find the functions of an extension that should be a module but does not define one."""
+    """Return plans that find the functions of an extension that should be a module but does not define one."""
     extension = loaded.extension
     if not loaded.is_python_module or defines_module(extension.own_sources):
         return []

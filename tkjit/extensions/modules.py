@@ -1,4 +1,4 @@
-"""Writes a Python module for sources that do not define one, with their functions that take or return tensors."""
+"""Writes a Python module for sources that do not define one; it exposes their functions on tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tkjit.extensions.sources import Extension, Source
 
 _DEFINES_MODULE = re.compile(r"\b(?:PYBIND11_MODULE|PyMODINIT_FUNC|PyInit_\w+|NB_MODULE|REGISTER_EXTENSION)\b")
 _SIMPLE_DEFAULT = re.compile(r"-?[\d.]+(?:e-?\d+)?[fFlLuU]*|true|false|\"[^\"\\]*\"|(?:std|c10)::nullopt")
-# torch's own headers of its stable C++ API define this macro, but the stand-ins do not
+# TORCH_ERROR_CODE_CHECK is defined by torch's own headers of its stable C++ API, but not by the stand-ins.
 _HEADER = """
 #ifdef TORCH_ERROR_CODE_CHECK
 #include <tkjit/torch/stable_module.h>
@@ -27,7 +27,7 @@ def defines_module(sources: Sequence[Source]) -> bool:
 
 
 def with_module(extension: Extension, functions: Sequence[Sequence[HostFunction]]) -> Extension:
-    """The extension with a module of the given functions, a list for each of its sources."""
+    """Return the extension with a module of the given functions, which are a list for each source."""
     header = _HEADER if extension.has_stand_ins else "\n#include <torch/extension.h>\n"
     names = names_in_module([function for found in functions for function in found])
     own = extension.own_sources
@@ -49,7 +49,7 @@ def with_module(extension: Extension, functions: Sequence[Sequence[HostFunction]
 
 
 def _adder(name: str, function: HostFunction, known_as: str) -> list[str]:
-    """C++ code that adds a function to a module. It is in the function's namespace, so that type names resolve."""
+    """Return C++ code that adds a function to a module, in the function's namespace so that type names resolve."""
     arguments = []
     for parameter in function.parameters:
         default = f" = {parameter.default}" if _SIMPLE_DEFAULT.fullmatch(parameter.default) else ""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PARSER = (functions.__file__, tokens.__file__, lexer.__file__, scopes.__file__)
 OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
 PREPROCESSED, _PREPROCESSED_FILE = "extension_preprocessed", "preprocessed.ii"
-LACKING = "lacking"  # the key in a manifest for the name that the stand-ins for torch's headers lack
+LACKING = "lacking"  # the key in a manifest for the first name that the stand-ins for torch's headers lack
 
 
 class _ExtensionPlan(Plan):
@@ -57,7 +57,7 @@ class _ExtensionPlan(Plan):
 
 
 class _SourcePlan(_ExtensionPlan):
-    """A plan for one source."""
+    """Base of the plans for one source."""
 
     kind: str
 
@@ -120,7 +120,7 @@ class _SourcePlan(_ExtensionPlan):
             declarations.write_operator_headers(included, staging)
 
     def _compiler(self, staging: Path) -> list[str]:
-        """The compiler and its flags."""
+        """Return the compiler and its flags."""
         toolchain = self._env.toolchain
         python = toolchain.check_python_headers()
         if self._target is not None and not self._is_simulated:
@@ -142,7 +142,7 @@ class _SourcePlan(_ExtensionPlan):
 
     @cached_property
     def _text(self) -> str:
-        """The text to compile: declarations of the torch operators that the source mentions, and then the source."""
+        """The text to compile: declarations of the torch operators that the source mentions, followed by the source."""
         if not self._extension.has_stand_ins or self._source == CUDA_SYMBOLS:
             return self._source_text
         return (
@@ -189,7 +189,7 @@ class _SourcePlan(_ExtensionPlan):
 
 
 class ObjectPlan(_SourcePlan):
-    """The object file of one source."""
+    """Plans the object file of one source."""
 
     kind = OBJECT
 
@@ -215,7 +215,7 @@ class ObjectPlan(_SourcePlan):
 
 
 class PreprocessedPlan(_SourcePlan):
-    """The preprocessed text of one source, with line markers."""
+    """Plans the preprocessed text of one source, with line markers."""
 
     kind = PREPROCESSED
 
@@ -240,7 +240,7 @@ class PreprocessedPlan(_SourcePlan):
 
 
 class FunctionsPlan(PreprocessedPlan):
-    """The functions of one source that a module can expose, found in its preprocessed text."""
+    """Plans the list of functions of one source that a module can expose, found in its preprocessed text."""
 
     kind = FUNCTIONS
 
@@ -264,7 +264,7 @@ class FunctionsPlan(PreprocessedPlan):
 
 
 class LinkPlan(_ExtensionPlan):
-    """The module linked from all object files."""
+    """Plans the module that is linked from all object files."""
 
     def __init__(self, env: Environment, extension: Extension, objects: Sequence[Entry]) -> None:
         super().__init__(env, extension)

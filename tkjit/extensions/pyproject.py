@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tkjit.extensions.build_ext import TorchExtension
 
 _FILE = Path("pyproject.toml")
-# the keys of a table, and the parameter of CUDAExtension that each one sets
+# Maps the keys of a table to the parameters of CUDAExtension that they set.
 _KEYS = {
     "include-dirs": "include_dirs",
     "library-dirs": "library_dirs",

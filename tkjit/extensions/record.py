@@ -41,7 +41,7 @@ def record_extension(path: Path, loaded: Loaded) -> None:
 
 
 def _content_of(source: Source) -> dict[str, Any] | None:
-    """The fields of a source; None for tkjit's own source, because its path differs between machines."""
+    """Return a source's fields, or None for tkjit's own source, because its path differs between machines."""
     return (
         None
         if source == CUDA_SYMBOLS
@@ -50,7 +50,7 @@ def _content_of(source: Source) -> dict[str, Any] | None:
 
 
 def read_extensions(path: Path) -> list[Loaded]:
-    """The extensions that a file lists, each once.
+    """Return the extensions that a file lists, each once.
 
     Raises
     ------

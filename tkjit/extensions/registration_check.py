@@ -13,7 +13,7 @@ def main() -> None:
     try:
         problem = registration_problem(name, Path(path))
     except OSError as error:
-        if "cannot open shared object file" in str(error):  # a library that a build machine may lack
+        if "cannot open shared object file" in str(error):  # a build machine may lack a library
             return
         problem = str(error)
     if problem:

@@ -15,8 +15,8 @@ from tkjit.source.lexer import Token, closing, tokens_of
 
 _BLOCK = re.compile(r"(?:STABLE_)?TORCH_LIBRARY(?P<kind>_FRAGMENT|_IMPL)?(?:_EXPAND)?")
 _REGISTER_OPERATORS = "RegisterOperators"
-_loaded: dict[tuple[str, ...], Path] = {}  # by an extension's name and files
-_owners: dict[str, Path] = {}  # by an operator's name, or a namespace's followed by "::"
+_loaded: dict[tuple[str, ...], Path] = {}  # maps an extension's name and files to its shared object
+_owners: dict[str, Path] = {}  # maps operators' names, and namespaces' names followed by "::"
 _failed: dict[Path, str] = {}  # errors: loading the same shared object again would not run its registrations
 
 
@@ -83,7 +83,7 @@ def note_registrations(extension: Extension, shared_object: Path, names: list[st
 
 
 def registration_problem(name: str, shared_object: Path) -> str:
-    """Why an extension's operators cannot be used, in which case they are withdrawn; empty if all can be used.
+    """Return why an extension's operators cannot be used, and withdraw them; empty if all of them can be used.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def registration_problem(name: str, shared_object: Path) -> str:
 
 
 def operators_of(extension: Extension) -> list[str]:
-    """The operators that an extension's sources define, such as ``mine::norm``, and its namespaces, such as ``mine::``.
+    """Return the operators that an extension's sources define, such as ``mine::norm``, and the namespaces (``mine::``).
 
     Examples
     --------
@@ -126,7 +126,7 @@ def operators_of(extension: Extension) -> list[str]:
 
 
 def _old_registrations(tokens: list[Token]) -> Iterator[str]:
-    """The names in ``torch::RegisterOperators("mine::f", &f).op("mine::g", &g)``."""
+    """Return the names in ``torch::RegisterOperators("mine::f", &f).op("mine::g", &g)``."""
     if all(token.text != _REGISTER_OPERATORS for token in tokens):
         return
     for word, bracket, text in zip(tokens, tokens[1:], tokens[2:], strict=False):
@@ -137,7 +137,7 @@ def _old_registrations(tokens: list[Token]) -> Iterator[str]:
 
 
 def _blocks(tokens: list[Token]) -> Iterator[tuple[str, str, list[Token]]]:
-    """The kind, the namespace and the body of each registration block."""
+    """Yield each registration block's kind, namespace and body."""
     for i, token in enumerate(tokens):
         block = _BLOCK.fullmatch(token.text) if token.kind == "word" and i + 2 < len(tokens) else None
         end = closing(tokens, i + 1) if block and tokens[i + 1].text == "(" else None
@@ -150,18 +150,18 @@ def _identity(extension: Extension) -> tuple[str, ...]:
 
 
 def _schema_of(operator: str) -> Any:
-    """torch's schema of an operator, ``mine::norm`` or ``mine::norm.out``; None if it is not registered."""
+    """Return torch's schema for an operator (``mine::norm`` or ``mine::norm.out``), or None if it is not registered."""
     import torch
 
     name, _, overload = operator.partition(".")
     if name.endswith("::"):
-        return None  # torch cannot be asked whether a namespace is defined
+        return None  # torch has no way to ask whether a namespace is defined
     schemas = torch._C._jit_get_schemas_for_operator(name)
     return next((schema for schema in schemas if schema.overload_name == overload), None)
 
 
 def _disagreement(extension: str, functions: str) -> str:
-    """An error for the first function whose types differ from those of its registered schema; empty if all agree.
+    """Return an error for the first function whose types differ from its registered schema; empty if all agree.
 
     The dispatcher's C ABI passes untyped bits, so a function with other types would misread them.
     """

@@ -76,7 +76,7 @@ def check_agreement(kernel: str, schema: Any, function: HostFunction) -> None:
 
 
 def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """A schema's text without its name, with an alias letter for each written tensor and with further defaults."""
+    """Return a schema's text without its name, adding an alias letter to each written tensor and the given defaults."""
     text = re.sub(r"\(\$(\d+)! -> \)", lambda found: f"({alias_letter(int(found[1]))}!)", str(schema))
     inside, results = text[text.index("(") + 1 :].rsplit(") -> ", 1)
     parts = [part.strip() for part in _split(inside)] if inside else []
@@ -94,7 +94,7 @@ def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({}))
 
 
 def definitions_in(tokens: list[Token]) -> list[str]:
-    """The string that each call of ``def`` begins with. Adjacent literals are joined."""
+    """Return the string with which each call of ``def`` begins. Adjacent literals are joined."""
     found = []
     for i, token in enumerate(tokens):
         if token.text != "def" or token.kind != "word" or i + 1 >= len(tokens) or tokens[i + 1].text != "(":

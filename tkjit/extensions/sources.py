@@ -17,7 +17,7 @@ from tkjit.errors import ArgumentError
 CPU = "cpu"
 PTX = "+PTX"
 _CUDA, _CPP = (".cu",), (".cpp", ".cc", ".cxx", ".c++")
-# the flags of torch.utils.cpp_extension
+# _COMMON and _NVCC are the flags that torch.utils.cpp_extension passes.
 _COMMON = ("-std=c++20", "-DTORCH_API_INCLUDE_EXTENSION_H")
 _NVCC = (
     "-D__CUDA_NO_HALF_OPERATORS__",
@@ -31,7 +31,7 @@ _RELOCATABLE = re.compile(r"(?<!\S)(?:-dc|--device-c|--?(?:rdc|relocatable-devic
 _NAMES_ARCHITECTURE = re.compile(r"(?:-gencode|--generate-code|-arch|--gpu-architecture|-code|--gpu-code)(?==|$)")
 _ARCHITECTURE = re.compile(r"\barch=(?:compute|sm)_(\d+[af]?)")
 _SIMULATED = ("-DTKJIT_SIM=1", "-DUSE_CUDA", "-include", "tkjit/torch/simulated.h")
-# torch's C ABI functions for CUDA, and the driver's functions without a link dependency
+# -DUSE_CUDA declares torch's C ABI functions for CUDA; the header declares the driver's without a link dependency.
 _OWN_NVCC = ("-DUSE_CUDA", "-include", "tkjit/driver.h")
 
 
@@ -154,11 +154,11 @@ class Extension:
         return tuple(source for source in self.sources if source != CUDA_SYMBOLS)
 
     def directories_of(self, source: Source) -> tuple[Path, ...]:
-        """The directories of a source's own headers: the source's directory, and those that the user passed."""
+        """Return the directories of a source's own headers: the source's directory, and those that the user passed."""
         return (*((source.directory,) if source.directory else ()), *self.include_dirs)
 
     def flags_of(self, source: Source) -> tuple[str, ...]:
-        """The compiler's flags for a source, without include directories."""
+        """Return the compiler's flags for a source, without include directories."""
         common = (*_COMMON, f"-DTORCH_EXTENSION_NAME={self.name}")
         if not source.is_cuda:
             simulated = _SIMULATED if self.is_simulated else ()
@@ -175,7 +175,7 @@ class Extension:
 
 
 def _architecture_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags of nvcc that name architectures, with their values.
+    """Return the nvcc flags that name architectures, with their values.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def _architecture_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def _last_standard(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags with only the last ``-std``, because nvcc rejects a second one."""
+    """Return the flags with only the last ``-std``, because nvcc rejects a second one."""
     standards = [flag for flag in flags if _is_standard(flag)]
     return (*standards[-1:], *(flag for flag in flags if not _is_standard(flag)))
 
@@ -200,7 +200,7 @@ def _is_standard(flag: str) -> bool:
 
 
 def files_of(sources: str | Path | Iterable[str | Path]) -> tuple[Source, ...]:
-    """The files that a user passes.
+    """Return the source files that a user passed.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def extension_of(
     with_cuda: bool | None = None,
     archs: tuple[str, ...] = (),
 ) -> Extension:
-    """Make an extension from the arguments of ``load``.
+    """Create an extension from the arguments of ``load``.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def split_flags(flags: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def source_of_kernel(path: Path | None, text: str) -> Source:
-    """Make a CUDA source from a file or, without one, from a text."""
+    """Create a CUDA source from a file or, if there is none, from a text."""
     return _file(path) if path is not None else Source("kernel.cu", None, text)
 
 
@@ -285,7 +285,7 @@ def links_device_code(flags: Sequence[str]) -> bool:
 
 
 def archs_of_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The architectures that nvcc's flags name; empty if they name none.
+    """Return the architectures that nvcc's flags name; empty if they name none.
 
     Examples
     --------
@@ -297,9 +297,10 @@ def archs_of_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def archs_for(sources: Iterable[Source], listed: str, *, with_cuda: bool = False) -> tuple[str, ...]:
-    """The architectures of CUDA sources: those listed, or else the current GPU's or, without a GPU, the simulator's.
+    """Return the architectures of CUDA sources.
 
-    Empty if no source uses CUDA.
+    These are the listed ones, or else the current GPU's or, without a GPU, the simulator's. The result is empty if no
+    source uses CUDA.
 
     Parameters
     ----------
@@ -325,7 +326,7 @@ def archs_for(sources: Iterable[Source], listed: str, *, with_cuda: bool = False
 
 
 def archs_listed(listed: str) -> tuple[str, ...]:
-    """The architectures of ``TORCH_CUDA_ARCH_LIST``, which separates them by spaces or semicolons.
+    """Return the architectures in ``TORCH_CUDA_ARCH_LIST``, which separates them by spaces or semicolons.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def build_and_audit(extension: Extension) -> Path:
         If a source uses an unstable API of torch; the message gives its name and line. Also if the shared object needs
         an unstable symbol, or if its operators cannot be registered.
     CompileError, ToolchainError
-        As ``load``.
+        As for ``load``.
     """
     path = build_stable(with_stable_flags(extension))
     if unstable := list(unstable_symbols(path)):
@@ -51,7 +51,7 @@ def build_and_audit(extension: Extension) -> Path:
 
 
 def with_stable_flags(extension: Extension) -> Extension:
-    """The extension with macros that restrict it to the oldest versions, unless its own flags set a version."""
+    """Return the extension with macros that restrict it to the oldest versions, unless its own flags set a version."""
     has_module = any("PYBIND11_MODULE" in source.content for source in extension.own_sources)
     macros = ["-DTKJIT_RAISES_AT_IMPORT" if has_module else "-DTKJIT_PRINTS_ERRORS"]
     versions = {"Py_LIMITED_API": OLDEST_PYTHON}
@@ -73,7 +73,7 @@ def _includes_stable_headers_alone(extension: Extension) -> bool:
 
 
 def unstable_symbols(shared_object: Path) -> Iterator[str]:
-    """The symbols that a shared object needs from torch outside its stable C ABI.
+    """Return the symbols that a shared object needs from torch outside torch's stable C ABI.
 
     They include C functions that only a later torch has, unless the reference is weak. Python's functions need no
     check, because ``Python.h`` declares only the stable ones if ``Py_LIMITED_API`` is defined.
@@ -95,7 +95,7 @@ def _is_newer(name: str) -> bool:
 
 @cache
 def versions_of_c_functions() -> dict[str, tuple[int, int]]:
-    """The functions of torch's stable C ABI, each with the version of torch that a program must target to see it."""
+    """Map each function of torch's stable C ABI to the version of torch that a program must target to see it."""
     found: dict[str, tuple[int, int]] = {}
     for header in _C_SHIMS:
         version = (0, 0)
@@ -110,7 +110,7 @@ def versions_of_c_functions() -> dict[str, tuple[int, int]]:
 
 
 def _check_operators(extension: Extension, path: Path) -> None:
-    """Check that an extension's operators can be registered and that their functions match the schemas.
+    """Check that an extension's operators can be registered and that its functions match their schemas.
 
     torch's C ABI passes untyped 64-bit values, so a mismatch would go unnoticed at run time. A child process loads the
     library for this check.

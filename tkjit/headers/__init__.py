@@ -1,4 +1,4 @@
-"""Header libraries: finds them, and installs them into the cache."""
+"""Finds header libraries, and installs them into the cache."""
 
 from tkjit.headers.find import (
     bundled_sources,

@@ -15,18 +15,18 @@ from tkjit.system import files
 from tkjit.system.install import pip_install
 from tkjit.system.trust import Trust
 
-DIRECTORY = "headers"  # in a cache or a bundle, next to the entries, because headers do not depend on Python
+DIRECTORY = "headers"  # in a cache or a bundle, next to the entries: headers do not depend on the Python version
 _OF_CURAND = re.compile(r"curand\w*\.h")
 _MISSING_OF_CURAND = re.compile(rf"({_OF_CURAND.pattern}): No such file")
 
 
 def cached_root(name: str, settings: Settings) -> Path:
-    """The directory to which ``python -m tkjit headers add`` installs a library."""
+    """Return the directory to which ``python -m tkjit headers add`` installs a library."""
     return settings.cache_root / DIRECTORY / name
 
 
 def trust_of(settings: Settings) -> Trust:
-    """The trust check for directories of headers, because a compiler reads these like the kernel's own files."""
+    """Return the trust check for directories of headers, because compilers read them like the kernel's own files."""
     return Trust(settings.cache_root, settings.cache_layers, shared=settings.cache_shared)
 
 
@@ -84,13 +84,13 @@ def forward_to_curand(
 
 
 def how_to_find_curand(log: str) -> str:
-    """The advice for a header of cuRAND that a compiler did not find; empty if its log has no such error."""
+    """Return advice for a cuRAND header that a compiler did not find; empty if its log has no such error."""
     found = _MISSING_OF_CURAND.search(log)
     return f"{found[1]} is a header of cuRAND; {how_to_install(LIBRARIES['curand'])}" if found else ""
 
 
 def _in_package(library: HeaderLibrary) -> Path | None:
-    """The directory of the Python package that contains a library."""
+    """Return the directory of the Python package that contains a library."""
     found = find_spec(library.package) if library.package else None
     return Path(found.origin).parent if found and found.origin else None
 
@@ -117,12 +117,12 @@ def locate(spec: Spec, settings: Settings) -> Spec:
 
 
 def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> Path | None:
-    """A library's root. If it is not installed, a bundle that has the kernel's sources serves for cache lookups."""
+    """Return a library's root. If none is installed, a bundle with the kernel's sources is enough for cache lookups."""
     try:
         return find_root(library, settings)
     except ToolchainError:
         if library.name in dict(settings.header_roots):
-            raise  # NAME_ROOT is set, but wrong
+            raise  # NAME_ROOT is set, but is wrong
         sources = [source.path for _, source in spec.sources if source.library == library.name and source.path]
         for layer in settings.cache_layers:
             root = layer / DIRECTORY / library.name
@@ -133,7 +133,7 @@ def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> P
 
 
 def check_complete(spec: Spec) -> None:
-    """Check that a spec's libraries have their headers, because a bundle may have only kernels' sources.
+    """Check that a spec's libraries have their headers, because a bundle may contain only the kernels' sources.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def check_complete(spec: Spec) -> None:
 
 
 def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
-    """The sources in header libraries that cache lookups with a bundle need, by their path in the bundle."""
+    """Return the sources in header libraries that cache lookups with a bundle need, by their paths in the bundle."""
     found = {}
     for spec in specs:
         for library in spec.headers:
@@ -161,7 +161,7 @@ def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
 
 
 def how_to_install(library: HeaderLibrary) -> str:
-    """Advice on how to install a library, or how to give its root."""
+    """Return advice on how to install a library, or how to give its root."""
     if library.package:
         return f"install the package: {pip_install(library.package)}"
     if library.name in LIBRARIES:

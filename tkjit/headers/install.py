@@ -22,7 +22,7 @@ from tkjit.spec.headers import Git, HeaderLibrary, Wheel
 from tkjit.system import files
 from tkjit.system.install import system_install
 
-ORIGIN = ".origin"  # file in an installed library that names its source
+ORIGIN = ".origin"  # the file in an installed library that says where it came from
 _UNPACKING_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -64,7 +64,7 @@ def install(library: HeaderLibrary, settings: Settings, source: Path | None = No
 
 
 def origin_of(root: Path) -> str:
-    """The source of an installed library; empty if tkjit did not install it."""
+    """Return the source of an installed library; empty if tkjit did not install it."""
     with suppress(OSError):
         return files.read(root / ORIGIN).decode(errors="replace").strip()
     return ""
@@ -72,7 +72,7 @@ def origin_of(root: Path) -> str:
 
 @contextmanager
 def _staging(root: Path, settings: Settings) -> Iterator[Path]:
-    """A temporary directory next to the library's place. One that a killed process leaves behind does no harm."""
+    """Yield a temporary directory next to the library's place. One that a killed process leaves there does no harm."""
     staging = root.with_name(f".{root.name}-{secrets.token_hex(4)}")
     trust = trust_of(settings)
     trust.check(str(root))
@@ -99,7 +99,7 @@ def _as_open_as(directory: Path, mode: int) -> None:
 
 
 def _publish(found: Path, root: Path, staging: Path) -> None:
-    """Rename a library to its place. A compiler that is reading the earlier one keeps its open files."""
+    """Rename a library to its place. A compiler that is reading the earlier library keeps its open files."""
     try:
         if root.exists():
             root.rename(staging / "before")
@@ -143,7 +143,7 @@ def _run(library: HeaderLibrary, command: list[str], directory: Path) -> None:
 
 
 def _taken_from(library: HeaderLibrary, source: Path, staging: Path) -> Path:
-    """Copy a directory, or unpack an archive."""
+    """Copy a library from a directory, or unpack it from an archive."""
     directory = staging / "taken"
     if source.is_dir():
         # Only the library is copied, because the directory may contain the cache.
@@ -171,7 +171,7 @@ def _unpack(source: Path, directory: Path) -> None:
 
 
 def _root_in(library: HeaderLibrary, directory: Path, source: str) -> Path:
-    """The library's root in a directory: the directory itself, the wheel's directory, or a subdirectory."""
+    """Return the library's root in a directory: the directory itself, the wheel's directory, or a subdirectory."""
     wheel = [directory / library.origin.directory] if isinstance(library.origin, Wheel) else []
     inside = [path for path in directory.iterdir() if path.is_dir()]
     for root in (directory, *wheel, *inside):

@@ -1,4 +1,4 @@
-"""Host functions with launches; they are described in place of kernels whose launch only they know."""
+"""Host functions that contain launches; they are described instead of kernels whose launch only they know."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_plain(instance: Instance) -> bool:
 
 
 def without_stream(instance: Instance) -> Instance:
-    """Drop a last parameter that is a stream; the launch passes it instead."""
+    """Drop the last parameter if it is a stream; the launch passes the stream instead."""
     if instance.launch is None or instance.parameters[-1][1].element != "CUstream_st":
         return instance
     launch = replace(instance.launch, parts=(("stream", Part("stream")),))

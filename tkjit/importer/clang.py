@@ -15,7 +15,7 @@ from tkjit.compile.flags import INCLUDE
 from tkjit.errors import ToolchainError
 from tkjit.system.install import pip_install
 
-EXTRA = "tkjit[import]"  # brings libclang
+EXTRA = "tkjit[import]"  # the extra that installs libclang
 _OWN_HEADERS = Path(__file__).parent / "include"
 # CXTranslationUnit_Flags: go on after a missing header; skip function bodies, which is faster by half; list macros
 _KEEP_GOING, _SKIP_BODIES, _MACROS = 0x200, 0x40, 0x01
@@ -25,7 +25,7 @@ _ERROR = 3  # CXDiagnosticSeverity
 
 @dataclass(frozen=True)
 class Error:
-    """A compiler's error.
+    """An error from a compiler.
 
     Parameters
     ----------
@@ -38,18 +38,18 @@ class Error:
 
 
 class Parsed:
-    """libclang's parse of a source and of the questions appended to it."""
+    """The result of parsing a source and its appended questions with libclang."""
 
     def __init__(self, unit: Any) -> None:
         self._unit = unit
         self.errors = tuple(_errors(unit.diagnostics))
 
     def declarations(self) -> Iterator[Any]:
-        """The cursors of the outermost declarations."""
+        """Return the cursors of the outermost declarations."""
         yield from self._unit.cursor.get_children()
 
     def macros(self) -> dict[str, tuple[str, int]]:
-        """The file and line of each macro's last definition; empty unless parsed with ``with_macros``."""
+        """Map each macro to the file and line of its last definition; empty unless parsed with ``with_macros``."""
         return {
             cursor.spelling: (cursor.location.file.name, cursor.location.line)
             for cursor in self.declarations()
@@ -57,7 +57,7 @@ class Parsed:
         }
 
     def included(self, names: Iterable[str]) -> list[str]:
-        """The text itself, and the files that its ``#include`` lines with these names resolved to."""
+        """Return the text itself, and the files to which its ``#include`` lines with these names resolved."""
         ends = tuple(f"/{name.removeprefix('/')}" for name in names)
         found = {str(one.include.name) for one in self._unit.get_includes() if one.depth == 1}
         return [self._unit.spelling, *(file for file in found if f"/{file}".endswith(ends))]
@@ -108,7 +108,7 @@ def _parse(name: str, text: str, arguments: Sequence[str], options: int = 0) -> 
 
 
 def complete_member(name: str, text: str, arguments: Sequence[str]) -> list[str]:
-    """The functions and variables that an editor would offer at the end of a text, by name.
+    """Return the functions and variables that an editor would offer at the end of a text, by name.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def complete_member(name: str, text: str, arguments: Sequence[str]) -> list[str]
 
 
 def children_of_template(cursor: Any) -> list[Any]:
-    """The children of the template that a record is an instance of; empty if it is not an instance."""
+    """Return the children of the template of which a record is an instance; empty if it is not an instance."""
     template = _cindex().conf.lib.clang_getSpecializedCursorTemplate(cursor)
     return list(template.get_children()) if template is not None else []
 
@@ -142,7 +142,7 @@ _REFERENCES = ("TYPE_REF", "TEMPLATE_REF", "DECL_REF_EXPR", "MEMBER_REF")
 
 
 def targets_of_using(cursor: Any) -> Iterator[Any]:
-    """The declarations that a using-declaration brings into a scope."""
+    """Return the declarations that a using-declaration adds to a scope."""
     library = _cindex().conf.lib
     for child in cursor.get_children():
         if child.kind.name == "OVERLOADED_DECL_REF":
@@ -158,22 +158,22 @@ def targets_of_using(cursor: Any) -> Iterator[Any]:
 
 
 def wrapper_of(path: Path) -> Path:
-    """The name under which a source and its questions are parsed; no such file exists."""
+    """Return the name under which a source and its questions are parsed; no such file exists."""
     return path.with_name(f".{path.name}.tkjit-import.cu")
 
 
 def line_of_question(index: int) -> int:
-    """The line in the wrapper of a question; questions are counted from 0."""
+    """Return a question's line in the wrapper; questions are counted from 0."""
     return index + 3
 
 
 def arguments_for(
     arch: str, cuda_root: Path, include_dirs: Iterable[Path], flags: Iterable[str], std: str
 ) -> list[str]:
-    """clang's arguments for a CUDA source.
+    """Return clang's arguments for a CUDA source.
 
-    The source is parsed as host code, which has the launches and all declarations. The last include directory has stubs
-    for headers that clang's wrapper of the CUDA runtime includes and some toolkits lack.
+    The source is parsed as host code, which contains the launches and all declarations. The last include directory has
+    stubs for headers that clang's wrapper of the CUDA runtime includes and some toolkits lack.
     """
     return [
         *("-x", "cuda", "--cuda-host-only", f"--cuda-gpu-arch=sm_{_known(arch)}"),
@@ -186,7 +186,7 @@ def arguments_for(
 
 
 def _known(arch: str) -> str:
-    """An architecture that clang 18 knows. Host code is the same for a later one."""
+    """Return an architecture that clang 18 knows. Host code is the same for later architectures."""
     return "90a" if int(arch.rstrip("af")) > 90 else arch.rstrip("f")
 
 
@@ -206,7 +206,7 @@ def _cindex() -> Any:
 
 
 def _version() -> int:
-    """libclang's major version."""
+    """Return libclang's major version."""
     cindex = _cindex()
     function = cindex.conf.lib.clang_getClangVersion
     function.restype = cindex._CXString
@@ -217,7 +217,10 @@ def _version() -> int:
 
 @cache
 def _resources() -> Path:
-    """The directory of clang's own headers: from clang-tidy's package or the system, because libclang's has none."""
+    """Return the directory of clang's own headers.
+
+    It belongs to clang-tidy's package or to the system, because libclang's package has no headers.
+    """
     version = _version()
     beside = [Path(f"/usr/lib/llvm-{version}/lib/clang/{version}"), Path(f"/usr/lib/clang/{version}")]
     for directory in (*_in_package("clang-tidy", version), *beside):

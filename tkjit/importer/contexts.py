@@ -23,7 +23,7 @@ class Context:
 
 
 def contexts_of(hosts: list[Host], entries: Iterable[list[Token]]) -> list[Context]:
-    """Each way to reach each function: the calls in the source, or a call from elsewhere if the source has none.
+    """Return each way to reach each function: the calls in the source, or a call from elsewhere if the source has none.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def contexts_of(hosts: list[Host], entries: Iterable[list[Token]]) -> list[Conte
 
 
 def name_of(entry: list[Token]) -> str:
-    """The function's name in an instance: ``n::scale<2>`` gives ``scale``."""
+    """Return the function's name in an instance: ``n::scale<2>`` gives ``scale``."""
     return next(entry[i - 1].text for i, token in enumerate(entry) if token.text == "<")
 
 
 def _calls(body: list[Token], names: set[str]) -> Iterable[tuple[str, int, list[Token], list[Token]]]:
-    """Calls of these functions: name, index, template arguments and arguments of each."""
+    """Yield the calls of these functions: the name, index, template arguments and arguments of each call."""
     for i, token in enumerate(body):
         if token.kind != "word" or token.text not in names:
             continue
@@ -87,7 +87,7 @@ def _calls(body: list[Token], names: set[str]) -> Iterable[tuple[str, int, list[
 def close_over(
     tokens: Sequence[Token], context: Context, index: int, kept: Iterable[str] = ()
 ) -> tuple[list[Token], bool]:
-    """Replace local names in tokens at an index; also returns whether numbers of the enclosing function went in."""
+    """Replace local names in tokens at an index; also return whether this inserted the enclosing function's numbers."""
     host = context.host.scopes.names_at(index)
     kept = set(kept)
     found, borrowed = list(tokens), False

@@ -18,7 +18,7 @@ from tkjit.render.text import repr_text
 from tkjit.source.lexer import Token, tokens_of
 from tkjit.source.tokens import replace_names, spell
 
-# The placeholder for an unknown part of the launch: the spec loads, but does not compile.
+# The placeholder for an unknown part of the launch. A spec that contains it loads, but does not compile.
 _OPEN = Shape("TODO", is_cpp=True)
 
 
@@ -122,7 +122,7 @@ def _with_hosts(specs: list[_Spec], hosts: Mapping[str, Instance], place: Place,
 
 
 def _function_name(instance: Instance, stem: str, taken: set[str]) -> str:
-    """The name of the binding or of the kernel. If that is ``kernel``, the name of its namespace or of the file."""
+    """Return the binding's or the kernel's name. If that is ``kernel``, return its namespace's or the file's name."""
     *around, own = instance.name.split("::")
     if instance.launch and instance.launch.bound:
         own = instance.launch.bound
@@ -150,7 +150,7 @@ class _Spec:
 
     @property
     def host(self) -> str:
-        """The enclosing function of its launch if a part of the launch is unknown; else empty."""
+        """The function that contains the kernel's launch, if a part of the launch is unknown; otherwise empty."""
         launch = self.one.instance.launch
         return launch.host if launch is not None and self.is_open else ""
 
@@ -259,7 +259,7 @@ def _add_launch(spec: _Spec) -> None:
 
 
 def _add_constants(spec: _Spec, parts: Mapping[str, Part]) -> None:
-    """Add the cluster's size, and whether launches overlap, if the launch sets them."""
+    """Add the cluster's size, and whether launches may overlap, if the launch sets them."""
     for what in CONSTANT_PARTS:
         part = parts.get(what)
         if part is not None and not part.text.isdigit():
@@ -271,7 +271,7 @@ def _add_constants(spec: _Spec, parts: Mapping[str, Part]) -> None:
 
 
 def _integers_passed(spec: _Spec) -> dict[str, str]:
-    """The integers that the launch passes: their names in the spec, by their C++ names."""
+    """For the integers that the launch passes, map C++ names to names in the spec."""
     instance = spec.one.instance
     # A struct is a single argument, so only the parameters after it are passed one by one.
     passed = instance.behind if instance.struct else instance.parameters

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Elements of pointers must have exactly these types; char and long long are missing because no dtype has these types.
-# float2 is missing although specs use it for complex64, because most sources use it as two floats.
+# The elements of pointers must have exactly these types. char and long long are missing because no dtype matches them.
+# float2 is missing although specs use it for complex64, because most sources use a float2 as two floats.
 _DTYPES = {
     "bool": "bool",
     "unsigned char": "uint8",
@@ -27,7 +27,7 @@ _DTYPES = {
     "c10::Float8_e4m3fn": "float8_e4m3fn",
     "c10::Float8_e5m2": "float8_e5m2",
 }
-# For numbers only size and sign matter.
+# Maps C++ number types to scalars; only the size and the sign of a number matter.
 _SCALARS = {
     "bool": "bool",
     "float": "float",
@@ -47,7 +47,7 @@ _SCALARS = {
 
 
 def dtype_of_cpp(cpp: str) -> str:
-    """The dtype of an element type; empty if no dtype has this type.
+    """Return the dtype of an element type; empty if no dtype has this type.
 
     >>> dtype_of_cpp("__nv_bfloat16"), dtype_of_cpp("float4")
     ('bfloat16', '')
@@ -56,7 +56,7 @@ def dtype_of_cpp(cpp: str) -> str:
 
 
 def annotation_of(cpp: str) -> str:
-    """The annotation for a number in a spec; empty for a type that is not a number.
+    """Return the annotation for a number in a spec; empty for a type that is not a number.
 
     >>> annotation_of("unsigned int")
     'Scalar[int, "uint32_t"]'

@@ -34,7 +34,7 @@ class Extents:
     outputs : dict
         The pointers whose memory the host function allocates, each with whether it zeroes the memory.
     sizes : dict
-        Values of dims and integers that the source contains.
+        The values of dims and integers that appear in the source.
     """
 
     dims: dict[str, list[str]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def _name_axes(
     tensors: set[str],
     taken: set[str],
 ) -> None:
-    """Name the axes of torch's tensors that the launch or a local variable uses."""
+    """Name those axes of torch's tensors that the launch or a local variable uses."""
     texts = [*(given[name] for name in integers), *(part.text for _, part in launch.parts), *tensors, *launch.called]
     axes: dict[str, set[int]] = {}
     for match in [match for text in texts for match in _SIZE.finditer(text)]:
@@ -166,7 +166,7 @@ def _dims(found: Extents) -> set[str]:
 
 
 def _factors(tokens: list[Token]) -> list[list[Token]]:
-    """The factors of a number of bytes, without the size of an element; empty if it is not a product."""
+    """Return the factors of a number of bytes, without the element's size; empty if the number is not a product."""
     while len(tokens) > 2 and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     parts: list[list[Token]] = [[]]

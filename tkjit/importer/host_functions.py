@@ -34,7 +34,7 @@ class Scopes:
         self._assigned: dict[tuple[str, int, int], bool] = {}
 
     def names_at(self, index: int) -> Names:
-        """The names in scope at a token with their definitions, except names that are assigned again."""
+        """Return the names in scope at a token with their definitions, except names that are assigned again."""
         if index not in self._found:
             self._found[index] = self._names_at(index)
         return self._found[index]
@@ -57,7 +57,7 @@ class Scopes:
         return found
 
     def _statements(self, first: int, until: int) -> Iterator[int]:
-        """The indices at which a block's statements begin, up to a token; nested blocks are skipped."""
+        """Yield the indices at which a block's statements begin, up to a token; nested blocks are skipped."""
         i, begins = first, True
         while i < until:
             if begins:
@@ -128,20 +128,20 @@ def _parameters_begin(head: list[Token]) -> int | None:
 
 
 def _last_name(part: list[Token]) -> str:
-    """The name that a parameter declares."""
+    """Return the name that a parameter declares."""
     ends = [i for i, token in enumerate(part) if token.text in ("=", "[")]
     named = [token.text for token in part[: ends[0] if ends else len(part)] if token.kind == "word"]
     return named[-1] if named else ""
 
 
 def _default(part: list[Token]) -> list[Token]:
-    """The default of a template parameter; empty if it has none."""
+    """Return a template parameter's default; empty if it has none."""
     equals = next((i for i, token in enumerate(part) if token.text == "="), len(part))
     return part[equals + 1 :]
 
 
 def _ends_of_blocks(body: list[Token]) -> dict[int, int]:
-    """The closing brace of each opening brace, outer blocks first."""
+    """Map each opening brace to its closing brace, outer blocks first."""
     found: dict[int, int] = {}
     opened: list[int] = []
     for i, token in enumerate(body):
@@ -153,7 +153,7 @@ def _ends_of_blocks(body: list[Token]) -> dict[int, int]:
 
 
 def _label(body: list[Token], i: int) -> int:
-    """The number of tokens of a label ``case 64:`` or ``default:``."""
+    """Return the number of tokens of a label, such as ``case 64:`` or ``default:``."""
     if body[i].text == "default" and i + 1 < len(body) and body[i + 1].text == ":":
         return 2
     if body[i].text != "case":
@@ -163,7 +163,7 @@ def _label(body: list[Token], i: int) -> int:
 
 
 def _checks(body: list[Token], i: int) -> int:
-    """The number of tokens before a statement that are macros without a semicolon, such as ``CHECK(x) CHECK(y)``."""
+    """Count the tokens before a statement that are macros without a semicolon, such as ``CHECK(x) CHECK(y)``."""
     start = i
     while i + 1 < len(body) and body[i].kind == "word" and body[i].text.isupper() and body[i + 1].text == "(":
         end = closing(body, i + 1)
@@ -174,7 +174,7 @@ def _checks(body: list[Token], i: int) -> int:
 
 
 def end_of_statement(body: list[Token], start: int) -> int:
-    """The index of the semicolon that ends a statement."""
+    """Return the index of the semicolon that ends a statement."""
     i = start
     while i < len(body) and body[i].text != ";":
         i = (closing(body, i) or len(body)) + 1 if body[i].text in ("(", "{", "[") else i + 1
@@ -182,7 +182,7 @@ def end_of_statement(body: list[Token], start: int) -> int:
 
 
 def _definition(statement: list[Token]) -> tuple[str, list[Token]] | None:
-    """The name and value of ``const int n = 3``, ``dim3 grid(a, b)`` or ``dim3 block{128}``."""
+    """Return the name and value of ``const int n = 3``, ``dim3 grid(a, b)`` or ``dim3 block{128}``."""
     i = 0
     while i < len(statement) and (statement[i].text in _VALUE_WORDS or statement[i].text == "::"):
         i += 1
@@ -200,7 +200,7 @@ def _definition(statement: list[Token]) -> tuple[str, list[Token]] | None:
 
 
 def _alias(statement: list[Token]) -> tuple[str, list[Token]] | None:
-    """The name and type of ``using t = g<2>``."""
+    """Return the name and type of ``using t = g<2>``."""
     if len(statement) < 4 or statement[0].text != "using":
         return None
     equals = 2
@@ -228,10 +228,10 @@ def _is_assigned(body: Sequence[Token], name: str) -> bool:
 
 
 def word(text: str) -> Token:
-    """A name token without a place in the source."""
+    """Create a name token without a place in the source."""
     return Token("word", text, 0, 0)
 
 
 def mark(text: str) -> Token:
-    """A mark token without a place in the source."""
+    """Create a mark token without a place in the source."""
     return Token("mark", text, 0, 0)

@@ -20,7 +20,7 @@ class Arguments(TypedDict):
 
 
 def arguments_of(given: list[list[Token]], context: Context, index: int) -> Arguments:
-    """The arguments of a launch, with the enclosing function's local names and allocations."""
+    """Return the arguments of a launch, with the enclosing function's local names and allocations."""
     values = context.host.scopes.names_at(index).values
     return Arguments(
         given=tuple(_given(part, context, index) for part in given),
@@ -30,7 +30,10 @@ def arguments_of(given: list[list[Token]], context: Context, index: int) -> Argu
 
 
 def _given(part: list[Token], context: Context, index: int) -> str:
-    """An argument as an expression; its name if an in-place method, except ``zero_``, wrote to it before the launch."""
+    """Return an argument as an expression.
+
+    If an in-place method except ``zero_`` wrote to the argument before the launch, return its name instead.
+    """
     text = without_outer_brackets(_pointee(close_over(part, context, index)[0]))
     named = _pointee(part)
     if len(named) != 1 or named[0].text == text:
@@ -72,13 +75,16 @@ def _pointee(tokens: list[Token]) -> list[Token]:
 
 
 def _call_of(tokens: list[Token], i: int) -> int | None:
-    """The index at which the arguments of ``data_ptr<T>(...)`` begin."""
+    """Return the index at which the arguments of ``data_ptr<T>(...)`` begin."""
     end = closing_angle(tokens, i + 1) if tokens[i + 1].text == "<" else i
     return None if end is None else end + 1
 
 
 def _allocations(context: Context, index: int, arguments: tuple[str, ...]) -> Iterable[tuple[str, str]]:
-    """Each ``cudaMalloc(&p, bytes)`` before a launch: the pointer, and the bytes in terms of the launch's arguments."""
+    """Yield each ``cudaMalloc(&p, bytes)`` before a launch.
+
+    A pair has the pointer, and the bytes in terms of the launch's arguments.
+    """
     body = context.host.body
     for i, token in enumerate(body[:index]):
         if token.text in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged") and body[i + 1].text == "(":
@@ -88,12 +94,12 @@ def _allocations(context: Context, index: int, arguments: tuple[str, ...]) -> It
 
 
 def names_of(given: list[list[Token]]) -> tuple[str, ...]:
-    """The arguments that are names; an empty string for any other."""
+    """Return the arguments that are names, and an empty string for any other argument."""
     return tuple(part[0].text if len(part) == 1 and part[0].kind == "word" else "" for part in given)
 
 
 def without_outer_brackets(tokens: list[Token]) -> str:
-    """Tokens as text, without enclosing brackets: ``((a + b))`` gives ``a + b``."""
+    """Return tokens as text, without enclosing brackets: ``((a + b))`` gives ``a + b``."""
     while len(tokens) > 2 and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     return spell(tokens)

@@ -19,8 +19,8 @@ from tkjit.source.scopes import outline
 from tkjit.source.tokens import closing_angle, replace_names, spell, split, with_angles_apart, words
 
 _PARTS = ("grid", "block", "shared_memory")
-# The arguments of ThunderKittens' LaunchConfig, by their count. One is the stream; the fifth of six is a larger
-# cluster, which a launch may not get.
+# Maps the number of arguments of ThunderKittens' LaunchConfig to their meanings. A single argument is the stream. The
+# fifth of six is a larger cluster, which a launch may not get.
 _CONFIGURED = {5: (*_PARTS, "", "cluster"), 6: (*_PARTS, "", "", "cluster")}
 
 
@@ -91,13 +91,13 @@ def _launch(context: Context, mark: int, source: HostText) -> Launch | None:
 
 
 def _host_around(context: Context) -> str:
-    """The enclosing function's name; empty for ``main`` and for a template."""
+    """Return the enclosing function's name; empty for ``main`` and for a template."""
     host = context.host
     return "" if host.template or host.name == "main" else host.name
 
 
 def _configured_launch(context: Context, angle: int, source: HostText) -> Launch | None:
-    """``launch_kernel<config, globals, kernel>(G)``."""
+    """Read ``launch_kernel<config, globals, kernel>(G)``."""
     body = context.host.body
     end = closing_angle(body, angle)
     given = split(body[angle + 1 : end]) if end is not None else []
@@ -111,7 +111,10 @@ def _configured_launch(context: Context, angle: int, source: HostText) -> Launch
 
 
 def _by_the_runtime(context: Context, bracket: int, source: HostText) -> Launch | None:
-    """``cudaLaunchKernelEx(&config, kernel<T>, x, n)``. The configuration is known only if it is a ``LaunchConfig``."""
+    """Read ``cudaLaunchKernelEx(&config, kernel<T>, x, n)``.
+
+    The configuration is known only if it is a ``LaunchConfig``.
+    """
     body = context.host.body
     last = closing(body, bracket)
     given = split(body[bracket + 1 : last]) if last is not None else []
@@ -130,7 +133,7 @@ def _by_the_runtime(context: Context, bracket: int, source: HostText) -> Launch 
 
 
 def _launch_config(body: list[Token], name: list[Token]) -> Iterable[tuple[str, list[Token]]]:
-    """``LaunchConfig<cluster, pdl> name(grid, block, shared_memory, stream, cluster);``, from ThunderKittens' headers.
+    """Read ThunderKittens' ``LaunchConfig<cluster, pdl> name(grid, block, shared_memory, stream, cluster);``.
 
     A larger, preferred cluster may come before the cluster; a launch can do without it.
     """
@@ -160,14 +163,14 @@ def _parts(
 
 
 def _function(entry: list[Token]) -> list[Token]:
-    """The function that a local pointer points to: ``&k<2>`` gives ``k<2>``."""
+    """Return the function to which a local pointer points: ``&k<2>`` gives ``k<2>``."""
     while len(entry) > 2 and entry[0].text == "(" and closing(entry, 0) == len(entry) - 1:
         entry = entry[1:-1]
     return entry[1:] if entry and entry[0].text == "&" else entry
 
 
 def _folded(entry: list[Token]) -> list[Token]:
-    """Evaluate the template arguments of an entry that are constant expressions: ``k<(64) / 4>`` becomes ``k<16>``."""
+    """Evaluate an entry's template arguments that are constant expressions: ``k<(64) / 4>`` becomes ``k<16>``."""
     angle = next((i for i, token in enumerate(entry) if token.text == "<"), None)
     end = closing_angle(entry, angle) if angle is not None else None
     if angle is None or end is None:
@@ -181,7 +184,7 @@ def _folded(entry: list[Token]) -> list[Token]:
 
 
 def _callee(body: list[Token], mark: int) -> int | None:
-    """The index of the first token of ``ns::kernel<T>`` before ``<<<``; None for any other expression."""
+    """Return the index of the first token of ``ns::kernel<T>`` before ``<<<``; None for any other expression."""
     i: int | None = mark
     while i is not None and i > 0:
         if body[i - 1].text in (">", ">>", ">>>"):
@@ -212,7 +215,7 @@ def _end_of_configuration(body: list[Token], mark: int) -> int | None:
 
 
 def _instantiations(code: list[Token]) -> Iterable[list[Token]]:
-    """``template __global__ void scale<float>(float*, int);``."""
+    """Read explicit instantiations: ``template __global__ void scale<float>(float*, int);``."""
     for i, token in enumerate(code):
         if token.text != "template" or i + 1 >= len(code) or code[i + 1].text == "<":
             continue

@@ -40,7 +40,7 @@ class HostText:
     notes: tuple[str, ...] = ()
 
     def line_of(self, offset: int) -> int:
-        """The source's line, from 1, of an offset in the text."""
+        """Return the source's line, from 1, of an offset in the text."""
         line = self.text.count("\n", 0, offset)
         return self.lines[line] if self.lines else line + 1
 
@@ -84,8 +84,9 @@ def expand_launches(text: str, known: Mapping[str, str], cxx: Path | None) -> Ho
 
 
 def _chosen(tokens: list[Token], own: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
-    """The macros to expand: the source's own, those that launch, those around a launch, and the macros that these use.
+    """Return the macros to expand.
 
+    These are the source's own macros, macros that launch, macros around a launch, and the macros that any of these use.
     A call of one of the source's host functions counts as a launch, because it may lead to one.
     """
     defines = {name: macros(tokens_of(line)) for name, line in known.items()}
@@ -112,7 +113,7 @@ def _chosen(tokens: list[Token], own: Mapping[str, str], known: Mapping[str, str
 
 
 def _around(text: Sequence[Token], marks: Iterable[str], known: Iterable[str]) -> set[str]:
-    """The macros that have a launch among their arguments."""
+    """Return the macros that have a launch among their arguments."""
     found: set[str] = set()
     open_calls: list[tuple[str, int]] = []
     for i, token in enumerate(text):
@@ -147,7 +148,7 @@ def _hide(text: str, tokens: list[Token]) -> str:
 
 
 def _with_lines(expanded: str) -> HostText:
-    """The preprocessor's output without line markers, and the source lines that the markers give."""
+    """Return the preprocessor's output without line markers, and the source lines that the markers give."""
     kept, lines, line = [], [], 1
     for text in expanded.split("\n"):
         marker = _MARKER.match(text)

@@ -23,7 +23,7 @@ _INTEGERS = frozenset(
 
 @dataclass(frozen=True)
 class Resolved:
-    """An instance whose type is known.
+    """An instance whose parameter types are known.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class _Plan:
         self._parts = {what: self._about_part(what, part) for what, part in launch.parts}
 
     def _about(self, cpp: str, type_: Any, depth: int) -> None:
-        """Ask about the type of a record and of its members."""
+        """Ask about a record's type and its members' types."""
         if type_.kind.name != "RECORD":
             return
         number = len(self._records)
@@ -127,7 +127,7 @@ class _Plan:
             if host and without_reference(type_).spelling in _INTEGERS
         }
         own = [tokens[0].text for tokens in names.values()]
-        # Names of the host that happen to be names of parameters are made distinct; dim3 is the type.
+        # A host's name that is also a parameter's name gets another name; dim3 is left alone, because it is the type.
         others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own if name not in (*names, "dim3")}
         return spell(replace_names(tokens_of(text), {**others, **names})), own
 
@@ -194,9 +194,9 @@ class _Plan:
 
 
 def _bases(type_: Any) -> list[str]:
-    """The base classes of a record if they have members, because the questions do not cover these."""
+    """Return a record's base classes if they have members, because the questions do not cover these."""
     fields = list(type_.get_fields())
-    # Members of the bases precede the record's own.
+    # The members of the base classes precede the record's own.
     if type_.get_offset(fields[0].spelling) <= 0 if fields else type_.get_size() <= 1:
         return []
     declaration = type_.get_declaration()
@@ -217,7 +217,7 @@ def strip_qualifiers(spelling: str) -> str:
 
 
 def aliases(parsed: Parsed) -> dict[str, Any]:
-    """The canonical types, by the names that the questions gave them."""
+    """Map the names that the questions gave to types to the canonical types."""
     return {
         cursor.spelling: cursor.underlying_typedef_type.get_canonical()
         for cursor in _answers(parsed)

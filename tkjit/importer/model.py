@@ -18,9 +18,9 @@ class Part:
     text : str
         The expression. Local names of the enclosing function are replaced by their values if these are known.
     borrowed : bool
-        Whether it contains numbers that only that function knows, such as the size of its own problem.
+        Whether it contains numbers that only the enclosing function knows, such as the size of its own problem.
     compiles : bool
-        Whether it also compiles outside of that function, with the kernel's own integers in scope.
+        Whether it also compiles outside of the enclosing function, with the kernel's own integers in scope.
     said : str
         The expression as it is written in the source.
     """

@@ -32,7 +32,7 @@ class Parameter:
 
     @property
     def lines(self) -> list[str]:
-        """Its lines in the spec file."""
+        """The parameter's lines in the spec file."""
         whole = f"    {self.name}: {self.annotation},"
         if len(whole) <= WIDTH:
             return [whole]
@@ -213,7 +213,7 @@ class Parameters:
         return wanted
 
     def _check_device(self) -> None:
-        """Make sure that a call has a tensor argument, because a call runs on the device of its tensors."""
+        """Require a tensor argument, because a call runs on the device of its tensors."""
         parameters = self.all
         tensors = [p for p in parameters if p.annotation.startswith(("In[", "InOut[", "Out["))]
         if not tensors:

@@ -87,7 +87,7 @@ def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted(), 
 
 
 def _find_declarations(parsed: Parsed, path: Path) -> tuple[list[Declared], list[str]]:
-    """The functions of the source and of headers in its directory, and their namespaces."""
+    """Find the functions of the source and of the headers in its directory, and their namespaces."""
     directory = str(path.parent)
     found: list[Declared] = []
     namespaces: list[str] = []
@@ -111,7 +111,7 @@ def _find_declarations(parsed: Parsed, path: Path) -> tuple[list[Declared], list
 
 
 def _macros_of_headers(parsed: Parsed, path: Path) -> dict[str, str]:
-    """The ``#define`` lines of the files that a source includes, by name."""
+    """Return the ``#define`` lines of the files that a source includes, by name."""
     by_file: dict[str, list[tuple[str, int]]] = {}
     for name, (file, line) in parsed.macros().items():
         by_file.setdefault(file, []).append((name, line))
@@ -152,7 +152,7 @@ def _place(cursor: Any) -> tuple[str, int, int]:
 
 
 def _bare(entry: str) -> str:
-    """An entry without its template arguments: ``n::k<g<2>>`` gives ``n::k``."""
+    """Return an entry without its template arguments: ``n::k<g<2>>`` gives ``n::k``."""
     return entry.split("<")[0].strip().removeprefix("::")
 
 
@@ -163,7 +163,7 @@ def _is_named(name: str, wanted: str) -> bool:
 def _choose_instances(
     declared: list[Declared], launches: list[Launch], wanted: Wanted, path: Path
 ) -> tuple[list[Launch], list[str]]:
-    """The instances to ask the compiler about, each with its launch, and the kernels without a known instance."""
+    """Return the instances to resolve, each with its launch, and the kernels without a known instance."""
     kernels = [function for function in declared if function.is_kernel]
     if wanted.kernel:
         _check_choice(kernels, launches, wanted.kernel, path)
@@ -202,7 +202,7 @@ def _check_choice(kernels: list[Declared], launches: list[Launch], name: str, pa
 def _resolve(
     path: Path, arguments: Sequence[str], asked: list[Launch], namespaces: list[str], declared: list[Declared]
 ) -> tuple[list[Resolved], dict[int, str]]:
-    """Find the global name and the parameters of each instance; also returns the reasons for those that fail."""
+    """Find each instance's global name and parameters; also return the reasons for those that fail."""
     candidates = [(number, scoped) for number, launch in enumerate(asked) for scoped in _scope(launch, namespaces)]
     questions = []
     for index, (_, launch) in enumerate(candidates):
@@ -255,7 +255,7 @@ def _resolve(
 
 
 def _type_arguments(entry: str) -> list[str]:
-    """The template arguments of an entry that are types computed by templates, such as ``CppTypeOf<kHalf>::type``."""
+    """Return an entry's template arguments that are types computed by templates, such as ``CppTypeOf<kHalf>::type``."""
     found = [argument for argument in template_arguments(entry) if "<" in argument and not argument.startswith("(")]
     return [*found, *(inner for argument in found for inner in _type_arguments(argument))]
 
@@ -268,7 +268,7 @@ def _with_plain_types(entry: str, plain: Mapping[str, str]) -> str:
 
 
 def _scope(launch: Launch, namespaces: list[str]) -> Iterator[Launch]:
-    """The readings of a launch: in the global namespace, and in each of the source's namespaces."""
+    """Return the possible readings of a launch: in the global namespace, and in each of the source's namespaces."""
     yield launch
     for prefix in namespaces:
         within = replace(launch, entry=f"{prefix}{launch.entry}")
@@ -278,7 +278,7 @@ def _scope(launch: Launch, namespaces: list[str]) -> Iterator[Launch]:
 
 
 def _places(types: Iterable[Any]) -> list[tuple[str, int, int]]:
-    """The places at which the records among these types, and the records of their members, are declared."""
+    """Return the places where the records among these types, and their members' records, are declared."""
     found = []
     for type_ in types:
         record = without_reference(type_)
@@ -289,7 +289,7 @@ def _places(types: Iterable[Any]) -> list[tuple[str, int, int]]:
 
 
 def _errors_within(parsed: Parsed, places: list[tuple[str, int, int]]) -> list[Error]:
-    """The errors within these declarations. Errors elsewhere in a file do not affect the kernels."""
+    """Return the errors within these declarations. Errors elsewhere in a file do not affect the kernels."""
     return [
         error
         for error in parsed.errors

@@ -133,14 +133,14 @@ def _join_spaced(found: list[str]) -> str:
 
 
 def _size(tokens: list[Token], i: int) -> tuple[int | None, int]:
-    """The value of ``sizeof(float)`` at ``i``, or None, and the index after it."""
+    """Return the value of ``sizeof(float)`` at ``i``, or None, and the index after it."""
     if tokens[i].text != "sizeof" or i + 3 >= len(tokens) or tokens[i + 1].text != "(" or tokens[i + 3].text != ")":
         return None, i
     return _SIZES.get(tokens[i + 2].text), i + 4
 
 
 def _cast(tokens: list[Token], i: int) -> int:
-    """The number of tokens of a cast to an integer at ``i``, such as ``(unsigned int)``; 0 if there is none."""
+    """Count the tokens of a cast to an integer at ``i``, such as ``(unsigned int)``; return 0 if there is none."""
     end = closing(tokens, i) if tokens[i].text == "(" else None
     if end is None or end == i + 1 or end + 1 >= len(tokens):
         return 0

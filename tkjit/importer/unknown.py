@@ -15,7 +15,7 @@ _NAMES = frozenset(["TYPEDEF_DECL", "TYPE_ALIAS_DECL"])
 
 
 def unknown_names(parsed: Parsed, path: Path) -> dict[str, Error]:
-    """The typedefs with an error, and the typedefs that use them, each with the error."""
+    """Return the typedefs with an error, and the typedefs that use them, each with the error."""
     places = {(file, line): error for error in parsed.errors for file, line in error.places[:1]}
     files = {file for file, _ in places}
     typedefs = [
@@ -32,7 +32,7 @@ def unknown_names(parsed: Parsed, path: Path) -> dict[str, Error]:
         errors = [places[place] for line in lines if (place := (extent.start.file.name, line)) in places]
         if errors:
             found[cursor.spelling] = errors[0]
-    for cursor in typedefs:  # in source order, because one can only use those before it
+    for cursor in typedefs:  # in source order, because a typedef can only use earlier ones
         made_of = [word for word in _words(cursor.underlying_typedef_type.spelling) if word in found]
         if made_of:
             found.setdefault(cursor.spelling, found[made_of[0]])
@@ -48,7 +48,7 @@ def _typedefs(cursor: Any) -> Iterator[Any]:
 
 
 def words_of_kernel(entry: str, place: tuple[str, int, int] | None, types: Sequence[Any]) -> Iterator[str]:
-    """The names in a kernel's signature, in its template arguments and in the members of its structs."""
+    """Return the names in a kernel's signature, in its template arguments and in the members of its structs."""
     yield from _words(entry)
     if place is not None and Path(place[0]).is_file():
         lines = Path(place[0]).read_text(encoding="utf-8", errors="replace").splitlines()[place[1] - 1 : place[2]]

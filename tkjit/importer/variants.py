@@ -35,7 +35,7 @@ class Described:
 
 @dataclass(frozen=True)
 class _Column:
-    """A template argument that differs: its value in each instance, as text, and the variant's name."""
+    """A template argument that differs between instances: its value in each as text, and the variant's name."""
 
     values: tuple[str, ...]
     name: str = ""
@@ -46,13 +46,13 @@ class _Column:
 
     @property
     def spelled(self) -> str:
-        """Its text in the entry. Torch has its own types for some of CUDA's formats."""
+        """The text of the template argument in the entry. Torch has its own types for some of CUDA's formats."""
         of_torch = any(value.startswith("c10::") for value in self.values)
         return f"tkjit::torch_type<{self.name}>" if of_torch else self.name
 
     @property
     def can_be_chosen(self) -> bool:
-        """Whether a call's argument can choose it: an integer or a bool."""
+        """Whether a call's argument can choose the value, which must then be an integer or a bool."""
         return self.numbers is not None or set(self.values) <= {"true", "false"}
 
 
@@ -105,7 +105,7 @@ def _unify(group: list[Instance]) -> Described:
 
 
 def _columns(texts: Sequence[Sequence[str]]) -> list[_Column]:
-    """The atoms that differ between texts of equal length, without duplicate columns."""
+    """Return the atoms that differ between texts of equal length, without duplicate columns."""
     columns = (tuple(atom) for atom in zip(*texts, strict=True) if len(set(atom)) > 1)
     return [_Column(values) for values in dict.fromkeys(columns)]
 
@@ -122,13 +122,13 @@ def _is_reachable(column: _Column, members: list[Instance]) -> bool:
 
 
 def _extents(members: list[Instance]) -> list[tuple[int | str, ...]]:
-    """The values of each extent in all instances; empty if the instances have different numbers of extents."""
+    """Return the values of each extent in all instances; empty if the instances have different numbers of extents."""
     every = [[extent for type_ in _types(instance) for extent in type_.extents] for instance in members]
     return list(zip(*every, strict=True)) if len({len(row) for row in every}) == 1 else []
 
 
 def _elements_of(column: _Column, members: list[Instance]) -> tuple[str, ...] | None:
-    """The element types of a tensor that differ exactly as a type argument does; None if there is no such tensor."""
+    """Return the element types of a tensor that differ exactly as a type argument does; None if no tensor has any."""
     every = [[type_.element for type_ in _types(instance)] for instance in members]
     for elements in zip(*every, strict=True) if len({len(row) for row in every}) == 1 else ():
         pairs = set(zip(column.values, elements, strict=True))
@@ -162,7 +162,7 @@ def _name_columns(columns: list[_Column], first: Instance) -> list[_Column]:
 
 
 def template_arguments(entry: str) -> list[str]:
-    """The arguments of the outermost template: ``k<g<2>, 3>`` has ``g<2>`` and ``3``."""
+    """Return the arguments of the outermost template: ``k<g<2>, 3>`` gives ``g<2>`` and ``3``."""
     tokens = with_angles_apart(tokens_of(entry))
     angles = [i for i, token in enumerate(tokens) if token.text == "<"]
     return [spell(part) for part in split(tokens[angles[0] + 1 : -1])] if angles else []
@@ -172,7 +172,7 @@ def template_arguments(entry: str) -> list[str]:
 
 
 def _together(members: list[Instance], columns: list[_Column]) -> Instance | None:
-    """Merge instances into one that has variants' names where they differ; None if they also differ elsewhere."""
+    """Merge instances, using variants' names where they differ; return None if they also differ elsewhere."""
     first = members[0]
     if len({len(_types(instance)) for instance in members}) > 1:
         return None
@@ -201,7 +201,7 @@ def _together(members: list[Instance], columns: list[_Column]) -> Instance | Non
 
 
 def _given_together(listed: list[tuple[str, ...]], columns: list[_Column]) -> tuple[str, ...]:
-    """Merge the arguments of launches; one that does not differ as a variant does becomes an empty string."""
+    """Merge launches' arguments. An argument that does not differ as a variant does becomes an empty string."""
     found = []
     for texts in zip(*listed, strict=False):
         try:
@@ -261,7 +261,7 @@ def _extent_together(extents: tuple[int | str, ...], columns: list[_Column]) -> 
 
 
 def _text_together(texts: list[str], columns: list[_Column]) -> str:
-    """Merge texts into one that has variants' names where they differ."""
+    """Merge texts, using variants' names where they differ."""
     rows = [atoms(text) for text in texts]
     if len({len(row) for row in rows}) > 1:
         raise ValueError
@@ -277,7 +277,7 @@ def _join(found: list[str]) -> str:
 
 
 def _part_together(parts: list[Part], columns: list[_Column]) -> Part:
-    """Merge a part of launches; it becomes an open question if it does not differ as a variant does."""
+    """Merge a part of several launches. If it does not differ as a variant does, it becomes an open question."""
     try:
         text = _text_together([part.text for part in parts], columns)
     except ValueError:

@@ -36,7 +36,7 @@ TYPES = {
     "e4m3x2": "__nv_fp8x2_e4m3",
     "e5m2x2": "__nv_fp8x2_e5m2",
 }
-# modifiers that affect an instruction's speed or the GPUs that have it, but not its result in the simulator
+# modifiers that change an instruction's speed or the GPUs that support it, but not its result in the simulator
 _HINTS = re.compile(
     r"weak|nc|L1::\w+|L2::\w+|unified|ca|cg|cs|cv|lu|wb|wt|full|aligned|sync|uni|ftz|cta|cluster|gpu|sys|approx|level::\w+"
 )
@@ -60,7 +60,7 @@ class Unknown(Exception):
 
 
 class Spelling(Protocol):
-    """Spells the names of a statement in C++, and knows whether the statement waits in a loop."""
+    """Spells a statement's names in C++, and knows whether the statement waits in a loop."""
 
     waits: bool
 
@@ -113,7 +113,7 @@ class Call:
         return self.modifiers.pop()
 
     def ends(self) -> None:
-        """Reject an instruction with modifiers that were not handled."""
+        """Reject an instruction if modifiers are left that nothing has handled."""
         if left := [word for word in self.modifiers if not _HINTS.fullmatch(word)]:
             raise Unknown(f"unsupported modifier .{left[0]}")
 
@@ -150,7 +150,7 @@ class Call:
         return [_as(kind, self.spelling.variable(part)) for part in one.parts]
 
     def set(self, operand: PtxOperand | int, expression: str) -> str:
-        """Write a result."""
+        """Write a result to its target."""
         one = self.operand(operand) if isinstance(operand, int) else operand
         if not isinstance(one, Name):
             raise Unknown("a result has an unsupported form")

@@ -48,7 +48,7 @@ class Name(NamedTuple):
 
 
 class Address(NamedTuple):
-    """``[base + offset]``, or ``[base, {coordinates}]`` for a tensor map."""
+    """A memory address: ``[base + offset]``, or ``[base, {coordinates}]`` for a tensor map."""
 
     base: Name
     offset: int = 0
@@ -56,13 +56,13 @@ class Address(NamedTuple):
 
 
 class Vector(NamedTuple):
-    """``{a, b}``."""
+    """Several operands in braces: ``{a, b}``."""
 
     parts: tuple[Name, ...]
 
 
 class Pair(NamedTuple):
-    """``p|q``: two results."""
+    """Two results: ``p|q``."""
 
     first: Name
     second: Name
@@ -72,7 +72,7 @@ PtxOperand = Name | Address | Vector | Pair
 
 
 class Registers(NamedTuple):
-    """``.reg .b32 a, b<2>``."""
+    """A declaration of registers: ``.reg .b32 a, b<2>``."""
 
     type: str
     names: tuple[str, ...]

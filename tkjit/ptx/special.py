@@ -1,4 +1,4 @@
-"""The C++ expressions for PTX's special registers."""
+"""Maps PTX's special registers to C++ expressions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPECIAL = {
     "lanemask_le": "((2u << tkjit_ptx::laneid()) - 1)",
     "lanemask_gt": "~((2u << tkjit_ptx::laneid()) - 1)",
     "lanemask_ge": "~((1u << tkjit_ptx::laneid()) - 1)",
-    # without clusters, each block is a cluster
+    # without clusters, each block is its own cluster
     **{f"cluster_ctaid.{axis}": "0u" for axis in "xyz"},
     **{f"cluster_nctaid.{axis}": "1u" for axis in "xyz"},
     **{f"clusterid.{axis}": f"::blockIdx.{axis}" for axis in "xyz"},

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tkjit.ptx.grammar import Block, Instruction, Label, Name, PtxError, Registers, parse
 from tkjit.ptx.instructions import Spelling, Unknown, call
 
-# The C++ type for each constraint of an operand.
+# Maps each operand constraint to the C++ type of the operand.
 # Source: CUDA C++, "Using Inline PTX Assembly in CUDA", "Constraints"
 CONSTRAINTS = {
     "h": "uint16_t",
@@ -21,8 +21,8 @@ CONSTRAINTS = {
     "d": "double",
     "n": "auto",
 }
-_TEXT = "C"  # the constraint of a constant text that becomes part of the statement
-_MOST_STATEMENTS = 4096  # the most statements to try for one with such constraints
+_TEXT = "C"  # the constraint for a constant text that becomes part of the statement
+_MOST_STATEMENTS = 4096  # the most combinations of texts to try for one statement with such constraints
 _REGISTERS = {
     "pred": "bool",
     **dict.fromkeys(["b8", "u8", "s8", "b16", "u16", "s16", "f16", "bf16"], "uint16_t"),
@@ -35,7 +35,7 @@ _REGISTERS = {
 _FIRST_WORD = re.compile(
     r"(?:\s|\{|;|//[^\n]*\n|/\*.*?\*/|\.reg[^;]*;|@!?[\w%\[\]]+|[\w$%=]+:(?!:))*([a-z]\w*)([.\s;]?)", re.DOTALL
 )
-# instructions without a type
+# instructions that have no type
 _BARE = frozenset("bra exit ret trap brkpt bar barrier membar fence call activemask nanosleep".split())
 
 
@@ -71,12 +71,12 @@ def _letter(constraint: str) -> str:
 
 
 def _letters(operands: Sequence[Operand]) -> set[str]:
-    """Return the letters of all operands. Equal constraints are merged first, as a statement may have a hundred."""
+    """Return the constraint letters of all operands. Equal ones are merged, as a statement may have a hundred."""
     return set(map(_letter, {one.constraint for one in operands}))
 
 
 def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
-    """Whether a statement is for a device; one for the host has other constraints, or no semicolon.
+    """Whether a statement is PTX. Assembly for the host has other constraints, or no semicolon.
 
     >>> is_ptx("rdtsc", [Operand("=a", "low")]), is_ptx("bar.sync 0;", []), is_ptx("pause", [])
     (False, True, False)
@@ -85,7 +85,7 @@ def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
     if not all(letter in CONSTRAINTS or letter.isdigit() or letter == _TEXT for letter in letters):
         return False
     if _TEXT in letters:
-        return True  # the text may be part of the opcode, so the opcode is unknown here
+        return True  # the text may be part of the opcode, which is then unknown here
     found = _FIRST_WORD.match(text)
     return found is not None and (found[2] == "." or (found[1] in _BARE and ";" in text))
 
@@ -136,7 +136,7 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
 
 
 def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> str:
-    """Write a branch for each text of the first operand with the constraint ``C``; a second one branches again."""
+    """Write a branch for each text of the first operand with the constraint ``C``. A second one branches again."""
     at = next(i for i, one in enumerate(operands) if one.letter == _TEXT)
     name, expression = operands[at].name, operands[at].expression
     place = re.compile(rf"%{at}(?!\d)" + (rf"|%\[{name}\]" if name else ""))
@@ -193,12 +193,12 @@ def _values(operands: Sequence[Operand]) -> list[str]:
 
 @cache
 def _changed(kind: str, letter: str, i: int) -> str:
-    """Declare the variable of an operand with ``+``. Cached, because a matrix needs a hundred of them."""
+    """Declare the variable of an operand with ``+``. Cached, because a matrix needs a hundred such operands."""
     return f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}(tkjit_out{i});"
 
 
 class _Spelling(Spelling):
-    """Spells the names of a statement in C++."""
+    """Spells a statement's names in C++."""
 
     def __init__(self, operands: Sequence[Operand], block: Block) -> None:
         self._operands = operands
@@ -222,7 +222,7 @@ class _Spelling(Spelling):
 
 
 def _waits_in_a_loop(block: Block) -> bool:
-    """Whether an instruction jumps back to a label above it."""
+    """Whether an instruction jumps back to a label above the instruction."""
     seen = set()
     for statement in block.walk():
         if isinstance(statement, Label):
@@ -239,7 +239,7 @@ def _render(block: Block, spelling: _Spelling) -> str:
     labels = [spelling.variable(Name("register", one.name)) for one in block.statements if isinstance(one, Label)]
     if labels:
         words.append(f"__label__ {', '.join(labels)};")
-    # declared first, because a goto may not skip a variable's initialisation
+    # registers are declared first, because a goto may not skip a variable's initialisation
     for statement in block.statements:
         if isinstance(statement, Registers):
             words.append(_registers(statement, spelling))

@@ -3,7 +3,7 @@
 * ``kernel<T><<<grid, block>>>(x)`` becomes ``TKJIT_SIM_LAUNCH(kernel<T>)(grid, block)(x)``.
 * ``extern __shared__ T name[];`` becomes ``T (&name)[] = ::tkjit::sim::dynamic_shared;``. Outside of functions such a
   reference has no object to refer to, so it is declared in each function that uses the name.
-* ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the only order that host compilers take.
+* ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the only order host compilers accept.
 * ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, because the cast would hide the types of the kernel's
   parameters.
 * ``(void*)kernel<T>`` elsewhere becomes ``::tkjit::sim::as_pointer(kernel<T>)``, so that the pointer can be launched.

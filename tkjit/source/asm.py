@@ -16,13 +16,14 @@ STATEMENT = re.compile(
     r"\b(?:asm|__asm__|__asm)\s*(?:(?:volatile|__volatile__|__volatile|inline|__inline__|goto)\s*)*\("
 )
 _VOLATILE = re.compile(r"\b(?:volatile|__volatile__|__volatile|goto)\b")
-# matches only the tokens that divide a statement: some sources have hundreds of statements with a hundred operands each
+# Matches only the tokens that divide a statement, because some sources have hundreds of statements of 100 operands.
 _PIECE = re.compile(
     r'(?P<string>R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"|"(?:[^"\\\n]|\\.)*")'
     r"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|\n[ \t]*\#[^\n]*|(?P<mark>::|[()\[\]{}:,])",
     re.DOTALL,
 )
-# an operand whose expression has no strings and at most two further levels of brackets; and a list of such operands
+# _USUAL_OPERAND matches an operand whose expression has no strings and at most two further levels of brackets, and
+# _USUAL_OPERANDS a list of such operands.
 _PLAIN = r"[^()\"'/#]*"
 _USUAL_OPERAND = re.compile(
     rf'\s*"([^"\n]*)"\s*(\({_PLAIN}(?:\({_PLAIN}(?:\({_PLAIN}\){_PLAIN})*\){_PLAIN})*\))\s*(?=[,:)])'
@@ -37,7 +38,7 @@ _RAW = re.compile(r'R"(?P<delimiter>[^()\\\s]{0,16})\((?P<text>.*)\)(?P=delimite
 
 
 class _Statement(NamedTuple):
-    """A statement's end, its strings, and the operands of each of its parts; colons divide the parts.
+    """The end of a statement, its strings, and the operands of each of its parts, which colons separate.
 
     An operand that ``_USUAL_OPERAND`` does not match is kept as text.
     """
@@ -65,7 +66,7 @@ def constant_texts(text: str) -> list[str]:
 
 
 def asm_statement(text: str, place: int, texts: Callable[[], list[str]]) -> tuple[int, Edit | None]:
-    """Return the end of the statement at a place, and its edit.
+    """Return the end of the statement that starts at a position, and the edit for the statement.
 
     The edit is None if the statement is assembly for the host, or names a declaration's symbol.
 
@@ -95,7 +96,7 @@ def _read(text: str, place: int) -> _Statement | None:
     parts: list[list[Operand | str]] = []
     strings: list[str] = []
     depth, at = 1, start.end()
-    begun: int | None = at  # where the text of the current operand begins
+    begun: int | None = at  # the position where the current operand's text begins
     while piece := _PIECE.search(text, at):
         at = piece.end()
         mark = piece["mark"]
@@ -106,7 +107,7 @@ def _read(text: str, place: int) -> _Statement | None:
             depth += 1
         elif mark in ")]}" and depth > 1:
             depth -= 1
-        elif depth == 1:  # the end, a comma between operands, or a colon between parts
+        elif depth == 1:  # the end of the statement, a comma between operands, or a colon between parts
             if parts and begun is not None:
                 parts[-1].append(text[begun : piece.start()])
             if mark == ")":
@@ -123,7 +124,7 @@ def _read(text: str, place: int) -> _Statement | None:
 def _edit(statement: _Statement, place: int, texts: Callable[[], list[str]]) -> Edit | None:
     template = "".join(map(_string, statement.strings))
     if not statement.parts and not statement.is_volatile and re.fullmatch(r"[\w.$@]+", template):
-        return None  # the symbol name of a declaration: int f() asm("name");
+        return None  # names the symbol of a declaration: int f() asm("name");
     operands = []
     for number, part in enumerate(statement.parts[:2]):
         own = [

@@ -45,7 +45,7 @@ class Unit:
     directive: Token | None = None  # the first directive that uses __CUDA_ARCH__
     has_device: bool = False
     has_host: bool = False
-    kind: str = ""  # "device" or "host"; "refused" if both use it
+    kind: str = ""  # "device" or "host", or "refused" if both use the unit
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Chain:
 
 @dataclass
 class Source:
-    """The parts of a source that decide between its device text and its host text."""
+    """The parts of a source that determine which of its text is for the device and which is for the host."""
 
     tokens: list[Token]
     outline: Outline
@@ -116,7 +116,7 @@ def architecture(tokens: list[Token], used_by_host: Set[str] = frozenset()) -> l
 
 
 def _refusal(directive: Token, why: str) -> Edit:
-    """Replace a directive's name with ``#error``, and turn the rest of its lines into a comment."""
+    """Replace a directive's name with ``#error``, and turn the rest of the directive into a comment."""
     return Edit(directive.start, directive.inner[0].start, f"#error {REFUSAL} {why} // ")
 
 
@@ -162,7 +162,7 @@ def _units_of_chains(source: Source, device: Set[str]) -> Iterator[Unit]:
 
 
 def _chains(tokens: list[Token]) -> list[Chain]:
-    """Find all chains, outer ones before those that they contain."""
+    """Return all ``#if`` chains; outer chains come before those that they contain."""
     chains: list[Chain] = []
     not_ended: list[Chain] = []
     for token in tokens:

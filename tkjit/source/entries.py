@@ -14,7 +14,7 @@ from tkjit.source.tokens import closing_angle, split, with_angles_apart
 _ATTRIBUTES = frozenset(
     ["__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__", "__attribute__", "alignas", "__align__"]
 )
-_HIDDEN = frozenset(["__grid_constant__", "__restrict__"])  # left out when a parameter is shown
+_HIDDEN = frozenset(["__grid_constant__", "__restrict__"])  # specifiers to leave out when showing a parameter
 
 
 class KernelFunction(NamedTuple):
@@ -104,7 +104,7 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
 
 
 def _other_parameters(kernel: KernelFunction, passed: Sequence[str]) -> str:
-    """Explain how a kernel's parameters differ from the spec's, given that their number is the same."""
+    """Explain how a kernel's parameters differ from the spec's, which are equally many."""
     names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]
     text = f"{kernel} takes other types than the spec passes, in this order: {', '.join(passed)}"
     if names == list(passed):

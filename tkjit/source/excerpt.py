@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<text>[^\n]*)\Z")
-_LONGEST = 400  # longer lines are generated, and would not help
+_LONGEST = 400  # longer lines are generated, and showing them would not help
 _QUOTED = re.compile(r"['\u2018](?P<name>[^'\u2019]+)['\u2019]")
 
 
@@ -39,11 +39,14 @@ def with_excerpt(summary: str, text: str, names: tuple[str, ...]) -> str:
 
 
 def _column(line: str, match: re.Match[str]) -> int:
-    """Return the column of the caret: that of the quoted name, because the compiler may have seen an adapted line."""
+    """Return the caret's column.
+
+    It is the column of the name quoted in the error, because the compiler may have seen an adapted line.
+    """
     column = min(int(match["column"]) - 1, max(0, len(line) - 1))
     for quoted in _QUOTED.finditer(match["text"]):
         if not re.search(r"\w", quoted["name"]):
-            continue  # punctuation, as in "expected ',' or ';' before 'if'"
+            continue  # the quotation is punctuation, as in "expected ',' or ';' before 'if'"
         places = [one.start() for one in re.finditer(rf"(?<!\w){re.escape(quoted['name'])}(?!\w)", line)]
         if places:
             return min(places, key=lambda place: abs(place - column))

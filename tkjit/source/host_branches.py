@@ -35,7 +35,7 @@ _CONSTANT = re.compile(r"\s*(?:(?:static|inline|__device__|__host__)\s+)*(?:cons
 # cuRAND declares these indices for host code; the simulator already declares them for both sides
 _INDEX = re.compile(r"\s*extern\s+(?:const\s+)?(?:dim3|uint3)\s+(?:threadIdx|blockIdx|blockDim|gridDim)\s*;\s*$")
 _GUARD = " ::tkjit::sim::require_device();"
-_RESYNC_LINES = 20_000  # the longest run of lines that one text may have and the other one lack
+_RESYNC_LINES = 20_000  # the longest run of lines that one text may have and the other may lack
 
 
 class Line(NamedTuple):
@@ -52,7 +52,7 @@ class Line(NamedTuple):
 
 
 class Body(NamedTuple):
-    """A function's body: the position of its brace, and the side for which it is compiled."""
+    """A function's body: the position of its opening brace, and the side for which the function is compiled."""
 
     start: int
     kind: str  # "device", "host" or "both"
@@ -120,7 +120,7 @@ def _lines(text: str) -> list[Line]:
 
 
 def _differences(device: list[Line], host: list[Line]) -> Iterator[tuple[list[Line], list[Line], Line]]:
-    """Yield lines that differ, as (device's lines, host's lines, the device's next line after them)."""
+    """Yield each difference as (the device's lines, the host's lines, the device's next line after them)."""
     i = j = 0
     while i < len(device):
         if j < len(host) and device[i].key == host[j].key:
@@ -138,17 +138,17 @@ def _differences(device: list[Line], host: list[Line]) -> Iterator[tuple[list[Li
 
 
 class _Scopes:
-    """Finds the functions of a text. Queries must go from the beginning of the text to its end."""
+    """Finds the functions of a text. Queries must go through the text from its beginning to its end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._braces = _BRACE.finditer(text)
         self._next = next(self._braces, None)
-        self._open: list[tuple[int, str]] = []  # open braces, with the text before each
+        self._open: list[tuple[int, str]] = []  # the open braces, with the text before each
         self._begun = 0  # the position after the last brace or semicolon
 
     def body_at(self, place: int) -> Body | None:
-        """Return the body of the outermost function around a place, or None outside of functions."""
+        """Return the body of the outermost function around a position, or None outside of functions."""
         while self._next is not None and self._next.start() < place:
             mark = self._next[0]
             if mark in "{;}":
@@ -161,7 +161,7 @@ class _Scopes:
         functions = [(start, head) for start, head in self._open if _is_function(head)]
         if not functions:
             return None
-        within = any("__device__" in head for _, head in functions[1:])  # a lambda in a host function
+        within = any("__device__" in head for _, head in functions[1:])  # a device lambda in a host function
         return Body(functions[0][0], "device" if within else _kind(functions[0][1]))
 
 

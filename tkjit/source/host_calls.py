@@ -19,7 +19,7 @@ _BEFORE = frozenset("; { } ( , = + - / % ! < ? : [ ~ | ^ && || return else".spli
 _KNOWN_HEADERS = re.compile(
     r"<(?:[a-z_]+|[a-z]+\.h|cuda_\w+\.h|cooperative_groups(?:/\w+)?\.h|(?:tkjit|cuda)/[\w./]+)>"
 )
-# functions of CUDA and the C library: a function of that name in the source may be another overload
+# functions of CUDA and the C library: a function with such a name in the source may be another overload
 _LIBRARY = re.compile(
     r"(?:__|atomic|make_|cuda|tex|surf|mem|str|h2|is|f?print)\w*|clock(?:64)?|malloc|free|assert|swap"
     r"|(?:min|max|l{0,2}abs|div|rand|fabs|fmin|fmax|fma|fmod|fdim|fdivide|pow|powi|sqrt|r?cbrt|rsqrt|r?hypot|exp|exp2|exp10"
@@ -52,7 +52,7 @@ def host_calls(tokens: list[Token]) -> list[Edit]:
             continue
         called.add(token.text)
         if not _is_call(found.code, i) or token.start < region.body:
-            certain.discard(token.text)  # a parameter, a variable or a member may have the name
+            certain.discard(token.text)  # a parameter, a variable or a member may also have this name
         elif region.kind == "device":  # in a function for both, nvcc only warns
             errors.setdefault(token.text, []).append(_error(token, region))
     guards = [Edit(r.body, r.body, _GUARD) for r in regions if _is_the_hosts(r) and r.name in called & own]
@@ -92,7 +92,7 @@ def _error(call: Token, region: Region) -> Edit:
 
 
 def _certain(tokens: list[Token], regions: list[Region]) -> set[str]:
-    """Return the names that refer to a host function everywhere in the source."""
+    """Return the names that refer to a host function wherever the source uses them."""
     device = device_words(tokens)
     names = {r.name for r in regions} - {r.name for r in regions if not _is_the_hosts(r)}
     names -= {token.text for macro in macros(tokens) for token in macro.inner}
@@ -117,7 +117,7 @@ def _certain(tokens: list[Token], regions: list[Region]) -> set[str]:
 
 
 def _in_conditions(tokens: list[Token]) -> set[str]:
-    """Return the words between each ``#if`` and its end, where a name may have another meaning."""
+    """Return the words between each ``#if`` and its ``#endif``, where a name may have another meaning."""
     depth = 0
     words = set()
     for token in tokens:

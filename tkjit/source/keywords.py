@@ -24,7 +24,7 @@ _MEMBER = re.compile(r"(\.|->|::)\s*(\w+)(?=\s*<)")
 
 
 def repaired(text: str, log: str) -> str | None:
-    """Add the keywords that a compiler's log asks for to a preprocessed text; None if nothing changes."""
+    """Add the keywords that a compiler's log asks for to a preprocessed text; return None if nothing changes."""
     wanted: dict[tuple[str, int], set[str]] = {}
     for match in _TEMPLATE.finditer(log):
         wanted.setdefault((match["file"], int(match["line"])), set()).add("")

@@ -103,7 +103,7 @@ _NO_TYPES = frozenset(["return", "else", "do", "and", "or", "not", "xor", "sizeo
 
 
 def _array_of_run_time_size(text: str, name: str) -> tuple[int, str] | None:
-    """Find a local array whose size is known only at launch, which g++ accepts but CUDA does not."""
+    """Find a local array whose size is known only at launch, which g++ accepts but CUDA does not allow."""
     if not any(_RUN_TIME_SIZE.search(match[0]) for match in re.finditer(r"\w\s+\w+\s*\[[^\];]*\]", text)):
         return None  # avoids tokenizing most sources
     entry = entry_function(text, outline(tokens_of(text)), name)
@@ -123,9 +123,9 @@ def _array_of_run_time_size(text: str, name: str) -> tuple[int, str] | None:
 
 
 def _fields(text: str, name: str, members: Sequence[str]) -> Iterator[tuple[list[Token], int]]:
-    """Yield the places where the entry indexes members of the rendered struct, as (tokens of its body, index).
+    """Yield each place where the entry indexes a member of the rendered struct, as (tokens of the entry's body, index).
 
-    Leaves out code that the preprocessor may drop, and members of another variable with the struct's name.
+    This leaves out code that the preprocessor may drop, and members of another variable with the struct's name.
     """
     names = "|".join(map(re.escape, members))
     if not members or not re.search(rf"\.\s*(?:{names})\s*[\[(]", text):  # avoids tokenizing most sources
@@ -165,7 +165,7 @@ def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str]
 
 
 def _several_indices(text: str, name: str, layouts: Sequence[str]) -> tuple[int, str] | None:
-    """Find several indices in square brackets, of which C++20 uses the last one."""
+    """Find several indices in square brackets. C++20 uses only the last one."""
     for tokens, i in _fields(text, name, layouts):
         end = closing(tokens, i + 1) if tokens[i + 1].text == "[" else None
         if end is None or end + 1 >= len(tokens):
@@ -194,7 +194,7 @@ def _has_comma(tokens: Sequence[Token]) -> bool:
 
 
 def _not_global(text: str, name: str) -> tuple[int, str] | None:
-    """Find a function with the entry's name but without ``__global__``, whose absence a host compiler accepts."""
+    """Find a function with the entry's name but without ``__global__``, which a host compiler accepts."""
     own = name.rpartition("::")[2]
     if re.search(rf"__global__[^;{{}}]*\b{re.escape(own)}\b", text):  # avoids tokenizing most sources
         return None

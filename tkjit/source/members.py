@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from tkjit.source.entries import kernel_functions
 
-# g++, clang, nvcc and NVRTC
+# matches errors of g++, clang, nvcc and NVRTC
 _NO_MEMBER = re.compile(
     r"(?:\W(?:const )?(?:struct |class )?(?P<owner>[\w:]+)(?:<[^\n]*>)?\W+has no member (?:named )?\W?(?P<name>\w+)"
     r"|no member named \W(?P<named>\w+)\W in \W(?P<of>[\w:]+))"
@@ -18,7 +18,7 @@ _UNKNOWN = re.compile(
     r"|(?:undeclared identifier|unknown type name) \W(?P<named>\w+)"
     r'|identifier "(?P<identifier>\w+)" is undefined'
 )
-# errors of g++, clang, nvcc and NVRTC, each with the remedy in a spec's terms
+# Maps errors of g++, clang, nvcc and NVRTC to the remedy in a spec's terms.
 _COMMON = (
     (
         r"redefinition of \W(?:struct )?Globals\b|\"Globals\" has already been defined",
@@ -74,7 +74,7 @@ _COMMON = (
         "to the first element",
     ),
 )
-# declarations of headers that tkjit includes only if a field has one of their types
+# Maps declarations to their header, which tkjit includes only if a field has one of the header's types.
 _HEADERS = {
     r"__half2?|half2?|__float2half.*|__half2float|__h\w+": "cuda_fp16.h",
     r"__nv_bfloat162?|nv_bfloat162?|__float2bfloat16.*|__bfloat162float": "cuda_bf16.h",
@@ -139,7 +139,7 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Mapping[st
 
 
 def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
-    """Explain what a missing member of the struct was probably meant to be."""
+    """Explain which member a missing member of the struct was probably meant to be."""
     own = f"Globals has no field {name}; it has {', '.join(fields)}"
     if name in dims:
         computed = f'computed={{"{name}": "{name}"}}'
@@ -155,7 +155,7 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
 
 
 def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
-    """Explain what an undeclared variable of the source was probably meant to be."""
+    """Explain which name an undeclared variable of the source was probably meant to be."""
     # a use as a variable in the source: not as a function or a type, and not in a header
     is_variable = re.search(rf"\b{name}\b(?!\s*[(<:\w&*])|(?:[=+\-/%?[]|\breturn)\s*{name}\b(?!\s*[(<:\w])", text)
     dim = next((one for one in dims if one.casefold() == name.casefold()), "")
@@ -177,7 +177,7 @@ def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: M
 
 
 def _why_unknown(name: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
-    """Explain an undeclared name that the spec, CUDA or one of its headers knows; empty for any other."""
+    """Explain an undeclared name that the spec, CUDA or a CUDA header knows; empty for any other name."""
     if name == "Globals":
         return "no struct Globals is rendered for plain arguments; leave args=True out"
     if name == "TODO":

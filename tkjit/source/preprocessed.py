@@ -17,7 +17,7 @@ from tkjit.source.launches import launches
 from tkjit.source.lexer import Edit, Token, apply_edits, tokens_from
 from tkjit.source.shared_memory import dynamic_arrays, static_variables
 
-# searched one after the other, as plain text: searching for all of them with one pattern takes ten times as long
+# These are searched for one by one as plain text, because one pattern for all of them takes ten times as long.
 _FINDS = ("asm", "<<<", "__shared__")
 _WORD = re.compile(r"\w*")
 _IN_HEADERS = re.compile(r"<<<|extern\s+__shared__|\b__CUDA_ARCH__\b")
@@ -63,7 +63,7 @@ def _finds(text: str) -> list[tuple[int, str]]:
 
 
 def _edits_at(text: str, place: int, word: str, texts: Callable[[], list[str]]) -> tuple[int, list[Edit]]:
-    """Return the end of the statement at a place, and its edits."""
+    """Return the end of the statement at a position, and the edits for the statement."""
     if word in ASM:
         if _is_of_system(text, place):
             return place + 1, []
@@ -84,7 +84,7 @@ def _edits_at(text: str, place: int, word: str, texts: Callable[[], list[str]]) 
 
 
 def _in_one(text: str, launch: list[Edit]) -> list[Edit]:
-    """Return a launch's edits with the macro in them expanded, because preprocessing is already over."""
+    """Return a launch's edits with their macro expanded, because preprocessing is already over."""
     if not launch:
         return []
     kernel = text[launch[0].end : launch[1].start]
@@ -101,14 +101,14 @@ def _launcher(kernel: str) -> str:
 
 
 def _error(message: str, place: int) -> str:
-    """Return a statement that fails only when the compiler generates code for it, not in an unused template."""
+    """Return a statement that fails only if the compiler generates code for it, so not in an unused template."""
     quoted = message.replace("\\", "\\\\").replace('"', '\\"')
     name = f"tkjit_refused_{place}"
     return f'do {{ extern void {name}() __attribute__((error("{quoted}"))); {name}(); }} while (0)'
 
 
 def _statement(text: str, place: int) -> tuple[int, list[Token]]:
-    """Return the start of the statement around a place, and its tokens including the semicolon."""
+    """Return the start of the statement around a position, and the statement's tokens including the semicolon."""
     start = max(text.rfind(mark, 0, place) for mark in ";{}") + 1
     tokens = []
     depth = 0
@@ -122,7 +122,7 @@ def _statement(text: str, place: int) -> tuple[int, list[Token]]:
 
 
 def _is_of_system(text: str, place: int) -> bool:
-    """Whether the line mark before a place belongs to a system header."""
+    """Whether the line mark before a position belongs to a system header."""
     start = text.rfind("\n# ", 0, place) + 1
     mark = _MARK.match(text, start)
     return mark is not None and "3" in mark[1].split()

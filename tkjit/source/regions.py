@@ -1,4 +1,4 @@
-"""Finds the target of each function of a CUDA source: the device, the host, or both."""
+"""Finds whether each function of a CUDA source is for the device, the host, or both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AFTER_PARAMETERS = frozenset("const volatile noexcept override final mutable re
 
 
 class Region(NamedTuple):
-    """A function, or a lambda for devices in one.
+    """A function, or a device lambda in a function.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Region(NamedTuple):
 
 
 def regions_of(tokens: list[Token], found: Outline) -> list[Region]:
-    """Find the functions of a source, and the lambdas for devices in host functions.
+    """Find the functions of a source, and the device lambdas in host functions.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> from tkjit.source.scopes import outline
@@ -73,7 +73,7 @@ def regions_of(tokens: list[Token], found: Outline) -> list[Region]:
 
 
 def region_at(regions: list[Region], place: int) -> Region | None:
-    """Return the innermost region around a place, or None."""
+    """Return the innermost region around a position, or None."""
     around = [region for region in regions if region.start <= place < region.end]
     return max(around, key=lambda region: region.start, default=None)
 
@@ -126,7 +126,7 @@ def _is_specifier(head: list[Token], bracket: int) -> bool:
 
 
 def _has_unknown_specifier(head: list[Token], name: str, own_macros: Set[str]) -> bool:
-    """Whether a head has a word that may be a header's macro for ``__device__``: ``HOST_DEVICE float f()``."""
+    """Whether a head has an unknown word that may be a header's macro for ``__device__``: ``HOST_DEVICE float f()``."""
     for word, following in zip(head, head[1:], strict=False):
         if word.text == name and following.text == "(":
             return False
@@ -141,7 +141,7 @@ def _has_unknown_specifier(head: list[Token], name: str, own_macros: Set[str]) -
 
 
 def _lambdas(body: list[Token], device: Set[str], host: Set[str]) -> Iterator[Region]:
-    """Yield the lambdas and members of local classes in a host function that are compiled for devices."""
+    """Yield the lambdas and the members of local classes in a host function that are compiled for devices."""
     for i, token in enumerate(body):
         if token.kind != "word" or token.text not in device:
             continue

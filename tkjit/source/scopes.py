@@ -12,7 +12,7 @@ _WITH_BRACKETS = frozenset(["alignas", "__align__", "__attribute__", "__launch_b
 
 
 class Function(NamedTuple):
-    """A function's definition: the tokens before its body, the tokens of its body, and the position of the body."""
+    """A function definition: the tokens before its body, the tokens of its body, and the body's position."""
 
     head: list[Token]
     body: list[Token]
@@ -102,7 +102,7 @@ def _walk(tokens: list[Token]) -> Iterator[tuple[int, tuple[_Scope, ...]]]:
 
 
 def _head(code: list[Token], brace: int) -> int:
-    """Return the first index of a brace's head, which begins after the previous semicolon or brace.
+    """Return the index where a brace's head begins, which is after the previous semicolon or brace.
 
     Brackets and their contents are skipped, and so are the braces of a constructor's initialisers.
     """

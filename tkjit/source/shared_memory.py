@@ -14,7 +14,7 @@ _ALIGNMENT = frozenset(["alignas", "__align__", "__builtin_align__", "__attribut
 
 
 def alignments(tokens: list[Token]) -> list[Edit]:
-    """Move ``alignas(16)`` before ``__shared__``, ``static`` and the like, except in dynamic shared memory."""
+    """Move ``alignas(16)`` before ``__shared__``, ``static`` and similar words, except in dynamic shared memory."""
     edits = []
     for i, token in enumerate(tokens[:-1]):
         if token.text != "alignas" or tokens[i + 1].text != "(" or (end := closing(tokens, i + 1)) is None:
@@ -32,7 +32,7 @@ def alignments(tokens: list[Token]) -> list[Edit]:
 
 
 class Declaration(NamedTuple):
-    """An ``extern __shared__``: its tokens with the semicolon, the tokens to remove, and the declared names."""
+    """An ``extern __shared__``: its tokens including the semicolon, the tokens to remove, and the declared names."""
 
     tokens: list[Token]
     removed: list[Token]
@@ -117,7 +117,7 @@ def static_variables(text: str, statement: list[Token], start: int) -> list[Edit
 
 
 def _declared_names(tokens: list[Token]) -> list[str]:
-    """Return the names of a declaration: the last word before the extents of each part between commas."""
+    """Return the names of a declaration: the last word before the extents in each part between commas."""
     names = []
     depth = angles = 0
     last = ""
@@ -136,7 +136,7 @@ def _declared_names(tokens: list[Token]) -> list[str]:
 
 
 def _end_of_macro(directive: Token) -> Token:
-    """Return an empty semicolon token, to end the last declaration of a macro."""
+    """Return an empty semicolon token, which ends a macro's last declaration."""
     return Token("mark", ";", directive.end, directive.end)
 
 
@@ -160,7 +160,7 @@ def _declarations(code: list[Token]) -> list[Declaration]:
 
 
 def _declaration(statement: list[Token]) -> Declaration | None:
-    """Parse ``extern __shared__ __align__(16) T a[], b[][32];``; None for any other statement."""
+    """Parse ``extern __shared__ __align__(16) T a[], b[][32];``; return None for any other statement."""
     removed, names, brackets = [], [], []
     i = 0
     while i < len(statement) - 1:
@@ -209,7 +209,7 @@ def _redeclare(found: Outline, outside: dict[str, Declaration]) -> list[Edit]:
 
 def _uses(function: Function, name: str) -> bool:
     if any(token.text == name for token in function.head):
-        return False  # a parameter hides it
+        return False  # a parameter hides the array
     before = ""
     for token in function.body:
         if token.kind == "word" and token.text == name and before not in (".", "->", "::"):

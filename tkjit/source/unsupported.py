@@ -68,10 +68,10 @@ _LIBRARIES = re.compile(
     r"(?:cub|thrust|cutlass|cute|cuda|nv|nvtx3|cooperative_groups)/"
     r"|(?:cuda|curand|cublas|cufft|cusparse|cusolver|cudnn|cupti|nvToolsExt|nvrtc|nvml|nccl|mma)\w*\.h$"
 )
-# an error, and the source line that g++ prints below it
+# matches an error and the source line that g++ prints below it
 _LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n]*\|[^\n]*<<<", re.MULTILINE)
 _ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
-# a rejection by source/cuda_arch.py; _ARCH_ASKED below is a use of the poisoned name
+# matches a rejection by source/cuda_arch.py; _ARCH_ASKED below matches a use of the poisoned name
 _ARCH_REFUSED = re.compile(
     rf"^([^\s:][^:\n]*):(\d+):[^\n]*(?:#error|static assertion failed:) {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE
 )
@@ -173,7 +173,7 @@ def _asm_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
     for asm in statements:
         if any(asm.first_line <= line <= asm.last_line for line in own):
             return f"{name}:{asm.first_line} {_of_mnemonics(asm.mnemonics)}"
-    # an asm in a macro: the log has the line that uses the macro, and may contain the instruction
+    # If an asm is in a macro, the log has the line that uses the macro, and may contain the instruction.
     for asm in statements:
         if any(re.search(rf"[`‘']\s*{re.escape(word)}", log) for word in asm.mnemonics):  # noqa: RUF001
             return f"{name}:{asm.first_line} {_of_mnemonics(asm.mnemonics)}"
@@ -244,7 +244,7 @@ def _of_mnemonics(mnemonics: tuple[str, ...]) -> str:
 
 
 def _name_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
-    """Find a name or a header that the simulator lacks and about which the log complains."""
+    """Find a name or a header that the log complains about and that the simulator lacks."""
     for token in tokens:
         line = source.count("\n", 0, token.start) + 1
         if token.kind == "directive" and token.text == "include":

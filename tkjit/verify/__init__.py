@@ -1,4 +1,4 @@
-"""Verification: calls kernels with inputs generated from their specs, and compares the results with references."""
+"""Verifies kernels: calls them with inputs generated from their specs, and compares the results with references."""
 
 from tkjit.verify.call import Outcome
 from tkjit.verify.verifier import Options, verify

@@ -1,4 +1,4 @@
-"""The allowed error of a result, by dtype."""
+"""Decides how large an error of a result may be, by dtype."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from tkjit.check.results import numbers_of
 from tkjit.spec import Spec, Variant
 
-# The largest relative error of a row, for sums and products with inputs and results of a dtype. A rounding is off by
-# about a fifth of eps: the root mean square of errors spread evenly over +-eps / 2, for numbers between two powers of
-# two. Intermediate values may be rounded to the dtype a few times.
+# Maps a dtype to the largest relative error of a row, for sums and products with inputs and results of that dtype. A
+# rounding is off by about a fifth of eps: the root mean square of errors spread evenly over +-eps / 2, for numbers
+# between two powers of two. Intermediate values may be rounded to the dtype a few times.
 _ROW_TOLERANCE = {
     "float64": 1e-12,
     "float32": 1e-5,
@@ -56,7 +56,7 @@ def bound_of(spec: Spec, variant: Variant) -> Bound:
 
 
 def row_error(wanted: torch.Tensor, got: torch.Tensor) -> float:
-    """Return the largest relative error of a row; a row near zero counts as a tenth of the average row.
+    """Return the largest relative error of any row; a row near zero counts as a tenth of the average row.
 
     It is infinite if the shapes differ, or if unequal numbers include an infinity or NaN.
     """
@@ -104,13 +104,13 @@ def difference(wanted: torch.Tensor, got: torch.Tensor, bound: Bound) -> str:
 
 
 def _numbers(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Convert to float64, with the parts of complex numbers and pairs of 4-bit floats next to each other in a row."""
+    """Convert to float64. A row then has the parts of complex numbers and of 4-bit pairs next to each other."""
     numbers = numbers_of(tensor, dtype)
     return numbers.flatten(-2) if numbers.dim() > max(tensor.dim(), 1) else numbers
 
 
 def _sizes(rows: torch.Tensor) -> torch.Tensor:
-    """Return the root mean square of each row; at least a tenth of that of all rows, and never zero."""
+    """Return each row's root mean square, but at least a tenth of that of all rows, and never zero."""
     squares = rows.square().mean(-1)
     least = float(squares.mean().sqrt()) / 10
     return squares.sqrt().clamp(min=max(least, float(torch.finfo(torch.float32).tiny)))

@@ -24,7 +24,7 @@ from tkjit.verify.gradients import gradient_problems
 from tkjit.verify.guarded import Guarded, guarded
 from tkjit.verify.reference import expected_results
 
-_MAX_ELEMENTS = 1 << 19  # in an input: a simulated multiplication takes a fraction of a nanosecond
+_MAX_ELEMENTS = 1 << 19  # in an input; a simulated multiplication takes a fraction of a nanosecond
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class Outcome:
         return f"not verified: {self.refused}" if self.refused else "; ".join(self.problems) or "right"
 
     def as_json(self) -> dict[str, Any]:
-        """The outcome for JSON, with None for numbers that are not finite."""
+        """Return the outcome for JSON, with None for numbers that are not finite."""
         errors = {name: error if math.isfinite(error) else None for name, error in self.errors.items()}
         return {**asdict(self), "problems": list(self.problems), "errors": errors, "is_right": self.is_right}
 
     def __str__(self) -> str:
         parts = [part for text in (self.variant, self.case) for part in text.split(", ") if part]
-        return f"{self.kernel}({', '.join(dict.fromkeys(parts))})"  # a variant may be a dim, which is also in the case
+        return f"{self.kernel}({', '.join(dict.fromkeys(parts))})"  # a variant may be a dim, which the case also names
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Planned:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome before the call, with only the names and the tolerance."""
+        """The outcome before the call is made, which has only the names and the tolerance."""
         tolerance = bound_of(self.spec, self.variant).row
         return Outcome(self.spec.name, str(self.variant), self.case.name, tolerance=tolerance)
 
@@ -143,7 +143,7 @@ def planned(
 
 
 def call_kernels(calls: Iterable[Planned], kernel: Kernel, loader: Loader, device: str) -> Iterator[Outcome]:
-    """Make calls, and yield the outcome of each; only the first call tries to compile a variant."""
+    """Make calls, and yield the outcome of each. Only a variant's first call tries to compile it."""
     uncompiled: dict[tuple[str, str], Outcome] = {}
     for call in calls:
         variant = (str(call.spec.entry), str(call.variant))
@@ -206,7 +206,7 @@ def _call(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome
 
 
 def _given(call: Planned, device: str) -> dict[str, Any]:
-    """Return the arguments by name, without scratch and the outputs that the call allocates."""
+    """Return the arguments by name, except scratch and the outputs that the call allocates."""
     given = {}
     for f in call.spec.given:
         value = call.case.arguments[f.name]

@@ -36,7 +36,7 @@ def gradient_problems(
     spec, reference : Spec
         The kernel's spec, and the spec with its reference.
     arguments, for_reference : mapping
-        The arguments by name, on the call's device, and the same on the CPU.
+        The arguments by name, on the call's device, and the same arguments on the CPU.
     """
     if spec.backward is None or any(f.direction == "inout" for f in spec.tensors):
         return [], {}

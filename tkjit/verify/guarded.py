@@ -1,4 +1,4 @@
-"""Tensors between guard bytes, which show out-of-bounds writes, and are NaN to out-of-bounds reads."""
+"""Puts tensors between guard bytes, which reveal out-of-bounds writes and which out-of-bounds reads see as NaN."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Guarded:
 
 
 def guarded(tensor: torch.Tensor, device: torch.device | str) -> Guarded:
-    """Copy a CPU tensor, including gaps between its rows, to a device between guards."""
+    """Copy a CPU tensor, including the gaps between its rows, to a device, with guards on both sides."""
     span = tensor.numel() and 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
     flat = tensor.detach().as_strided((span,), (1,))
     size = span * tensor.element_size()

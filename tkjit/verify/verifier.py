@@ -27,8 +27,8 @@ from tkjit.verify.task import BEGIN, END, Task
 DEVICES = ("cpu", "cuda")
 _MOST_PROCESSES = 8
 LATE = "late"
-SECONDS_BETWEEN = 120.0  # between calls, to start Python and to generate the arguments
-SECONDS_TO_END = 5.0  # for a process to exit after its last message
+SECONDS_BETWEEN = 120.0  # time allowed between calls, to start Python and to generate the arguments
+SECONDS_TO_END = 5.0  # time allowed for a process to exit after its last message
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Options:
 def verify(kernels: Sequence[str], options: Options) -> Iterator[Outcome]:
     """Verify kernels, each in a separate process, and yield the outcomes of their calls as they end.
 
-    On the CPU, as many kernels run at once as there are cores; on a GPU, one.
+    On the CPU, several kernels run at the same time, up to one per core; on a GPU, they run one after another.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def verify(kernels: Sequence[str], options: Options) -> Iterator[Outcome]:
 
 
 def _how_many_at_once() -> int:
-    """Return the number of processes: one per core and per 2 GiB of memory, for torch and the kernel's tensors."""
+    """Return the number of processes: one per core, if each has 2 GiB of memory for torch and the kernel's tensors."""
     return max(1, min(usable_cores(), available_memory_bytes() // (2 << 30), _MOST_PROCESSES))
 
 
@@ -139,7 +139,7 @@ class _Processes:
             return child
 
     def _run(self, task: Task) -> int | None:
-        """Run a process until it ends; return its number of calls if the last one ended it, and otherwise None."""
+        """Run a process until it ends. Return its number of calls if the last one ended it, and otherwise None."""
         reader, writer = os.pipe()
         last, begun, ended, in_time = Outcome(task.kernel), 0, 0, True
         with tempfile.TemporaryFile() as output, os.fdopen(reader, "rb", buffering=0) as events:
@@ -182,7 +182,7 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 
 
 def _ends_soon(child: subprocess.Popen[bytes]) -> int | None:
-    """Return the status of a process after its last message, or None if it does not exit in time."""
+    """Return the status of a process after its last message, or None if the process does not exit in time."""
     try:
         return child.wait(SECONDS_TO_END)
     except subprocess.TimeoutExpired:
@@ -190,7 +190,7 @@ def _ends_soon(child: subprocess.Popen[bytes]) -> int | None:
 
 
 def _events(pipe: IO[bytes], timeout_s: float) -> Iterator[tuple[str, Outcome]]:
-    """Yield the events of a process until it ends, or ``LATE`` if none comes for too long."""
+    """Yield a process's events until it ends, or ``LATE`` if no event comes for too long."""
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
