@@ -9,7 +9,7 @@
 
 namespace tkjit::runtime {
 
-// Keeps a reference for the rest of the process, because the module lives that long.
+// Keeps a reference until the process ends, because the module lives that long.
 inline PyObject* keep(Owned object) { return object.release(); }
 
 struct Allocation {
@@ -45,7 +45,7 @@ inline bool find_allocation() {
     }
 }
 
-// Returns a new reference to the torch.device of `like`.
+// Returns a new reference to the torch.device that `like` is on.
 inline PyObject* device_object(const TensorView& like) {
     if (like.device_type == DeviceType::cpu) return Py_NewRef(allocation.cpu);
     if (like.device >= kMaxDevices) return PyObject_CallFunction(allocation.device_class, "si", "cuda", int(like.device));
@@ -72,7 +72,8 @@ inline PyObject* torch_empty(const int64_t* sizes, int ndim, int32_t dtype, cons
     return tensor;
 }
 
-// Converts a tensor with the from_dlpack of the array API's namespace or, if there is none, of the array's framework.
+// Converts a tensor with `from_dlpack`: the one from the array's API namespace or, if it has no namespace, its
+// framework's.
 inline PyObject* as_array(PyObject* tensor, PyObject* like) {
     try {
         if (!has(like, "__dlpack__")) return Py_NewRef(tensor);  // a buffer belongs to no framework

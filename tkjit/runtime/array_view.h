@@ -1,4 +1,4 @@
-// The parts of torch that the runtime uses, and views of any array's memory through DLPack.
+// The parts of torch that the runtime uses, and functions that view any array's memory through DLPack.
 #pragma once
 
 #include "python_objects.h"
@@ -19,7 +19,7 @@ struct Torch {
     const DLPackExchangeAPI* exchange = nullptr;
     PyObject* forward_mode = nullptr;   // the dictionary of torch.autograd.forward_ad
     PyObject* forward_level = nullptr;  // the key of its current level
-    bool by_method = false;  // read torch's tensors through __dlpack__ as well; only tests set this
+    bool by_method = false;  // read torch's own tensors through __dlpack__ as well; only tests set this
     int impl_word = -1;  // the word after the object's header that holds the TensorImpl's address; -1 if none does
 };
 inline Torch torch;
@@ -70,7 +70,7 @@ inline void note(const DLTensor& tensor, TensorView* view) {
     view->bytes = noted_bytes(noted_elements(tensor.shape, tensor.ndim, view), bytes_of_one, view);
 }
 
-// Calls `__dlpack__`. The memory stays valid as long as the capsule lives.
+// Calls `__dlpack__`. The array's memory stays valid while the capsule exists.
 inline Owned dlpack_capsule(PyObject* array) {
     const Owned device = checked(PySequence_Tuple(call_method(array, "__dlpack_device__").get()));
     int type = 0, index = 0;
@@ -92,7 +92,7 @@ inline Owned dlpack_capsule(PyObject* array) {
     return call_with_keywords(method, no_arguments, keywords);
 }
 
-// The tensor in a capsule, or null if it is not a DLPack capsule or has another major version.
+// Returns the tensor in a capsule, or null if the object is not a DLPack capsule or has another major version.
 inline const DLTensor* shown_by(PyObject* capsule, bool* read_only) {
     const bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
     if (!versioned && !PyCapsule_IsValid(capsule, "dltensor")) return nullptr;

@@ -1,6 +1,6 @@
-// The module through which Python calls bound C++. It is compiled once per environment, when something is first bound.
+// The module through which Python calls bound C++. It is compiled once per environment, when you first bind something.
 //
-// It owns every bound object that Python holds. It identifies types by typeid's name, which is the same in all shared
+// It owns every bound object that Python holds. Types are identified by typeid's name, which is the same in all shared
 // objects.
 #include "bound_calls.h"
 
@@ -17,7 +17,7 @@ T& as(PyObject* object) {
 
 // ---- objects -------------------------------------------------------------------------------------------------------
 
-/// Whether an object has only one reference, and ends without running code of a user's class.
+/// Returns whether an object has only one reference, and can be destroyed without running code from a user's class.
 bool ends_quietly(PyObject* object) {
     return is_object(object) && Py_REFCNT(object) == 1 && !Py_TYPE(object)->tp_finalize && !as<Object>(object).weak_references;
 }
@@ -61,7 +61,7 @@ void free_marked(PyObject* self) {
     cls->tp_free(self);
     Py_DECREF(cls);
 }
-/// Looks up a method of an object that is moved from: `move(x).release()` is `std::move(x).release()`.
+/// Looks up a method on an object that is moved from: `move(x).release()` means `std::move(x).release()`.
 PyObject* marked_attribute(PyObject* self, PyObject* name) {
     PyObject* const own = PyObject_GenericGetAttr(self, name);
     const auto& marked = as<Marked>(self);
@@ -81,8 +81,8 @@ PyType_Spec marked_spec{"tkjit.bindings.Marked", sizeof(Marked), 0,
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                         marked_slots};
 
-/// Makes a constant: (subclass of Marked, library, C++ expression). For a value of an enumeration, the text is the
-/// enumeration's type, and the number of the value follows it.
+/// Makes a constant from (subclass of Marked, library, C++ expression). For an enumeration's value, the text is the
+/// enumeration's type, and an additional item holds the value's number.
 PyObject* make_constant(PyObject*, PyObject* args) {
     PyObject *cls = nullptr, *library = nullptr;
     const char* text = nullptr;
@@ -369,7 +369,7 @@ T value_at(const Object* object) {
     return value;
 }
 
-/// Returns the number that a reference refers to.
+/// Returns the number that a C++ reference refers to.
 PyObject* load(PyObject*, PyObject* given) {
     const Object* const object = usable(given);
     if (!object) return nullptr;

@@ -1,4 +1,5 @@
-// Reads Python's arguments for C++. Each has a number for its type, by which the call is found, and an address.
+// Reads Python's arguments for C++. Each argument gets an address, and a number for its type, which selects the
+// compiled call.
 #pragma once
 
 #include "bound_objects.h"
@@ -8,14 +9,15 @@
 
 namespace tkjit::bound {
 
-// The numbers of types other than objects. A buffer's encodes its element, its dimensions and whether it is read-only.
+// Type numbers for arguments that are not objects. A buffer's number encodes its element type, dimensions and whether
+// it is read-only.
 enum : std::uint32_t { none_type = 1, bool_type, int_type, float_type, str_type, complex_type, characters_type };
 constexpr std::uint32_t first_scalar = 0x100, first_array = 0x1000, first_constant = 0x10000, first_object = 0x100000;
 constexpr std::uint32_t object_flags = 3;  // bits: const, moved, pointer
 constexpr int most_dimensions = 8;
 constexpr Py_ssize_t most_arguments = 16;
 
-/// An element type of buffers: its format in Python's struct module, and its C++ type.
+/// An element type for buffers: its format in Python's struct module, and its C++ type.
 struct Element {
     const char* format;
     const char* text;
@@ -37,10 +39,11 @@ inline int element_of(const char* format) {
     return -1;
 }
 
-/// The classes of numbers that keep their C++ type, in the order of `elements`. Null for int, double and other elements.
+/// The Python classes for numbers that keep their C++ type, in the order of `elements`. Null for int, double and other
+/// elements.
 inline PyTypeObject* number_types[std::size(elements)] = {};
 
-/// Returns the element of a number that keeps its C++ type, or -1 for any other object.
+/// If an object is a number that keeps its C++ type, returns the index of that type in `elements`, otherwise -1.
 inline int element_of_number(PyObject* given) {
     for (int i = 0; i < int(std::size(elements)); ++i)
         if (Py_TYPE(given) == number_types[i]) return i;
@@ -120,7 +123,7 @@ inline bool read_buffer(PyObject* given, Argument& to) {
     return true;
 }
 
-/// Reads a number that keeps its C++ type. C++ reads an integer of any size from the first bytes of the value.
+/// Reads a number that keeps its C++ type. C++ reads an integer of any size from the value's first bytes.
 inline void read_number(PyObject* given, int element, Argument& to) {
     to.type = first_scalar + std::uint32_t(element);
     to.address = &to.value;
@@ -133,7 +136,7 @@ inline void read_number(PyObject* given, int element, Argument& to) {
     }
 }
 
-/// Reads an argument. If C++ has no type for it, its type stays 0. Returns false if an exception is set.
+/// Reads an argument. If C++ has no type for the argument, its type stays 0. Returns false if an exception is set.
 inline bool read(PyObject* given, Argument& to) {
     if (is_object(given)) return read_object(reinterpret_cast<Object*>(given), 0, to);
     if (PyLong_CheckExact(given)) {
@@ -195,8 +198,8 @@ inline bool read(PyObject* given, Argument& to) {
     return true;
 }
 
-/// Describes the number of an argument's type: (number, how it is passed, C++ type). It is passed as an "object", an
-/// "array", a "text" and so on.
+/// Describes an argument's type number: (number, how the argument is passed, C++ type). The second item is "object",
+/// "array", "text" and so on.
 inline PyObject* describe_type(std::uint32_t type, const Library* library) {
     const char* how = "";
     std::string text;

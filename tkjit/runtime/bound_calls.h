@@ -1,4 +1,4 @@
-// A bound function: finds the compiled call for the types of its arguments, and makes it.
+// A bound function: finds the compiled call that fits the types of its arguments, and makes the call.
 #pragma once
 
 #include "bound_arguments.h"
@@ -10,16 +10,16 @@
 
 namespace tkjit::bound {
 
-/// A compiled call that Python can hold.
+/// A compiled call, as an object that Python can hold.
 struct CompiledCall {
     PyObject_HEAD
     bind::Entry entry;
     KnownType* result;
     Library* library;
-    int number;  // the index of the result's class in number_types; -1 if it has none
+    int number;  // the index in number_types of the class for its result; -1 if there is none
 };
 
-/// The index in `number_types` for results of a type.
+/// Returns the index in `number_types` for results of a type.
 inline int number_of(const std::type_info& type) {
     const std::type_info* const known[] = {
         &typeid(bool),         &typeid(signed char),        &typeid(unsigned char), &typeid(short),     &typeid(unsigned short),
@@ -31,13 +31,13 @@ inline int number_of(const std::type_info& type) {
     return -1;
 }
 
-/// A compiled call, and the types of its arguments.
+/// A row of a function's table: a compiled call, and its argument types.
 struct Row {
     std::vector<std::uint32_t> types;
     CompiledCall* call;
 };
 
-/// Finds out whether a function's calls are short: it times the first calls, and every 256th after them.
+/// Measures whether a function's calls are short. It times the first calls, and every 256th call after them.
 class Pace {
 public:
     bool is_timed() const { return calls_ < first || calls_ % every == 0; }
@@ -55,13 +55,13 @@ struct Function {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject* name;
-    PyObject* miss;  // (function, args, kwargs) -> result: called if no row fits
+    PyObject* miss;  // (function, args, kwargs) -> result; called if no row fits
     PyObject* documentation;
     std::vector<Row>* rows;
     std::size_t last;   // the row that was used last
     Pace pace;
-    bool is_brief;      // so short that the GIL stays held
-    bool invalidates;   // ends references into its first argument
+    bool is_brief;      // its calls are so short that the GIL stays held
+    bool invalidates;   // invalidates references into its first argument
     bool owns_results;  // Python owns the pointers that it returns
     bool is_constructor;
 };
@@ -69,15 +69,15 @@ struct Function {
 inline PyTypeObject* function_type = nullptr;
 inline PyTypeObject* method_type = nullptr;
 inline PyTypeObject* compiled_type = nullptr;
-inline PyObject* before_call = nullptr;  // called before each call while calls wait in a batch
+inline PyObject* before_call = nullptr;  // called before each call while a batch has pending calls
 inline PyObject* error_class = nullptr;  // tkjit.CppError
 
-/// An exception that a call has thrown: Python's class for it, its type and its text.
+/// An exception that a call has thrown: the Python class for it, its C++ type and its text.
 struct Error {
     enum class Kind { none, memory, index, value, overflow, other } kind = Kind::none;
     std::string type, text;
 
-    /// Describes the exception that is being handled.
+    /// Describes the exception that is currently being handled.
     void describe() noexcept {
         kind = Kind::other;
         try {
@@ -143,7 +143,8 @@ inline PyObject* take_text(bind::Result& result) {
     return made;
 }
 
-/// Gives a result the owner of an argument of the same type: for an iterator's successor, or a copy.
+/// Gives a result the same owner as an argument of its type, for example if the result is an iterator's successor or a
+/// copy.
 inline void share_owner(Object* result, const Object* from) {
     if (!from->owner) return;
     result->owner = Py_NewRef(from->owner);
@@ -151,7 +152,8 @@ inline void share_owner(Object* result, const Object* from) {
     result->owner_generation = from->owner_generation;
 }
 
-/// Returns the argument that has the result's type, or null if there is none, or if two refer into different objects.
+/// Returns the argument that has the result's type. Returns null if there is none, or if two refer into different
+/// objects.
 inline const Object* argument_of_same_type(const Object* result, const Argument* arguments, Py_ssize_t count) {
     const Object* found = nullptr;
     for (Py_ssize_t i = 0; i < count; ++i) {
@@ -163,14 +165,14 @@ inline const Object* argument_of_same_type(const Object* result, const Argument*
     return found;
 }
 
-/// Keeps alive what a result may refer into.
+/// Keeps alive the objects that a result may refer into.
 inline void tie(PyObject* made, const Function& function, const CompiledCall& call, const Argument* arguments, Py_ssize_t count) {
     auto* const result = reinterpret_cast<Object*>(made);
     const bool is_method = Py_TYPE(&function) == method_type;
     if (count == 0) return;
     if (call.entry.form == bind::Form::object)
         if (const Object* const from = argument_of_same_type(result, arguments, is_method ? 1 : count)) return share_owner(result, from);
-    // a result that owns its contents stays valid when the object from which it comes changes
+    // a result that owns its contents stays valid when the object that it came from changes
     const bool may_end = !(call.entry.form == bind::Form::object && (result->type->described.protocols & bind::owns_contents));
     if (is_method && arguments[0].object) return set_owner(result, arguments[0].object, may_end);
     Py_ssize_t objects = 0;
@@ -185,7 +187,7 @@ inline void tie(PyObject* made, const Function& function, const CompiledCall& ca
     result->owner = owners;
 }
 
-/// Converts a plain number to the class that keeps its C++ type, if there is one. Steals the given reference.
+/// Converts a plain number to the class that keeps its C++ type, if there is such a class. Steals the given reference.
 inline PyObject* keep_type(PyObject* plain, const CompiledCall& call) {
     if (!plain || call.number < 0) return plain;
     const Owned taken(plain);
@@ -214,7 +216,7 @@ inline PyObject* to_python(bind::Result& result, Function& function, CompiledCal
         case bind::Form::enumeration: break;
     }
     const bool is_owned = entry.form == bind::Form::object || (entry.form == bind::Form::pointer && function.owns_results);
-    // `x += y` and the like return their first argument
+    // operators such as `x += y` return their first argument
     if (!is_owned)
         for (Py_ssize_t i = 0; i < count; ++i) {
             auto* const from = reinterpret_cast<Object*>(arguments[i].object);
@@ -229,13 +231,13 @@ inline PyObject* to_python(bind::Result& result, Function& function, CompiledCal
     return PyObject_CallOneArg(call.result->adapter, made);
 }
 
-/// Whether this is Python's only thread, so that no other can wait for the GIL.
+/// Returns whether this is Python's only thread, in which case no other thread can be waiting for the GIL.
 inline bool is_only_thread() {
     PyThreadState* const newest = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     return newest && !PyThreadState_Next(newest);
 }
 
-/// Makes a call without the GIL. The GIL stays held for brief functions, and for short calls if this is the only thread.
+/// Makes a call without the GIL. Brief functions keep the GIL, and so do short calls if this is Python's only thread.
 inline void run_paced(Function& function, const bind::Entry& entry, void* const* arguments, bind::Result* result, Error* error) {
     Pace& pace = function.pace;
     const bool is_timed = pace.is_timed();
@@ -291,7 +293,7 @@ inline CompiledCall* find_call(Function& function, const Argument* arguments, Py
     return nullptr;
 }
 
-/// Provides storage for arguments: on the stack for up to 6, which is enough for most calls.
+/// Provides storage for a call's arguments. Up to 6 arguments, which is enough for most calls, are stored on the stack.
 template <class Use>
 PyObject* with_arguments(Py_ssize_t count, const Use& use) {
     if (count <= 2) {

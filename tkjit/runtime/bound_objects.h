@@ -28,14 +28,14 @@ struct Object;
 /// A C++ type in a bound library. It is never freed, because its objects may outlive the library.
 struct KnownType {
     Library* library;
-    std::uint32_t number;  // in this process
+    std::uint32_t number;  // unique within this process
     bind::Type described;
-    std::string name;       // typeid's
+    std::string name;       // as typeid gives it
     PyTypeObject* python;   // the class of its objects
     PyObject* adapter;      // converts results for Python; null if Python gets the object itself
 };
 
-/// The types and the living objects of one set of headers.
+/// The types and living objects that belong to one set of headers.
 struct Library {
     PyObject_HEAD
     PyObject* make_class;  // (number, name, form, protocols) -> class
@@ -54,22 +54,22 @@ struct Object {
     Object* older;
     Object* newer;
     std::uint32_t generation;        // counts the calls that invalidate references into this object
-    std::uint32_t owner_generation;  // the owner's when this was made
-    bool follows_owner;              // whether such a call on the owner invalidates this
+    std::uint32_t owner_generation;  // the owner's generation when this object was made
+    bool follows_owner;              // whether an invalidating call on the owner also invalidates this object
     bool is_owned;
     bool is_const;
     bool is_moved_from;
 };
 
-/// How an argument is passed: `ptr(x)`, `char_ptr("N")`, `move(x)`, or as a constant. A constant has no object: it is a
-/// C++ expression that the call evaluates, or a value of an enumeration.
+/// Records how an argument is passed: as `ptr(x)`, `char_ptr("N")`, `move(x)`, or as a constant. A constant has no
+/// object: it is a C++ expression that the call evaluates, or an enumeration's value.
 enum class Mark : int { pointer, characters, moved, constant };
 struct Marked {
     PyObject_HEAD
     PyObject* target;  // null for a constant
     Mark mark;
     std::uint32_t constant;  // a position in `constants`
-    long long value;         // of an enumeration
+    long long value;         // for a constant from an enumeration
 };
 
 struct Constant {
@@ -79,7 +79,7 @@ struct Constant {
 };
 inline std::vector<Constant> constants;
 
-inline std::vector<KnownType*> known_types;  // by number
+inline std::vector<KnownType*> known_types;  // indexed by number
 inline PyTypeObject* object_type = nullptr;
 inline PyTypeObject* marked_type = nullptr;
 inline PyTypeObject* library_type = nullptr;
@@ -88,7 +88,7 @@ inline bool is_object(PyObject* object) { return PyObject_TypeCheck(object, obje
 
 inline KnownType* known_type(Library* library, const bind::Type& type) {
     const char* name = type.info->name();
-    if (type.size == 0 && *name == 'P') ++name;  // a class that is only declared has the name of a pointer to it
+    if (type.size == 0 && *name == 'P') ++name;  // an undefined class is described by a pointer to it
     const auto found = library->types->find(name);
     if (found != library->types->end()) {
         KnownType* const known = found->second;
@@ -101,7 +101,8 @@ inline KnownType* known_type(Library* library, const bind::Type& type) {
     return known;
 }
 
-/// Returns the class of a type's objects. It is made for the first object. Null if an exception is set.
+/// Returns the Python class for a type, which is created just before its first object. Returns null if an exception is
+/// set.
 inline PyTypeObject* python_class(KnownType* type) {
     if (type->python) return type->python;
     PyObject* const made = PyObject_CallFunction(type->library->make_class, "IsiI", type->number, demangle(type->name.c_str()).c_str(),
@@ -112,7 +113,7 @@ inline PyTypeObject* python_class(KnownType* type) {
         PyErr_SetString(PyExc_TypeError, "make_class: expected a subclass of Object");
         return nullptr;
     }
-    if (type->python) Py_DECREF(made);  // another call has made it in the meantime
+    if (type->python) Py_DECREF(made);  // another call has created it in the meantime
     else type->python = reinterpret_cast<PyTypeObject*>(made);
     return type->python;
 }
@@ -143,7 +144,7 @@ inline void end_object(Object* object) {
     unlink(object);
 }
 
-/// Makes a Python object for a C++ object. If that fails, an owned C++ object is destroyed.
+/// Makes a Python object for a C++ object. If that fails and Python would have owned the C++ object, destroys it.
 inline PyObject* wrap(KnownType* type, void* address, bool is_owned, bool is_const) {
     PyTypeObject* const cls = python_class(type);
     PyObject* const made = cls ? cls->tp_alloc(cls, 0) : nullptr;
@@ -160,7 +161,7 @@ inline PyObject* wrap(KnownType* type, void* address, bool is_owned, bool is_con
     return made;
 }
 
-/// Makes one object depend on another, which it may refer into.
+/// Makes one object depend on another object that it may refer into, and so keeps the other alive.
 inline void set_owner(Object* object, PyObject* owner, bool follows) {
     object->owner = Py_NewRef(owner);
     if (follows && is_object(owner)) {
@@ -169,7 +170,7 @@ inline void set_owner(Object* object, PyObject* owner, bool follows) {
     }
 }
 
-/// Drops owners that nothing else refers to, so that a walk along a linked list does not keep all its nodes alive.
+/// Drops owners that nothing else refers to. Otherwise a walk along a linked list would keep all its nodes alive.
 inline void shorten_owners(Object* object) {
     while (object->follows_owner) {
         auto* const owner = reinterpret_cast<Object*>(object->owner);
@@ -181,7 +182,7 @@ inline void shorten_owners(Object* object) {
     }
 }
 
-/// Whether an object may be used; if not, an exception is set.
+/// Returns whether an object may be used. If not, an exception is set.
 inline bool check_usable(Object* object) {
     if (!object->address) {
         const bool is_stopped = object->type && object->type->library->is_stopped;

@@ -1,10 +1,12 @@
-// A club: a group of threads, one for each device, which do their devices' parts of a step at the same time.
+// A club: a group of threads, one for each device. Each thread does its device's part of a step, at the same time as
+// the others.
 //
 // The caller's thread would otherwise only wait, so it does the first device's part and then all parts that no thread
-// has begun yet: a launch on a GPU takes less time than waking a thread. A part that waits does not delay the start of
-// the others. A club of one device needs no thread and no lock. Between steps the workers sleep on a futex. A worker
-// that wakes up wakes up to two others, so the caller starts them all with one system call, and no worker is woken for
-// a part that has been done. After a fork, the child has none of its parent's threads and starts its own.
+// has begun yet, because launching on a GPU takes less time than waking a thread. A part that waits does not delay the
+// start of the other parts. A club with one device needs no thread and no lock. Between steps the workers sleep on a
+// futex. Each worker that wakes up wakes up to two others, so the caller starts them all with one system call, and no
+// worker is woken for a part that is already done. After a fork, the child has none of its parent's threads and starts
+// its own.
 #pragma once
 
 #include <linux/futex.h>
@@ -36,11 +38,11 @@ inline int64_t now_ns() {
 
 constexpr size_t kMostDevices = 32;
 
-// The progress of a step. The simulator asks for it in the middle of a kernel.
+// The progress of a step. The simulator reads it in the middle of a kernel.
 class Progress {
 public:
     std::atomic<bool> failed{false};  // a part has failed, so the others need not wait for it
-    std::atomic<uint32_t> left{0};    // parts that have not ended
+    std::atomic<uint32_t> left{0};    // the number of parts that have not ended
 
     void begin(size_t devices) {
         failed.store(false, std::memory_order_relaxed);
@@ -56,8 +58,8 @@ public:
         ended_ns_.store(now_ns());
         reported_ns_[size_t(dev_idx)].store(kEnded);
     }
-    // Whether no part is left that could end the waiting: each has ended or reported just now that it only waits, and
-    // the last to end did so long enough ago for the others to notice.
+    // Whether no part is left that could end the wait: every part has either ended or just reported that it only waits,
+    // and the last part ended long enough ago for the others to have noticed.
     bool is_deadlock() const {
         const int64_t now = now_ns();
         if (now - ended_ns_.load() < kToNoticeNs) return false;
@@ -71,14 +73,14 @@ public:
 private:
     static constexpr int64_t kEnded = INT64_MAX;
     static constexpr int64_t kFreshNs = 500'000'000;       // a waiting launch reports every 50 ms
-    static constexpr int64_t kToNoticeNs = 1'000'000'000;  // time for the others to see what that part has written
+    static constexpr int64_t kToNoticeNs = 1'000'000'000;  // time for the others to notice what the last part wrote
 
     size_t devices_ = 0;
     std::atomic<int64_t> reported_ns_[kMostDevices] = {};  // when a part last reported that it only waits, or 0
     std::atomic<int64_t> ended_ns_{0};                     // when the last part ended
 };
 
-// The part of a step that the current thread is doing.
+// The part of a step that the current thread is executing.
 struct RunningPart {
     RunningPart(Progress& step, int dev_idx) : step(step), dev_idx(dev_idx), around(current) { current = this; }
     ~RunningPart() { current = around; }
@@ -98,7 +100,7 @@ inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value) {
     while (word.load(std::memory_order_acquire) == value)
         syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
-// Waits once and for at most 50 ms, because the caller also checks for interrupts.
+// Waits once, for at most 50 ms, because the caller also has to check for interrupts.
 inline void futex_wait_a_while(std::atomic<uint32_t>& word, uint32_t value) {
     const timespec patience{0, 50'000'000};
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, &patience, nullptr, 0);
@@ -109,7 +111,7 @@ inline void futex_wake(std::atomic<uint32_t>& word, int count) {
 
 class Club {
 public:
-    // Does one device's part of a step. Returns an error's text or null, and must not throw.
+    // Executes one device's part of a step. Returns an error's text or null, and must not throw.
     using Part = std::function<const char*(int dev_idx)>;
 
     explicit Club(int devices) : devices_(devices) {
@@ -122,10 +124,12 @@ public:
 
     int devices() const { return devices_; }
 
-    // Does each device's part of a step, waits for all of them, and returns each device's error or an empty text. Call
-    // it without the GIL. While it waits, it calls `interrupted`, which decides whether to abort the waiting parts.
+    // Executes each device's part of a step, waits for all of them, and returns a text for each device: its error, or
+    // an empty text. Call this without the GIL. While it waits, it calls `interrupted`, which decides whether to abort
+    // the waiting parts.
     //
-    // With `own_threads`, only a device's own thread does its part; the first device's thread is the caller's.
+    // With `own_threads`, each part is executed only by its device's own thread; for the first device, that is the
+    // caller's thread.
     std::vector<std::string> execute(const Part& part, bool (*interrupted)(), bool own_threads = false) {
         std::vector<std::string> errors(static_cast<size_t>(devices_));
         if (devices_ == 1) {
@@ -157,7 +161,7 @@ public:
         return errors;
     }
 
-    // Waits for a step that is under way, then ends the threads. The next step starts them again.
+    // Waits for the current step, then ends the threads. The next step starts them again.
     void close() {
         if (in_step_of == this) throw std::runtime_error("a club's step cannot close the club");
         std::shared_ptr<State> state;
@@ -174,7 +178,7 @@ public:
         end(*state);
     }
 
-    // Forbids all further steps, because their parts might call into an interpreter that is shutting down.
+    // Rejects all further steps, because their parts might call into an interpreter that is shutting down.
     static void end_all() { all_ended.store(true); }
 
 private:
@@ -184,17 +188,17 @@ private:
         std::mutex stepping;
         std::atomic<uint32_t> step{0};
         std::atomic<bool> ends{false};
-        Progress progress;  // of the step that is under way
+        Progress progress;  // of the current step
         const Part* part = nullptr;
-        std::vector<std::string>* errors = nullptr;  // of the step that is under way
+        std::vector<std::string>* errors = nullptr;  // of the current step
         const unsigned of_fork = forks.load();
         std::vector<std::atomic<uint32_t>> called;  // by device: the last step for which its worker was woken
         std::vector<std::atomic<uint32_t>> begun;   // by device: the last step whose part a thread has begun
         std::vector<std::thread> workers;
     };
 
-    // Wakes a worker if no thread has begun its part; otherwise wakes the workers that it would have woken in turn.
-    // Worker i wakes workers 2 i and 2 i + 1.
+    // Wakes a worker if no thread has begun its part. Otherwise wakes the workers that this worker would have woken:
+    // worker i wakes workers 2 i and 2 i + 1.
     static void wake(State& state, size_t worker, uint32_t step) {
         if (worker >= state.called.size()) return;
         if (is_later(step, state.begun[worker].load(std::memory_order_relaxed))) {
@@ -216,7 +220,7 @@ private:
 
     static bool is_later(uint32_t step, uint32_t than) { return int32_t(step - than) > 0; }
 
-    // Advances a word to a step and returns whether it did. A late thread with an older step changes nothing.
+    // Advances a word to a step, and returns whether it did. A thread that is late with an older step changes nothing.
     static bool raise(std::atomic<uint32_t>& word, uint32_t step) {
         uint32_t before = word.load(std::memory_order_relaxed);
         while (is_later(step, before))
@@ -224,10 +228,11 @@ private:
         return false;
     }
 
-    // Claims a device's part of a step for the calling thread. False if another thread has begun it.
+    // Claims a device's part of a step for the calling thread. Returns false if another thread has begun that part.
     static bool claim(State& state, int dev_idx, uint32_t step) { return raise(state.begun[size_t(dev_idx)], step); }
 
-    // Guards state_. Not a member, because a child must replace it: another thread may have held it during the fork.
+    // Guards state_. This is not a member, because a child must replace it: another thread may have held it during the
+    // fork.
     static std::mutex& starting() {
         static std::mutex mutex;
         static unsigned of_fork = forks.load();
@@ -238,7 +243,7 @@ private:
         return mutex;
     }
 
-    // Leaks the parent's state in a child, where its threads cannot be joined and its mutex cannot be destroyed.
+    // Leaks the parent's state in a forked child, where its threads cannot be joined and its mutex cannot be destroyed.
     static void forget(std::shared_ptr<State> state) {
         for (auto& worker : state->workers) worker.detach();
         new std::shared_ptr<State>(std::move(state));
@@ -264,7 +269,7 @@ private:
     }
 
     // Delays a daemon thread that calls during the interpreter's shutdown, so that the process ends before the thread
-    // can print a traceback: CPython aborts if it cannot lock stderr.
+    // can print a traceback. CPython aborts if it cannot lock stderr.
     static void await_end() {
         constexpr auto patience = std::chrono::seconds(10);  // in case another thread does wait for this one
         static std::atomic<bool> has_waited{false};  // later calls do not wait

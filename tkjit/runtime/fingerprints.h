@@ -1,4 +1,4 @@
-// Checks a fingerprint. tkjit/cache/fingerprints.py does the same but takes three times as long.
+// Checks a cache entry's fingerprint. tkjit/cache/fingerprints.py does the same check but takes three times as long.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,8 +11,9 @@
 
 namespace tkjit::runtime {
 
-// Whether the files are unchanged. Each line is "size mtime_ns ctime_ns inode path", with zeros if there was no file. A
-// second thread does not help: creating it in a new process takes as long as it saves for five hundred files.
+// Returns whether the files are unchanged. Each line is "size mtime_ns ctime_ns inode path", with zeros if there was no
+// file. A second thread would not help: starting it in a new process takes as long as it would save for five hundred
+// files.
 inline bool unchanged(std::string_view lines) {
     const auto nanoseconds = [](const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; };
     std::string path;

@@ -1,7 +1,7 @@
-// Functions for rendered glue: bind, read and check arguments, allocate outputs, launch.
+// Functions for rendered glue: they bind, read and check arguments, allocate outputs, and launch.
 //
-// A call that succeeds allocates nothing but its outputs, and calls no function twice for an argument. During the
-// search for an overload a call is `quiet`: it builds error messages only after all overloads have failed.
+// A successful call allocates nothing but its outputs, and never calls a function twice for the same argument. While an
+// overload is being chosen, the call is `quiet`: error messages are built only after all overloads have failed.
 #pragma once
 
 #include "glue_arguments.h"
@@ -26,7 +26,8 @@ inline void refuse_to_prepare(const Call& call, const char* result) {
                  call.kernel, result);
 }
 
-// The variant's launcher for the device of `on`. The first time, Python finds it in the cache or builds it.
+// Returns the variant's launcher for the device of `on`. On first use, Python finds the launcher in the cache or builds
+// it.
 inline TkjitLaunch launcher(Call& call, int overload, int variant, const TensorView& on) {
     if (call.batch) {
         call.batch->overload = overload;
@@ -45,13 +46,14 @@ inline TkjitLaunch launcher(Call& call, int overload, int variant, const TensorV
 inline bool find_stream(Call& call, PyObject* given, const TensorView& on, void*& stream) {
     call.follows = !given;
     if (on.device_type == DeviceType::cpu && !given) return true;
-    call.ran_code |= given != nullptr;  // reading its attributes
+    call.ran_code |= given != nullptr;  // reading the stream's attributes may run Python code
     if (call.table.stream(call.kernel, given, on, &stream, &call.other_stream)) return true;
     if (call.quiet && !is_not_ours()) PyErr_Clear();
     return false;
 }
 
-// Tells torch's allocator which memory a stream other than the current one uses, so that it waits before reusing it.
+// Reports memory that a stream other than the current one uses to torch's allocator, so that it waits before reusing
+// that memory.
 inline bool record_stream(const Call& call, PyObject* stream, const TensorView& on, std::initializer_list<PyObject*> tensors) {
     if (!call.other_stream) return true;
     for (PyObject* tensor : tensors)
@@ -64,9 +66,9 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
     return true;
 }
 
-// Whether no other Python thread can run during the launch. This overlooks a C++ library's thread that first enters
-// Python while a kernel runs. In all supported versions of Python, a thread state begins with its neighbours in the
-// interpreter's list.
+// Whether no other Python thread can run during the launch. This does not notice a C++ library's thread that enters
+// Python for the first time while a kernel runs. In all supported versions of Python, a thread state begins with the
+// pointers to its neighbours in the interpreter's list.
 inline bool is_only_thread() {
     const PyThreadState* const state = PyThreadState_Get();
     return !state->prev && !state->next;
@@ -117,7 +119,7 @@ inline PyObject* named_tuple(const Call& call, int overload, std::initializer_li
 // ---- overloads -----------------------------------------------------------------------------------------------------
 
 inline bool deprecated(Call& call, const char* text) {
-    call.ran_code = true;  // warning filters and hooks
+    call.ran_code = true;  // warning filters and hooks may run Python code
     return call.table.deprecated(call.kernel, text);
 }
 
@@ -127,9 +129,10 @@ struct Overload {
     uint32_t detours;  // the problems that send a call to the operator
 };
 
-// Tries one overload. It takes the call, rejects it, or finds that the operator has to handle it (`call.detour`).
+// Tries one overload. It either takes the call, rejects it, or finds that the operator has to handle it
+// (`call.detour`).
 inline PyObject* try_overload(Call& call, const Overload& overload) {
-    constexpr uint32_t later = kWatched | kRequiresGrad;  // the operator handles these for every overload
+    constexpr uint32_t later = kWatched | kRequiresGrad;  // the operator handles these, for any overload
     call.detours = call.prepares ? 0 : call.choosing ? overload.detours & ~later : overload.detours;
     call.ignored = call.choosing ? kWatched | (overload.detours & later) : kWatched;
     call.tensors = nullptr;
@@ -139,7 +142,7 @@ inline PyObject* try_overload(Call& call, const Overload& overload) {
 // Tries each overload in order. If none takes the call, raises an error with each signature and its reason.
 inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
     const auto through_operator = [&](bool choose) -> PyObject* {
-        if (call.choosing) return PyLong_FromLong(-1);  // without data there is nothing to choose by
+        if (call.choosing) return PyLong_FromLong(-1);  // without data, the overload cannot be chosen
         return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames, choose);
     };
     if (overloads[0].detours && !call.choosing && !call.prepares) {
@@ -163,12 +166,12 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
 
 // ---- the module ----------------------------------------------------------------------------------------------------
 
-// The contents of a kernel's module. The arrays have an item for each overload.
+// The contents of a kernel's module. Each array has one item per overload.
 struct Contents {
     const char* name;
     const Overload* overloads;
     const Signature* const* signatures;
-    const char* const* kinds;  // a letter for each argument; p is a parallel layout
+    const char* const* kinds;  // a letter for each argument; p stands for a parallel layout
     const Numbers* numbers;    // the numbers that a prepared launch can replace
     int count;
     int variant_count;
@@ -210,5 +213,5 @@ struct Module {
 
 }  // namespace tkjit::glue
 
-// Ends a rendered file.
+// Ends each rendered file.
 #define TKJIT_GLUE_MODULE(name, contents) TKJIT_MODULE(name, *tkjit::glue::Module<contents>::definition())

@@ -11,16 +11,16 @@
 
 namespace tkjit::glue {
 
-// The argument for a parameter in a call over several devices: one value for all, a list with a value for each, or a
-// list that each device gets as a whole.
+// The kind of argument that a parameter takes in a call over several devices: one value for all devices, a list with
+// one value per device, or a list that each device receives as a whole.
 enum class Spread { same, each, parallel };
 
 struct Parameter {
     const char* name;
     bool required;
-    bool nullable;   // None means that the argument is omitted
+    bool nullable;   // None counts as an omitted argument
     Spread spread = Spread::same;
-    bool written = false;  // in a call over several devices: each device writes its own
+    bool written = false;  // in a call over several devices, each device writes its own tensor
     PyObject* interned = nullptr;
 };
 
@@ -28,25 +28,25 @@ struct Signature {
     const char* kernel;
     Parameter* parameters;
     int count;
-    int positional;  // the others are keyword-only
+    int positional;  // the number of positional parameters; the rest are keyword-only
 };
 
 constexpr int kMaxOutputs = 32;  // spec/checks.py rejects more
 
-// An output that is converted to an array of the caller's framework once it has been written.
+// An output that is converted to an array from the caller's framework once it has been written.
 struct Conversion {
     PyObject* tensor;
     PyObject* like;
     const Conversion* before;
 };
 
-// The launches of a call that are not made immediately: over several devices, in a prepared call, or if the call is
-// only inspected.
+// Holds the launches of a call that does not launch immediately: because it is over several devices, is being prepared,
+// or is only inspected.
 struct Batch {
     Step* steps;
     int count = 0;
     bool collects = false;             // nothing is launched, so nothing has to be compiled
-    int overload = 0;                  // the overload that took the call
+    int overload = 0;                  // the overload that has taken the call
     const TensorList* lists = nullptr; // by parameter: the tensors of a parallel parameter
     const Conversion* conversions = nullptr;
     const TensorView* tensors = nullptr;  // the last tensor that the launches use
@@ -75,7 +75,7 @@ struct Number {
 struct Numbers {
     Number* items;
     int count;
-    const char* text;  // their names, for messages
+    const char* text;  // the names, for messages
 };
 
 struct Call {
@@ -86,11 +86,11 @@ struct Call {
     Py_ssize_t nargs;
     PyObject* kwnames;
     bool quiet = false;    // reject without a message
-    bool decided = false;  // this overload takes the call, so a failure is an error and no other is tried
+    bool decided = false;  // this overload takes the call, so a failure is final and no other overload is tried
     Values values{};       // memory and objects that live until the end of the call
-    uint32_t detours = 0;  // the problems of a tensor that send this call to the operator
-    bool detour = false;   // a tensor has one of them
-    uint32_t ignored = kWatched;  // the problems of a tensor that do not matter
+    uint32_t detours = 0;  // the tensor problems that send this call to the operator
+    bool detour = false;   // a tensor has one of these problems
+    uint32_t ignored = kWatched;  // the tensor problems that do not matter
     bool choosing = false;  // only find the overload that takes the call
     bool prepares = false;  // the launches are made later, perhaps many times
     bool follows = false;   // no stream was given, so launches use the current one
@@ -102,7 +102,7 @@ struct Call {
     const TensorView* tensors = nullptr;  // the last tensor that was read
     bool ran_code = false;  // Python code or another thread may have run since the first tensor was read
 
-    // The interface that tkjit/call/checks.h expects.
+    // The interface that tkjit/call/checks.h requires.
     bool overlap(const TensorView& view, const TensorView& other) const { return table.overlap(view, other); }
     bool overlaps_itself(const TensorView& view) const { return table.overlaps_itself(view); }
     [[gnu::format(printf, 3, 4), gnu::cold, gnu::noinline]] void refuse(Refusal kind, const char* format, ...) const {
@@ -136,7 +136,7 @@ inline int position_of(const Signature& signature, PyObject* name) {
     return -1;
 }
 
-// Why arguments do not fit the parameters.
+// The reason why arguments do not fit the parameters.
 enum class Misfit : int {
     too_many,  // positional arguments
     unknown,   // a keyword without a parameter
@@ -144,7 +144,7 @@ enum class Misfit : int {
     missing,   // a required argument
 };
 
-// Stores a borrowed reference to each argument at its parameter's position, and null for an omitted argument.
+// Stores a borrowed reference to each argument at its parameter's position, and null for each omitted argument.
 inline bool bind(const Call& call, const Signature& signature, PyObject** given) {
     if (call.bound) {
         std::memcpy(given, call.bound, size_t(signature.count) * sizeof *given);
@@ -193,7 +193,7 @@ inline bool spread_out(const Call& call, const Signature& signature, PyObject** 
 
 // ---- scalars -------------------------------------------------------------------------------------------------------
 
-// Whether an exception is set that has nothing to do with the argument: Ctrl-C or lack of memory.
+// Returns whether the exception that is set has nothing to do with the argument: Ctrl-C or lack of memory.
 inline bool is_not_ours() {
     return PyErr_Occurred() && (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError));
 }
@@ -202,8 +202,8 @@ inline bool refuse_object(const Call& call, const char* name, PyObject* object, 
     if (is_not_ours()) return false;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    // An exception from the object's own Python code becomes the cause. One without a traceback is the interpreter's,
-    // and less specific than this message.
+    // An exception from the object's own Python code becomes the cause of this error. An exception without a traceback
+    // comes from the interpreter, and is less specific than this message.
     if (traceback && !call.quiet) PyErr_Restore(type, value, traceback);
     else Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(traceback);
     if (!call.quiet) call.table.refuse_object(call.kernel, name, object, expected);
@@ -254,8 +254,8 @@ inline bool read(const Call& call, const char* name, PyObject* object, bool& val
 
 // ---- other values ----------------------------------------------------------------------------------------------------
 
-// Reads a value by its type's code. `expected` names the type in messages. A list may have at most `most` items, or any
-// number if `most` is 0.
+// Reads a value according to its type's code. `expected` names the type in messages. A list may have at most `most`
+// items, or any number of items if `most` is 0.
 inline bool read(Call& call, const char* name, PyObject* object, const char* code, const char* expected, int64_t most,
                  TkjitArg& arg) {
     if (!call.table.read_value(object, code, &call.values, &arg)) return refuse_object(call, name, object, expected);

@@ -1,5 +1,5 @@
-// Code that all glue shares but that ordinary calls do not run: inspected calls, prepared launches and error texts. The
-// runtime compiles it once, so that it is not compiled with each kernel.
+// Code that all glue shares but that ordinary calls do not run: inspecting calls, launching prepared calls, and error
+// texts. It is compiled once, as part of the runtime, so that it need not be compiled with each kernel.
 #pragma once
 
 #include "glue.h"
@@ -25,7 +25,8 @@ inline bool intern(PyObject*& interned, const char* name) {
     return made;
 }
 
-// Interns the names of parameters and numbers, which keywords are compared with. Several threads may call it at once.
+// Interns the names of parameters and numbers, because keywords are compared with them. Several threads may call this
+// concurrently.
 inline bool intern_names(const Contents& contents) {
     for (int i = 0; i < contents.count; ++i) {
         const glue::Signature& signature = *contents.signatures[i];
@@ -40,7 +41,7 @@ inline bool intern_names(const Contents& contents) {
 
 // ---- refusals ------------------------------------------------------------------------------------------------------
 
-// The names of the parameters from `first` on, for an error: `x, y, alpha`, or `y=, out=`.
+// Lists the names of the parameters from `first` on, for an error: `x, y, alpha`, or `y=, out=`.
 inline std::string names_from(const glue::Signature& signature, int first, const char* suffix) {
     std::string names;
     for (int i = first; i < signature.count; ++i)
@@ -65,14 +66,14 @@ inline void refuse_arguments(const char* kernel, const glue::Signature& signatur
 }
 
 inline void refuse_overloads(Call& call, const glue::Overload* overloads, int count) {
-    PyObject* cause = nullptr;  // raised by an argument's own hooks
+    PyObject* cause = nullptr;  // an exception from an argument's own hooks
     PyObject* message = PyUnicode_FromFormat("%s: no overload takes these arguments:", call.kernel);
     for (int i = 0; i < count && message; ++i) {
         glue::try_overload(call, overloads[i]);
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
         PyErr_NormalizeException(&type, &value, &traceback);
-        if (value && !PyErr_GivenExceptionMatches(value, PyExc_Exception)) {  // Ctrl-C while the reasons were collected
+        if (value && !PyErr_GivenExceptionMatches(value, PyExc_Exception)) {  // Ctrl-C while collecting the reasons
             Py_DECREF(message);
             Py_XDECREF(cause);
             PyErr_Restore(type, value, traceback);
@@ -95,7 +96,7 @@ inline void refuse_overloads(Call& call, const glue::Overload* overloads, int co
 }
 
 inline void refuse_launch(const char* kernel, const char* error) {
-    if (PyErr_Occurred() || PyErr_CheckSignals()) return;  // from a signal that arrived while the simulator ran
+    if (PyErr_Occurred() || PyErr_CheckSignals()) return;  // a signal arrived while the simulator ran
     const char* const shapes = about_shapes(error);
     PyErr_Format(shapes ? shape_error : launch_error, "%s: %s", kernel, shapes ? shapes : error);
 }
@@ -108,8 +109,9 @@ inline PyObject* shown(const int64_t* numbers, int count) {
     return tuple;
 }
 
-// An argument for Python: (data or integer, float, extents, strides, dtype, whether it was passed, and a parallel
-// layout's pointers, multicast pointer and device index). The strides are only meaningful for a strided layout.
+// Converts an argument for Python: (data or integer, float, extents, strides, dtype, whether it was passed, and a
+// parallel layout's pointers, multicast pointer and device index). The strides are meaningful only for a strided
+// layout.
 inline PyObject* shown(const TkjitArg& arg, bool parallel) {
     const int rank = arg.present ? arg.rank : 0;
     PyObject* const extents = shown(arg.extents, rank);
@@ -125,8 +127,8 @@ inline PyObject* shown(const TkjitArg& arg, bool parallel) {
                          reinterpret_cast<unsigned long long>(layout.multicast), layout.dev_idx);
 }
 
-// The arguments of a call's launches: (overload, result, [[argument, ...], ...], scratch). Steals the reference to the
-// result, which holds the outputs. `kind` has a letter for each argument.
+// Returns the arguments for a call's launches: (overload, result, [[argument, ...], ...], scratch). Steals the
+// reference to the result, which holds the outputs. `kind` has a letter for each argument.
 template <class Launches>
 PyObject* shown(const Launches& launches, PyObject* result, const char* kind) {
     if (!result) return nullptr;
@@ -144,7 +146,7 @@ PyObject* shown(const Launches& launches, PyObject* result, const char* kind) {
     return Py_BuildValue("iNNO", launches.overload, result, steps, launches.held ? launches.held : Py_None);
 }
 
-// Makes a call without launching, and returns what it would pass.
+// Makes a call without launching, and returns the arguments that it would pass to the launcher.
 inline PyObject* collect_call(PyObject* dispatcher, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const Contents& contents = contents_of(dispatcher);
     Call call = glue::call_of(dispatcher, contents.name, args, nargsf, kwnames);
@@ -155,7 +157,8 @@ inline PyObject* collect_call(PyObject* dispatcher, PyObject* const* args, size_
     return shown(batch, result, contents.kinds[batch.overload]);
 }
 
-// The index of the overload that takes a call, or -1 if a tensor has no data to choose by. Raises a call's errors.
+// Returns the index of the overload that takes a call, or -1 if a tensor has no data to choose by. Raises the call's
+// errors.
 inline PyObject* choose_overload(PyObject* dispatcher, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const Contents& contents = contents_of(dispatcher);
     Call call = glue::call_of(dispatcher, contents.name, args, nargsf, kwnames);
@@ -170,7 +173,7 @@ inline bool launch_later(Call& call, TkjitLaunch launcher, const TkjitArg* args,
     if (!kept) return false;
     std::memcpy(kept, args, count * sizeof *args);
     call.batch->steps[call.batch->count++] = {launcher, kept, on.device, stream};
-    for (; call.tensors; call.tensors = call.tensors->before) {  // copied, because they are on the stack
+    for (; call.tensors; call.tensors = call.tensors->before) {  // the views are copied, because they are on the stack
         auto* const tensor = call.values.make<TensorView>(1);
         if (!tensor) return false;
         *tensor = *call.tensors;
@@ -244,7 +247,7 @@ inline bool record_stream(const Call& call, const Prepared& prepared, const Step
     return ok;
 }
 
-// Makes the launches of a prepared call, with the numbers that are passed by name.
+// Makes the launches of a prepared call, using the numbers that are passed by name.
 inline PyObject* launch_again(PyObject* dispatcher, const Prepared& prepared, PyObject* const* numbers, PyObject* kwnames) {
     if (!prepared.count) return Py_NewRef(prepared.result);  // the outputs were empty
     const Contents& contents = contents_of(dispatcher);
@@ -275,7 +278,7 @@ inline PyObject* launch_again(PyObject* dispatcher, const Prepared& prepared, Py
     } else {
         if (prepared.follows && on.device_type != DeviceType::cpu) {
             if (!glue::find_stream(call, nullptr, on, steps[0].stream)) return nullptr;
-            // memory from another stream must not return to it too early
+            // memory from another stream must not be reused there too early
             if (steps[0].stream != prepared.steps[0].stream && !record_stream(call, prepared, steps[0])) return nullptr;
         }
         if (!glue::launch(call, steps[0].launch, steps[0].args, count, on, steps[0].stream)) return nullptr;

@@ -1,5 +1,5 @@
-// For rendered glue of kernels over several devices. A call with lists becomes one call for each device, and all their
-// launches are made together.
+// For the rendered glue of kernels over several devices. A call with lists becomes one call per device, and the
+// launches of all these calls are made together.
 #pragma once
 
 #include "glue.h"
@@ -8,16 +8,16 @@ namespace tkjit::glue {
 
 // ---- parallel layouts ----------------------------------------------------------------------------------------------
 
-// A parallel layout, as one device's launch sees it.
+// A parallel layout, as seen by one device's launch.
 struct ParallelTensor {
     TensorView own;       // this device's part
     PyObject* object = nullptr;
     const char* name = nullptr;
     TkjitParallel layout{};
-    const TensorList* list = nullptr;  // all devices' tensors if the call has a list, else null
+    const TensorList* list = nullptr;  // if the call has a list, the tensors of all devices, else null
 };
 
-// Checks that the tensors of a list are alike. Each device's part is then checked like any other tensor.
+// Checks that the tensors in a list are alike. Each device's part is then checked like any other tensor.
 inline bool alike(const Call& call, const TensorList& list) {
     const TensorView& first = list.items[0].view;
     for (int i = 1; i < list.count; ++i) {
@@ -58,7 +58,7 @@ inline bool read(Call& call, const char* name, int position, PyObject* object, P
     return refuse_object(call, name, view.tensor, "the memory that the ParallelTensor was made with; make a new one");
 }
 
-// All parallel layouts of a call must be on the same devices.
+// Checks that all parallel layouts in a call are on the same devices.
 inline bool same_devices(const Call& call, const ParallelTensor& parallel, const ParallelTensor& other) {
     if (parallel.layout.count == other.layout.count && parallel.layout.dev_idx == other.layout.dev_idx) return true;
     PyErr_Format(call.table.argument_error, "%s: %s is on %d devices and this is number %d; %s is on %d and this is number %d",
@@ -95,7 +95,7 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
 
 // ---- a call with lists ---------------------------------------------------------------------------------------------
 
-// Each device needs its own memory to write to, so no two parts of a list may share any.
+// Checks that no two parts of a list share memory, because each device writes to its own.
 inline bool parts_apart(const Call& call, const TensorList& list) {
     for (int i = 1; i < list.count; ++i)
         for (int k = 0; k < i; ++k)
@@ -122,7 +122,7 @@ bool whole_or_apart(const Call& call, const char* name, const ParallelTensor& pa
     return whole_or_apart(call, name, parallel.own, other, others);
 }
 
-// The positions of special arguments in a call.
+// The positions of the special arguments in a call.
 struct Places {
     int anchor;  // the parallel parameter that determines the devices
     int club;
@@ -134,7 +134,7 @@ inline PyObject* refuse_call(const Call& call, const char* text) {
     return nullptr;
 }
 
-// Checks the lengths of all lists, and reads those of parallel parameters and of tensors that are written.
+// Checks the lengths of all lists. Reads the lists for parallel parameters and for tensors that are written.
 inline bool read_lists(Call& call, const Signature& signature, PyObject** given, int count, TensorList* lists) {
     for (int i = 0; i < signature.count; ++i) {
         const Parameter& parameter = signature.parameters[i];
@@ -166,7 +166,7 @@ inline PyObject* converted(const Call& call, PyObject* result) {
     return Py_NewRef(result);
 }
 
-// Gathers the results of all devices: each value becomes a list.
+// Collects the results of all devices, turning each value into a list.
 inline PyObject* gathered(const Call& call, PyObject** results, int count) {
     if (results[0] == Py_None) return Py_NewRef(Py_None);
     if (!PyTuple_Check(results[0])) {
@@ -178,7 +178,7 @@ inline PyObject* gathered(const Call& call, PyObject** results, int count) {
         }
         return list;
     }
-    const Py_ssize_t values = PyTuple_GET_SIZE(results[0]);  // a named tuple
+    const Py_ssize_t values = PyTuple_GET_SIZE(results[0]);  // the result is a named tuple
     PyObject* items[kMaxOutputs];
     PyObject* column[kMaxParallelDevices];
     Py_ssize_t gotten = 0;
@@ -192,7 +192,8 @@ inline PyObject* gathered(const Call& call, PyObject** results, int count) {
     return result;
 }
 
-// Dispatches a call: over several devices if it has lists, on this process's device if it has a tkjit.ParallelTensor.
+// Dispatches a call: over several devices if it has lists, or on this process's device if it has a
+// tkjit.ParallelTensor.
 inline PyObject* dispatch_parallel(Call& call, const Overload& overload, const Signature& signature, const Places& places) {
     auto** const given = call.values.make<PyObject*>(size_t(signature.count));
     if (!given || !bind(call, signature, given)) return nullptr;

@@ -10,7 +10,7 @@ namespace tkjit::glue {
 
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
-// Adds a tensor to those that the launch uses. The view must live as long as the call.
+// Adds a tensor to the tensors that the launch uses. The view must live as long as the call.
 inline bool note(Call& call, const char* name, PyObject* object, TensorView& view) {
     view.name = name;
     view.object = object;
@@ -61,14 +61,14 @@ inline bool read(Call& call, const char* name, PyObject* object, int most, bool 
     return list.first || refuse_object(call, name, object, "a list with a tensor that is not None");
 }
 
-// Finds the device of a call without tensors.
+// Finds the device for a call without tensors.
 inline bool place(const Call& call, const char* name, const TkjitArg& device, TensorView& on) {
     if (call.table.place(call.kernel, name, device, &on)) return true;
     if (call.quiet && !is_not_ours()) PyErr_Clear();
     return false;
 }
 
-// An owned reference.
+// Owns a reference.
 class Object {
 public:
     Object() = default;
@@ -92,7 +92,7 @@ private:
     PyObject* object_ = nullptr;
 };
 
-// Allocates an output, and fills the object and the view for the launcher.
+// Allocates an output, and sets its object and the view that the launcher gets.
 inline bool allocate(Call& call, const char* name, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
                      const TensorView& like) {
     call.ran_code = true;  // torch releases the GIL, and the garbage collector may run
@@ -106,7 +106,7 @@ inline bool allocate(Call& call, const char* name, Object& object, TensorView& v
     return note(call, name, tensor, view);
 }
 
-// Reserves the random numbers of a call, `draws` for each thread.
+// Reserves random numbers for a call, `draws` for each thread.
 inline bool random(const Call& call, const char* name, PyObject* generator, Int draws, const TensorView& on, TkjitArg& arg) {
     if (call.prepares) {
         call.refuse(Refusal::argument, "%s: each launch draws new random numbers, so it cannot be prepared", name);
@@ -117,7 +117,8 @@ inline bool random(const Call& call, const char* name, PyObject* generator, Int 
     return false;
 }
 
-// Allocates scratch memory: like an output, but released after the call. Later launches keep it until they are made.
+// Allocates scratch memory. It is like an output, but is released after the call or, for later launches, once they are
+// made.
 inline bool allocate_scratch(Call& call, const char* name, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
                              const TensorView& like) {
     if (!allocate(call, name, object, view, shape, dtype, like)) return false;
@@ -126,7 +127,7 @@ inline bool allocate_scratch(Call& call, const char* name, Object& object, Tenso
     return PyList_Append(call.batch->held, object.get()) == 0;
 }
 
-// Converts an output to an array of the caller's framework, if that is not torch.
+// Converts an output to an array from the caller's framework, if that is not torch.
 inline bool as_given(Call& call, Object& object, const TensorView& like) {
     if (!like.foreign) return true;
     if (call.batch && call.batch->lists) {  // nothing is launched yet

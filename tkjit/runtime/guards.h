@@ -1,7 +1,7 @@
-// Guard bytes after outputs on the CPU. A kernel that does not compare its index with the size writes to them.
+// Guard bytes after outputs on the CPU. A kernel that does not check its index against the size overwrites them.
 //
-// Without them, it would overwrite malloc's own data after the output, and the process would crash later, in a place
-// that has nothing to do with the kernel. The tensor and its storage's size are the same as from torch.empty; only the
+// Without the guard, such a kernel would overwrite malloc's own data after the output, and the process would crash
+// later, in an unrelated place. The sizes of the tensor and its storage are the same as from torch.empty; only the
 // allocation is larger.
 #pragma once
 
@@ -21,10 +21,10 @@
 namespace tkjit::runtime {
 
 constexpr size_t kGuardBytes = 8192;    // enough for a block of 1024 threads that write 8 bytes each
-constexpr size_t kWatchedBytes = 1024;  // only the first are filled and compared, which takes 40 ns
+constexpr size_t kWatchedBytes = 1024;  // only these first bytes are filled and compared, which takes 40 ns
 constexpr unsigned char kGuard = 0xA7;
 
-// The number of guard bytes before the first that was overwritten.
+// Returns the number of guard bytes before the first one that was overwritten.
 inline size_t untouched_guard(const unsigned char* guard) {
     if (guard[0] == kGuard && std::memcmp(guard, guard + 1, kWatchedBytes - 1) == 0) return kWatchedBytes;
     size_t first = 0;
@@ -32,15 +32,15 @@ inline size_t untouched_guard(const unsigned char* guard) {
     return first;
 }
 
-inline std::atomic<c10::DeleterFnPtr> unguarded_deleter{nullptr};  // of torch's CPU allocator
+inline std::atomic<c10::DeleterFnPtr> unguarded_deleter{nullptr};  // torch's own deleter for CPU memory
 
-// Marks an allocation with a guard. A storage that was resized has another deleter.
+// Marks an allocation that has a guard. A storage that was resized has another deleter.
 inline void delete_guarded(void* context) { unguarded_deleter.load(std::memory_order_relaxed)(context); }
 
 inline bool has_guard(const c10::StorageImpl& storage) { return storage.data_ptr().get_deleter() == delete_guarded; }
 
-// Gives a flat tensor these sizes, with the guard after them. False if the tensor is not as torch.empty makes it, for
-// example because a torch mode made it.
+// Gives a flat tensor these sizes, with the guard after them. Returns false if torch.empty did not make an ordinary
+// tensor, for example because a torch mode intervened.
 inline bool fence(PyObject* tensor, int64_t flat, const int64_t* sizes, int ndim, size_t bytes) {
     if (!is_plain_type(Py_TYPE(tensor))) return false;
     c10::TensorImpl& impl = impl_of(tensor);
@@ -56,8 +56,8 @@ inline bool fence(PyObject* tensor, int64_t flat, const int64_t* sizes, int ndim
     return true;
 }
 
-// Allocates a contiguous tensor with a guard. Null without an exception means that the tensor cannot have one, and that
-// torch.empty must be called instead.
+// Allocates a contiguous tensor with a guard. If this returns null without an exception, the tensor cannot have a
+// guard, and the caller must use torch.empty instead.
 inline PyObject* guarded_empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
     const int64_t itemsize = bytes_of(dtype);
     int64_t numel = 1, bytes = 0, flat = 0;
@@ -86,8 +86,9 @@ inline PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const Tens
     return torch_empty(sizes, ndim, dtype, like);
 }
 
-// Raises an error for the first of a call's tensors whose guard was overwritten, unless `kernel` is null. All such
-// tensors are leaked: malloc's data after the guard may be overwritten as well, and then free would end the process.
+// Raises an error for the first tensor in a call whose guard was overwritten, unless `kernel` is null. Every tensor
+// with an overwritten guard is leaked: malloc's data after the guard may be damaged as well, and then free would end
+// the process.
 inline bool intact(const char* kernel, const TensorView* last) {
     bool raised = false;
     for (const TensorView* view = last; view; view = view->before) {

@@ -1,4 +1,5 @@
-// Reads arrays without `__dlpack__`: DLPack capsules, the array interfaces of NumPy and Numba, and the buffer protocol.
+// Reads arrays without `__dlpack__`, through DLPack capsules, NumPy's and Numba's array interfaces, or the buffer
+// protocol.
 #pragma once
 
 #include "array_view.h"
@@ -19,7 +20,7 @@
 
 namespace tkjit::runtime {
 
-// Describes sizes, and strides in bytes or null, as a DLTensor, so that these arrays are read in the same way.
+// Describes sizes, and strides in bytes (or null), as a DLTensor, so that these arrays are read like all others.
 struct Shown {
     std::vector<int64_t> sizes, strides;
     DLTensor tensor{};
@@ -40,8 +41,8 @@ struct Shown {
     }
 };
 
-// The next three functions convert dtypes: from a kind and a size, from "<f4" of the array interface, and from a format
-// of the struct module and its item size. They return false for dtypes that no kernel takes.
+// The next three functions find a dtype: from a kind and a size, from an array interface's typestr such as "<f4", and
+// from a struct module's format and its item size. They return false for dtypes that no kernel takes.
 inline bool dtype_of_kind(char kind, int64_t bytes, DLDataType* dtype) {
     const auto code = kind == 'f'   ? kDLFloat
                       : kind == 'i' ? kDLInt
@@ -72,7 +73,7 @@ inline bool dtype_of_format(const char* format, int64_t itemsize, DLDataType* dt
     return dtype_of_kind(kind, itemsize, dtype);
 }
 
-// Asks the driver for the device of GPU memory. torch has loaded the driver if there is one.
+// Asks the driver which device GPU memory is on. If there is a driver, torch has loaded it.
 inline bool device_of_pointer(void* pointer, int32_t* device) {
     constexpr int of_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     using GetAttribute = int (*)(void*, int, unsigned long long);
@@ -81,7 +82,7 @@ inline bool device_of_pointer(void* pointer, int32_t* device) {
     return get && get(device, of_ordinal, reinterpret_cast<uintptr_t>(pointer)) == 0;
 }
 
-// Makes the current stream wait for the interface's stream, in which the array was written.
+// Makes the current stream wait for the stream that the interface names, because the array was written there.
 inline void wait_for(PyObject* stream, int32_t device) {
     const Owned cuda = attribute(import_module("torch"), "cuda");
     const int64_t handle = integer_of(stream);
@@ -90,7 +91,7 @@ inline void wait_for(PyObject* stream, int32_t device) {
     call_method(call_method(cuda, "current_stream", "i", device), "wait_stream", "(O)", other.get());
 }
 
-// An item of a dictionary; empty if it is missing or None.
+// Returns an item of a dictionary, or an empty reference if the item is missing or None.
 inline Owned item_of(const Owned& dictionary, const char* name) {
     const Owned key = checked(PyUnicode_FromString(name));
     PyObject* const found = PyDict_GetItemWithError(dictionary.get(), key.get());
@@ -105,8 +106,8 @@ inline std::vector<int64_t> integers_of(const Owned& sequence) {
     return found;
 }
 
-// Reads `__array_interface__` or `__cuda_array_interface__`, which are dictionaries of the same form. The dictionary is
-// kept, because the memory may live only as long as it does.
+// Reads `__array_interface__` or `__cuda_array_interface__`; both are dictionaries with the same keys. The dictionary
+// is kept alive, because the memory may live only as long as it does.
 inline bool view_interface(const Owned& interface, bool on_gpu, TensorView* view, Values* values) {
     if (!PyDict_Check(interface.get())) raise_type_error("an array interface that is not a dict");
     const Owned data = item_of(interface, "data");
@@ -157,7 +158,7 @@ inline bool view_capsule(PyObject* capsule, TensorView* view, Values* values) {
     return values->keep(Py_NewRef(capsule));
 }
 
-// False if the object is not an array.
+// Reads an array that has no `__dlpack__`. Returns false if the object is not an array.
 inline bool view_without_dlpack(PyObject* object, TensorView* view, Values* values) {
     view->foreign = true;
     if (PyCapsule_CheckExact(object)) return view_capsule(object, view, values);
@@ -166,7 +167,7 @@ inline bool view_without_dlpack(PyObject* object, TensorView* view, Values* valu
     return PyObject_CheckBuffer(object) && view_buffer(object, view, values);
 }
 
-// Wraps such an array for torch, in a capsule that keeps it alive.
+// Wraps an array without `__dlpack__` for torch, in a capsule that keeps the array alive.
 inline Owned capsule_without_dlpack(PyObject* array) {
     struct Managed {
         DLManagedTensor managed{};
@@ -212,7 +213,7 @@ inline Owned capsule_without_dlpack(PyObject* array) {
     return capsule;
 }
 
-// Reads an array of another framework. False for other objects, such as numbers and lists.
+// Reads an array from another framework. Returns false for other objects, such as numbers and lists.
 inline bool view_array(PyObject* object, TensorView* view, Values* values) {
     if (PyType_IsSubtype(Py_TYPE(object), &PyType_Type)) return false;
     view->ran_code = true;
@@ -228,7 +229,7 @@ inline bool view_array(PyObject* object, TensorView* view, Values* values) {
     return true;
 }
 
-// The capsule from which torch makes a tensor. None if a stride is negative, because torch would end the process.
+// Returns the capsule from which torch makes a tensor. Returns None if a stride is negative, because torch would abort.
 inline Owned capsule_for_torch(PyObject* array) {
     if (!has(array, "__dlpack__")) return capsule_without_dlpack(array);
     Owned capsule = dlpack_capsule(array);

@@ -1,6 +1,7 @@
-// Registers kernels as operators of PyTorch's dispatcher. Compiled once per environment, when a call first needs it.
+// Registers kernels as operators with PyTorch's dispatcher. It is compiled once per environment, when a call first
+// needs it.
 //
-// An operator passes its arguments to the glue of its kernel, so that there is one parser, one set of checks and one
+// An operator passes its arguments to its kernel's glue, so that there is only one parser, one set of checks and one
 // text for each error. The operator itself only moves values from and to the dispatcher's stack, and records gradients.
 #include "dtypes.h"
 #include "glue.h"
@@ -33,8 +34,8 @@ private:
     PyGILState_STATE state_;
 };
 
-// Throws the Python exception that is set, for torch to hand back to Python. Only this needs pybind11, which takes half
-// of the module's compile time.
+// Throws the current Python exception, which torch then passes back to Python. Only this needs pybind11, which takes
+// half of the module's compile time.
 [[noreturn]] void rethrow() { throw pybind11::error_already_set(); }
 Owned checked(PyObject* object) {
     if (!object) rethrow();
@@ -103,9 +104,9 @@ private:
 
 // ---- kernels of the dispatcher -------------------------------------------------------------------------------------
 
-// How an operator calls its kernel. The references live as long as the process, like torch's registrations.
+// How an operator calls its kernel. The references live until the process ends, as torch's registrations do.
 struct Target {
-    PyObject* dispatcher;  // a cell, because the kernel may be reloaded
+    PyObject* dispatcher;  // a cell, so that the kernel can be replaced when it is reloaded
     int overload;
     PyObject* keywords;         // a tuple of the names of the keyword arguments
     std::vector<int> returned;  // the positions of the results that the operator returns; -1 for a single result
@@ -140,7 +141,7 @@ private:
     Target target_;
 };
 
-// Runs before CallKernel. Calls Python if a gradient has to be recorded, and otherwise redispatches without overhead.
+// Runs before CallKernel. If a gradient has to be recorded, calls Python; otherwise redispatches without overhead.
 class RecordGradient final : public c10::OperatorKernel {
 public:
     explicit RecordGradient(PyObject* record, size_t outputs) : record_(record), outputs_(outputs) {}
@@ -188,7 +189,7 @@ private:
 
 // ---- the module ----------------------------------------------------------------------------------------------------
 
-// Leaked, because at the end of the process PyTorch's dispatcher is gone before the registrations could be undone.
+// Leaked, because PyTorch's dispatcher is destroyed before the registrations could be undone at the end of the process.
 torch::Library& library(c10::DispatchKey key) {
     return *new torch::Library(torch::Library::IMPL, "tkjit", key, __FILE__, __LINE__);
 }

@@ -1,4 +1,5 @@
-// Finds a call's club and the layouts of parallel tensors, and executes a step. parallel_objects.h has their types.
+// Finds the club for a call and the layouts of parallel tensors, and executes a step. parallel_objects.h defines their
+// Python types.
 #pragma once
 
 #include "club.h"
@@ -20,9 +21,9 @@ namespace tkjit::runtime {
 
 // ---- lost processes ------------------------------------------------------------------------------------------------
 
-// The processes of a group. The group's parallel tensors share this object.
+// The processes in a group. All parallel tensors of the group share this object.
 struct Peers {
-    std::atomic<const char*> lost{nullptr};  // the reason to abort launches that wait for them, or null
+    std::atomic<const char*> lost{nullptr};  // why launches that wait for these processes must abort, or null
     std::atomic<int> device{-1};             // the GPU of the last launch that may wait for them, or -1
 
     void give_up(const std::string& reason) {
@@ -82,7 +83,7 @@ inline bool parallel(PyObject* object, ParallelView* view) {
 
 // ---- clubs ---------------------------------------------------------------------------------------------------------
 
-// A club and its devices, for Python.
+// A club and its devices, as a Python object.
 struct PythonClub {
     PythonClub(std::string type, std::vector<int> devices, std::vector<Owned> streams, Owned around)
         : type(std::move(type)),
@@ -94,7 +95,7 @@ struct PythonClub {
     const std::string type;  // "cpu" or "cuda"
     const std::vector<int> devices;
     const std::vector<Owned> streams;  // None for a device's current stream
-    const Owned around;                // called with True before a step and with False after it, or None
+    const Owned around;                // called with True before each step and with False after it; or None
     Club club;
 
     std::string text() const {
@@ -143,7 +144,8 @@ inline PyObject* club_stream(PyObject* club, int dev_idx) {
     return stream == Py_None ? nullptr : stream;
 }
 
-// One device's error, with its index in the club. Of several errors, the first that another one did not cause.
+// Returns one device's error, with its index in the club. If there are several, returns the first that no other error
+// caused.
 inline const std::string* first_error(const std::vector<std::string>& errors, size_t& where) {
     const std::string* found = nullptr;
     for (size_t i = 0; i < errors.size(); ++i) {
@@ -172,7 +174,7 @@ inline std::string others_of_deadlock(const std::vector<std::string>& errors, si
     return (ended.empty() && waiting.empty() ? "" : "\n  ") + ended + (ended.empty() || waiting.empty() ? "" : ", ") + waiting;
 }
 
-// Whether the calling thread has an exception to raise, for example after Ctrl-C.
+// Returns whether the calling thread has an exception to raise, for example after Ctrl-C.
 inline bool is_interrupted() {
     const PyGILState_STATE state = PyGILState_Ensure();
     const bool raises = PyErr_Occurred() || PyErr_CheckSignals() != 0;
@@ -180,8 +182,8 @@ inline bool is_interrupted() {
     return raises;
 }
 
-// Executes a step without the GIL. No destructor takes the GIL back, because at the interpreter's end a daemon thread
-// that asks for the GIL is ended there, and in a destructor this would abort the process.
+// Executes a step without the GIL. The GIL is never reacquired in a destructor: while the interpreter shuts down, a
+// daemon thread that asks for the GIL is ended right there, and inside a destructor this would abort the process.
 inline std::vector<std::string> unlocked_step(Club& club, const Club::Part& part, bool own_threads, std::string& failure) {
     std::vector<std::string> errors;
     PyThreadState* const state = PyEval_SaveThread();

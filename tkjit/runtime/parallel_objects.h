@@ -1,4 +1,4 @@
-// The Python types for calls over several devices: clubs, processes, and the layouts of parallel tensors.
+// The Python types for calls over several devices: clubs, groups of processes, and the layouts of parallel tensors.
 #pragma once
 
 #include "parallel.h"
@@ -16,8 +16,8 @@ namespace tkjit::runtime {
 
 // ---- clubs ---------------------------------------------------------------------------------------------------------
 
-// Calls a Python function in each device's thread, with the device's index. Returns a list with an exception or None
-// for each device.
+// Calls a Python function in each device's thread, with the device's index. Returns a list that has an exception or
+// None for each device.
 inline PyObject* execute_in_python(PyObject* self, PyObject* task) {
     auto& members = value_of<PythonClub>(self);
     std::vector<PyObject*> raised(members.devices.size());
@@ -43,7 +43,8 @@ inline PyObject* execute_in_python(PyObject* self, PyObject* task) {
     return all;
 }
 
-// Closes a club without the GIL, which its threads may need in order to end. Raises an error in a step of this club.
+// Closes a club without the GIL, because its threads may need the GIL in order to end. Raises an error during the
+// club's own steps.
 inline PyObject* close_without_gil(PyObject* self, bool for_good) {
     std::string failure;
     PyThreadState* const state = PyEval_SaveThread();

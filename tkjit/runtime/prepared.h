@@ -1,4 +1,4 @@
-// The object that `kernel.prepare(...)` returns. Its launches only check that the tensors have not changed.
+// The object that `kernel.prepare(...)` returns. Launching it checks only that the tensors have not changed.
 #pragma once
 
 #include "glue_calls.h"
@@ -19,7 +19,7 @@ struct PreparedLaunch {
     PyObject* kernel;  // a Dispatcher
     PyObject* args;    // the call's arguments, kept alive
     PyObject* kwargs;
-    PyObject* result;  // what each launch returns
+    PyObject* result;  // the value that each launch returns
     Prepared* prepared;
 };
 
@@ -77,7 +77,7 @@ inline void free_prepared(PyObject* object) {
     Py_DECREF(type);
 }
 
-// Each launch as a C program makes it: (function, arguments, device, stream).
+// Returns each launch in the form that a C program would make it: (function, arguments, device, stream).
 inline PyObject* launches_of_prepared(PyObject* object, void*) {
     const Prepared& prepared = *reinterpret_cast<PreparedLaunch*>(object)->prepared;
     PyObject* const listed = PyTuple_New(prepared.count);
@@ -120,7 +120,7 @@ inline PyObject* make_prepared_type() {
     return prepared_type = PyType_FromSpec(&spec);
 }
 
-// A call's arguments in the form of the vectorcall protocol, borrowed from the tuple and the dictionary.
+// Stores a call's arguments in vectorcall form, borrowed from the tuple and the dictionary.
 struct VectorArguments {
     std::vector<PyObject*> all;
     Owned names;
@@ -164,7 +164,7 @@ inline PyObject* prepare(PyObject*, PyObject* given) {
     });
 }
 
-// The arguments of a prepared call's launches, in the form that `collect` returns.
+// Returns the arguments of a prepared call's launches, in the same form as `collect`.
 inline PyObject* show_prepared(PyObject*, PyObject* object) {
     if (!PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(prepared_type))) {
         PyErr_SetString(PyExc_TypeError, "expected a prepared launch");

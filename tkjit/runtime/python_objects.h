@@ -1,6 +1,6 @@
-// Python objects in C++: owned references, and exceptions on their way to the interpreter.
+// Python objects in C++: owned references, and exceptions that are being passed to the interpreter.
 //
-// pybind11 has all of this, but takes longer to compile than the rest of the runtime.
+// pybind11 has all of this, but takes longer to compile than the rest of the runtime does.
 #pragma once
 
 #include <Python.h>
@@ -55,7 +55,7 @@ inline Owned checked(PyObject* object) {
     throw Raised{};
 }
 
-// Runs the body of a function that the interpreter calls. If it throws, sets a Python exception and returns null.
+// Runs the body of a function that the interpreter calls. If the body throws, sets a Python exception and returns null.
 template <class Body>
 PyObject* answer(Body&& body) {
     try {
@@ -69,7 +69,7 @@ PyObject* answer(Body&& body) {
     return nullptr;
 }
 
-// Clears the exception that is set, and returns it with its traceback: a new reference, or null.
+// Clears the current exception and returns it with its traceback, as a new reference. Returns null if none is set.
 inline PyObject* take_exception() {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -87,7 +87,7 @@ inline Owned import_module(const char* module) { return checked(PyImport_ImportM
 inline Owned attribute(PyObject* object, const char* name) { return checked(PyObject_GetAttrString(object, name)); }
 inline Owned attribute(const Owned& object, const char* name) { return attribute(object.get(), name); }
 
-// The format is that of Py_BuildValue. "(O)" passes a tuple as one argument.
+// Takes a format for Py_BuildValue. "(O)" passes a tuple as one argument.
 template <class... Args>
 Owned call(PyObject* function, const char* format = nullptr, Args... args) {
     return checked(PyObject_CallFunction(function, format, args...));
@@ -145,7 +145,7 @@ inline uint64_t unsigned_of(PyObject* object) {
 }
 inline uint64_t unsigned_of(const Owned& object) { return unsigned_of(object.get()); }
 
-// Escapes what UTF-8 cannot encode, such as half of a surrogate pair, because a message must be valid UTF-8.
+// Escapes characters that UTF-8 cannot encode, such as half of a surrogate pair, because a message must be valid UTF-8.
 inline std::string utf8_of(PyObject* text) {
     const Owned bytes = checked(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
     return {PyBytes_AS_STRING(bytes.get()), size_t(PyBytes_GET_SIZE(bytes.get()))};
@@ -189,7 +189,7 @@ void free_holder(PyObject* self) {
     Py_DECREF(type);
 }
 
-// Casts a C function for a type's slot.
+// Casts a C function for use in a type's slot.
 template <class Function>
 void* slot(Function* function) {
     return reinterpret_cast<void*>(function);

@@ -1,4 +1,4 @@
-// The seed and the offset of a call's random numbers, from torch's generators.
+// Gets the seed and offset for a call's random numbers from torch's generators.
 #pragma once
 
 #include "refusals.h"
@@ -12,7 +12,7 @@
 
 namespace tkjit::runtime {
 
-// The generator that a call passes, or the device's default generator.
+// Returns the generator that a call passes, or the device's default generator.
 inline Owned generator_of(const char* kernel, const char* name, PyObject* given, const TensorView& on) {
     const Owned module = import_module("torch");
     const bool on_cpu = on.device_type == DeviceType::cpu;
@@ -34,8 +34,8 @@ inline Owned generator_of(const char* kernel, const char* name, PyObject* given,
     throw Raised{};
 }
 
-// Takes `draws` numbers for each thread from a generator. On a GPU it advances the generator's offset, as torch's own
-// kernels do. The CPU's generator has no offset, so a draw of 64 bits becomes the seed.
+// Takes `draws` random numbers per thread from a generator. On a GPU this advances the generator's offset, as torch's
+// own kernels do. The CPU's generator has no offset, so 64 bits are drawn from it and used as the seed.
 inline bool random(const char* kernel, const char* name, PyObject* given, int64_t draws, const TensorView& on, TkjitArg* arg) {
     try {
         const Owned generator = generator_of(kernel, name, given, on);

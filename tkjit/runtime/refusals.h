@@ -1,4 +1,4 @@
-// The errors of rejected calls: what was received, what was expected, what to do.
+// The errors for rejected calls. Each says what was received, what was expected, and what to do.
 #pragma once
 
 #include "dtypes.h"
@@ -18,10 +18,10 @@
 
 namespace tkjit::runtime {
 
-// The exceptions of tkjit/errors.py. Never released, because no destructor may run without an interpreter.
+// The exceptions from tkjit/errors.py. They are never released, because no destructor may run without an interpreter.
 inline PyObject *argument_error = nullptr, *shape_error = nullptr, *launch_error = nullptr;
 
-// "(512, 64)". A torch.Size would print its class as well.
+// Formats sizes as "(512, 64)". Printing a torch.Size would show its class as well.
 inline std::string shape_text(const Owned& shape) {
     const Owned sizes = checked(PySequence_Tuple(shape.get()));
     const Py_ssize_t count = PyTuple_GET_SIZE(sizes.get());
@@ -32,7 +32,7 @@ inline std::string shape_text(const Owned& shape) {
 
 inline std::string described(PyObject* object);
 
-// "(512, 64) float32 on cuda:0"
+// Describes a tensor: "(512, 64) float32 on cuda:0".
 inline std::string describe_tensor(PyObject* object) {
     if (!is_tensor(object) && !has(object, "dtype")) return described(object);
     std::string dtype = text_of(attribute(object, "dtype"));
@@ -51,7 +51,7 @@ inline bool is_array(PyObject* object) {
     return !PyType_Check(object) && has(object, "__dlpack__") && has(object, "dtype");
 }
 
-// "3.0 (float)", or the description of a tensor.
+// Describes a value: "3.0 (float)", or a tensor as above.
 inline std::string described(PyObject* object) {
     if (is_tensor(object) || is_array(object)) return describe_tensor(object);
     constexpr Py_ssize_t longest = 60;
@@ -65,7 +65,8 @@ inline std::string described(PyObject* object) {
     return text + " (" + Py_TYPE(object)->tp_name + ")";
 }
 
-// Whether an object is or contains a tensor whose storage was freed. torch crashes when it prints one.
+// Returns whether an object is or contains a tensor whose storage was freed. torch crashes when it prints such a
+// tensor.
 inline bool holds_freed(PyObject* object, int depth = 0) {
     if (is_tensor(object)) {
         const c10::TensorImpl& impl = impl_of(object);
@@ -86,7 +87,7 @@ inline bool holds_freed(PyObject* object, int depth = 0) {
     return false;
 }
 
-// Falls back to the type of an object whose attributes or __repr__ raise an exception.
+// Describes an object. If its attributes or __repr__ raise an exception, gives only its type.
 inline std::string describe(PyObject* object) {
     try {
         if (is_tensor(object) || !holds_freed(object)) return described(object);
@@ -100,7 +101,7 @@ inline std::string describe(PyObject* object) {
 
 inline void raise(PyObject* kind, const std::string& text) { PyErr_SetString(kind, text.c_str()); }
 
-// Makes the exception that is set at its construction the cause of the one that is set at its destruction.
+// On destruction, makes the exception that was set at construction the cause of the one that is set now.
 class Cause {
 public:
     Cause() {
@@ -121,8 +122,8 @@ private:
     Owned cause_;
 };
 
-// Runs a body that raises an error. The message may need attributes of an argument; if reading them raises an
-// exception, the caller sees that instead.
+// Runs a body that raises an error. The message may need an argument's attributes; if reading them raises an exception,
+// the caller gets that exception instead.
 template <class Body>
 void explain(Body&& body) {
     const Cause cause;
@@ -155,7 +156,7 @@ inline void refuse_object(const char* kernel, const char* name, PyObject* object
     });
 }
 
-// Rejects an array for its extents, strides or device.
+// Rejects an array because of its extents, strides or device.
 inline void refuse_array(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
     explain([&] {
         bool shape = false;
@@ -165,7 +166,7 @@ inline void refuse_array(const char* kernel, const char* name, PyObject* object,
     });
 }
 
-// Whether torch.tensor accepts an object: a number, or lists of numbers.
+// Returns whether torch.tensor accepts an object: a number, or lists of numbers.
 inline bool is_number_like(PyObject* object) {
     for (int depth = 0; depth < 8 && (PyList_CheckExact(object) || PyTuple_CheckExact(object)); ++depth) {
         if (PySequence_Fast_GET_SIZE(object) == 0) return true;
@@ -206,12 +207,12 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
     });
 }
 
-// Raises an error for a tensor that was read but is not as expected.
+// Raises an error for a tensor that could be read but does not match what was expected.
 inline void refuse_other(PyObject* kind, const char* kernel, const TensorView& view, const std::string& expected) {
     raise(kind, texts::wrong(kernel, view.name, describe_tensor(object_of(view)), expected));
 }
 
-// Suggests a conversion, in terms of the array's own framework. May be empty.
+// Suggests a conversion, using the API of the array's own framework. The result may be empty.
 inline std::string remedy(const TensorView& view, const Expected& expected, bool dtype) {
     if (is_tensor(object_of(view))) return texts::remedy(view, expected, dtype, texts::Framework::torch);
     const bool is_numpys = dtype && has(object_of(view), "astype");

@@ -2,8 +2,8 @@
 //
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
 //
-// Each `#pragma GCC optimize` in its headers removes a noticeable part of its compile time, about a fifth together. The
-// functions below them are large but not on the path of ordinary calls: most run once or only on errors.
+// Each `#pragma GCC optimize` in the runtime's headers noticeably reduces its compile time, by about a fifth in total.
+// The functions after these pragmas are large, but ordinary calls do not run them: most run once or only on errors.
 #include "allocation.h"
 #include "fingerprints.h"
 #include "glue_calls.h"
@@ -78,7 +78,7 @@ TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorVie
 
 // ---- torch's operators ---------------------------------------------------------------------------------------------
 
-// Whether all function modes come from torch.set_default_device, which does not affect kernels.
+// Returns whether all function modes come from torch.set_default_device, which does not affect kernels.
 bool only_devices() {
     struct Stack {
         PyObject* count = keep(attribute(import_module("torch._C"), "_len_torch_function_stack"));
@@ -161,7 +161,8 @@ bool is_bool(PyObject* object) {
     return view(object, &tensor, &values) && tensor.ndim == 0 && tensor.dtype == TKJIT_BOOL;
 }
 
-// Whether a frame is in the caller's code, and not in tkjit's or torch's between it and the kernel.
+// Returns whether a frame belongs to the caller's code, not to tkjit's or torch's code between the caller and the
+// kernel.
 bool is_callers(PyObject* frame) {
     const Owned found = call_method(attribute(frame, "f_globals"), "get", "ss", "__name__", "");
     const std::string module = PyUnicode_Check(found.get()) ? utf8_of(found.get()) : std::string();
@@ -169,7 +170,8 @@ bool is_callers(PyObject* frame) {
     return package != "tkjit" && package != "torch";
 }
 
-// The frame that calls the kernel. First calls and calls of the operator have frames of tkjit and torch in between.
+// Returns the frame that calls the kernel. For first calls and operator calls, tkjit's and torch's frames come in
+// between.
 Owned calling_frame() {
     PyObject* const present = reinterpret_cast<PyObject*>(PyEval_GetFrame());
     for (Owned frame = borrowed(present); frame && frame.get() != Py_None; frame = attribute(frame, "f_back"))
@@ -177,7 +179,7 @@ Owned calling_frame() {
     return borrowed(present);
 }
 
-// Warns for the line that calls the kernel, so that warning filters apply to its module.
+// Issues a warning for the line that calls the kernel, so that warning filters apply to that line's module.
 bool deprecated(const char* kernel, const char* text) {
     try {
         const Owned message = checked(PyUnicode_FromFormat("%s: this signature is deprecated; %s", kernel, text));
@@ -202,7 +204,7 @@ bool is_number(PyObject* object) {
     return view(object, &tensor, &values) && tensor.ndim == 0 && tensor.dtype >= 0 && !(tensor.problems & kRequiresGrad);
 }
 
-// Finds the device that an argument names. A GPU without a number is the current one.
+// Finds the device that an argument names. A GPU without a number means the current GPU.
 bool place(const char* kernel, const char* name, const TkjitArg& device, TensorView* on) {
     *on = TensorView{};
     if (device.dtype == TKJIT_CPU) return true;
@@ -224,7 +226,7 @@ Table table;
 
 // ---- the dispatcher's type -----------------------------------------------------------------------------------------
 
-// Until the glue is attached, a call goes to Python, which builds what is missing and repeats the call.
+// Until the glue is attached, a call goes to Python, which builds whatever is missing and repeats the call.
 PyObject* first_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     return vectorcall_method(self, "_first_call", args, PyVectorcall_NARGS(nargsf), kwnames);
 }
@@ -316,7 +318,7 @@ PyObject* attach(PyObject*, PyObject* args) {
     });
 }
 
-// Returns what a call would pass to its launchers, without launching.
+// Returns the arguments that a call would pass to its launchers, without launching.
 PyObject* collect(PyObject*, PyObject* given) {
     PyObject *dispatcher, *args, *kwargs;
     if (!PyArg_ParseTuple(given, "OO!O!", &dispatcher, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
@@ -348,7 +350,7 @@ sim::Verdict judge(sim::Waits waits) {
 
 sim::Pool launchers_pool;
 
-// Connects a library that contains the simulator to the hooks and the pool that all of them share.
+// Connects a library that contains the simulator to the hooks and the pool that all such libraries share.
 void connect(void* library, bool synchronous, int32_t trace) {
     if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
     if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
@@ -371,8 +373,8 @@ PyObject* connect_module(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-// Opens a launcher and returns the address of its entry. It is never closed, because a kernel may outlive its Python
-// object.
+// Opens a launcher and returns the address of its entry. The launcher is never closed, because a kernel may outlive its
+// Python object.
 PyObject* open_launcher(PyObject*, PyObject* args) {
     const char* path;
     int synchronous, trace;
@@ -467,7 +469,8 @@ Owned make_contents() {
     return contents;
 }
 
-// A process may import the file twice, for example by two loaders of one cache. Both modules share the types.
+// A process may import the file twice, for example through two loaders that share a cache. Both modules share the
+// types.
 int fill_module(PyObject* module) {
     static PyObject* contents = nullptr;
     const Owned filled(answer([&] {

@@ -1,9 +1,9 @@
-// Protects the memory of a call's tensors during the launch.
+// Protects the memory of a call's tensors while the call launches.
 //
 // A launch releases the GIL. Another thread may then give a tensor another storage (`set_`, `.data =`) or drop the last
-// reference to one, so a launch holds each storage. Another thread may also resize a storage, which frees the memory
-// under all its holders. On the CPU a held storage therefore cannot be resized, and an attempt gets torch's own error.
-// A process with one Python thread does not need this protection.
+// reference to a storage, so a launch holds each storage. Another thread may also resize a storage, which frees the
+// memory that all its holders use. On the CPU, a storage that is held therefore cannot be resized, and torch raises its
+// own error for an attempt. A process with only one Python thread does not need this protection.
 #pragma once
 
 #include "refusals.h"
@@ -56,12 +56,12 @@ inline bool confirm(const char* kernel, const TensorView* last, const char* when
 #ifdef Py_GIL_DISABLED
 using Lock = std::lock_guard<std::mutex>;
 #else
-struct Lock {  // the GIL is the lock
+struct Lock {  // the GIL takes the place of a lock
     explicit Lock(std::mutex&) {}
 };
 #endif
 
-// The resizable storages that launches use, and the number of launches that use each. They are few.
+// Counts, for each resizable storage in use, the launches that use it. There are only a few at a time.
 class Fixed {
 public:
     void add(c10::StorageImpl* storage) {
@@ -100,7 +100,7 @@ inline void hold(const TensorView* last) {
     for (const TensorView* view = last; view; view = view->before) {
         if (!view->storage) continue;
         c10::raw::intrusive_ptr::incref(storage_of(*view));
-        // freed GPU memory goes to later work in the same stream, which runs after the launch
+        // freed GPU memory is reused by later work in the same stream, after the launch
         if (view->device_type == DeviceType::cpu) fixed.add(storage_of(*view));
     }
 }

@@ -1,4 +1,4 @@
-// Finds the stream of a call, the given one or torch's current one, and records its use with torch's allocator.
+// Finds the stream for a call (the given one, or torch's current one), and reports its use to torch's allocator.
 #pragma once
 
 #include "refusals.h"

@@ -1,9 +1,9 @@
 // The interface between the runtime and glue modules: the dispatcher object, the view of a tensor, and a table of C
-// functions. The structs of glue_arguments.h and glue.h belong to it as well: a call, its batch of launches, and the
-// contents of a module. A change to any of these needs another kTableVersion.
+// functions. Some structs in glue_arguments.h and glue.h belong to it as well: a call, its batch of launches, and a
+// module's contents. Increase kTableVersion whenever any of these changes.
 //
-// The runtime is compiled once per environment, with torch's headers. A glue module is compiled per kernel, with
-// Python.h and none of torch's headers. It reaches torch through the table, much as with NumPy's C API.
+// The runtime is compiled once per environment, with torch's headers. A glue module is compiled for each kernel, with
+// Python.h but without torch's headers, and reaches torch through the table, much as extensions use NumPy's C API.
 #pragma once
 
 #include <Python.h>
@@ -22,13 +22,13 @@ constexpr int kMaxDevices = 16;                 // Python looks up the launchers
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
 constexpr int kMaxParallelDevices = 32;        // as in include/tkjit/pgl.h
 
-// The problems that PyTorch's dispatcher handles. A direct call that meets one becomes a call of the kernel's operator.
+// The problems that PyTorch's dispatcher handles. If a direct call meets one, it calls the kernel's operator instead.
 constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
 
-// The argument that a view was read from.
+// The argument that a view describes.
 inline PyObject* object_of(const TensorView& view) { return static_cast<PyObject*>(view.object); }
 
-// Memory for the values of one call: copies of strings and lists, and objects that must live as long.
+// Memory for the values in one call: copies of strings and lists, and objects that must live as long as the call.
 class Values {
 public:
     Values() = default;
@@ -52,7 +52,7 @@ public:
         last_->object = object;
         return true;
     }
-    // Allocates zeroed memory. Returns null with an exception if there is none.
+    // Allocates zeroed memory. If there is none, returns null and sets an exception.
     template <class T>
     T* make(size_t count) {
         const size_t bytes = sizeof(Block) + count * sizeof(T);
@@ -66,7 +66,7 @@ public:
         return reinterpret_cast<T*>(block + 1);
     }
 
-    // Takes over the contents of another object. This one must be empty.
+    // Takes over the contents of another Values. This one must be empty.
     void take(Values& other) {
         last_ = other.last_;
         other.last_ = nullptr;
@@ -80,7 +80,7 @@ private:
     Block* last_ = nullptr;
 };
 
-// One launch: what a call passes to a launcher. A call over several devices has one for each device.
+// One launch: the arguments that a call passes to a launcher. A call over several devices has one launch per device.
 struct Step {
     TkjitLaunch launch;
     const TkjitArg* args;
@@ -88,12 +88,12 @@ struct Step {
     void* stream;
 };
 
-// A call whose arguments were checked once: its launches, and everything that must live as long as they do.
+// A call whose arguments were checked once: its launches, and every object that must live as long as the launches do.
 struct Prepared {
     Step steps[kMaxParallelDevices];
     int count = 0;
     int overload = 0;
-    bool follows = false;  // each launch uses the stream that is current at that time
+    bool follows = false;  // each launch uses the stream that is current when it is made
     const TensorView* tensors = nullptr;
     void* peers = nullptr;
     PyObject* club = nullptr;     // in a call over several devices; borrowed from `values`
@@ -110,7 +110,7 @@ struct Prepared {
     }
 };
 
-// A parallel tensor, as seen by the process that holds one of its parts.
+// A parallel tensor, as seen by the process that holds one of the tensor's parts.
 struct ParallelView {
     PyObject* tensor = nullptr;  // this process's part; borrowed
     TkjitParallel layout{};
@@ -130,7 +130,8 @@ struct Signature;
 enum class Misfit : int;
 }  // namespace glue
 
-// A loaded kernel. The interpreter calls it through `vectorcall`, a function of the glue once that is attached.
+// A loaded kernel. The interpreter calls it through `vectorcall`, which is a function of the glue once the glue is
+// attached.
 struct Dispatcher {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -142,89 +143,96 @@ struct Dispatcher {
     int variant_count;
 };
 
-// Unless noted otherwise, functions that return a pointer or a bool set a Python exception if they fail.
+// Unless noted otherwise, functions that return a pointer or a bool set a Python exception when they fail.
 struct Table {
     uint32_t version;
 
-    // Fills a view. False if the object is neither a tensor nor an array; an exception from its own hooks stays set.
+    // Fills a view. Returns false if the object is neither a tensor nor an array; an exception from its own hooks stays
+    // set.
     bool (*view)(PyObject* object, TensorView* view, Values* values);
-    // Whether two tensors have an element at the same address. False if this cannot be decided quickly.
+    // Whether two tensors have an element at the same address. Returns false if this cannot be decided quickly.
     bool (*overlap)(const TensorView& view, const TensorView& other);
     bool (*overlaps_itself)(const TensorView& view);
-    // Whether a call's tensors, of which `last` is the last, have not changed since they were read. Raises an error if
-    // one has. It runs no Python code, so its result holds until the GIL is released.
+    // Checks that a call's tensors, the last of which is `last`, have not changed since they were read, and raises an
+    // error if one has. It runs no Python code, so the result holds until the GIL is released.
     bool (*confirm)(const char* kernel, const TensorView* last, const char* when);
-    // Keeps the storages of a call's tensors alive and at their size while the GIL is released. let_go() must follow.
+    // Keeps a call's storages alive, and their sizes fixed, while the GIL is released. The caller must then call
+    // let_go().
     void (*hold)(const TensorView* last);
     void (*let_go)(const TensorView* last);
-    // Converts a tensor to an array of the framework of `like`.
+    // Converts a tensor to an array from the same framework as `like`.
     PyObject* (*as_array)(PyObject* tensor, PyObject* like);
     // Allocates a contiguous tensor on the device of `like`. On the CPU, guard bytes may follow it.
     PyObject* (*empty)(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like, bool* guarded);
-    // Whether the guard bytes after a call's tensors are unchanged. Raises an error if not, unless `kernel` is null.
+    // Whether the guard bytes after a call's tensors are unchanged. If they are not, raises an error unless `kernel` is
+    // null.
     bool (*intact)(const char* kernel, const TensorView* last);
     // Finds the stream to launch on: `given`, or the device's current one. Sets `other` if it is not the current one.
     bool (*stream)(const char* kernel, PyObject* given, const TensorView& on, void** stream, bool* other);
-    // Tells torch's allocator that a stream other than the current one uses a tensor.
+    // Reports to torch's allocator that a stream other than the current one uses a tensor.
     bool (*record_stream)(PyObject* tensor, PyObject* stream, int device);
     // Finds or builds a variant's launcher, and stores it in the dispatcher.
     TkjitLaunch (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
-    // kWatched if a profiler or a torch mode must see calls, and kAutocast if autocast is on.
+    // Returns kWatched if a profiler or a torch mode must see calls, and kAutocast if autocast is on.
     uint32_t (*modes)();
-    // Calls the kernel's operator. With `choose`, calls the overload that takes the arguments as they are.
+    // Calls the kernel's operator. With `choose`, the overload that takes the arguments as they are is called.
     PyObject* (*through_operator)(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool choose);
-    // Tells autograd that a tensor was written to.
+    // Informs autograd that a tensor was written to.
     bool (*written)(PyObject* tensor);
-    // The c10::TensorImpl of a tensor; null with an exception for other objects.
+    // Returns a tensor's c10::TensorImpl. For other objects, returns null and sets an exception.
     void* (*impl)(PyObject* tensor);
     // Whether an object other than a Python bool is a single bool: a NumPy bool, or a tensor without dimensions.
     bool (*is_bool)(PyObject* object);
-    // Whether an object may stand for a number: it is a single real value, without a gradient that would be lost.
+    // Whether an object can be used as a number: it is a single real value, and no gradient would be lost.
     bool (*is_number)(PyObject* object);
 
-    // Reads a value by its type's code (tkjit/spec/values.py). False if it has another type; an exception that its own
-    // hooks raised stays set.
+    // Reads a value according to its type's code (tkjit/spec/values.py). Returns false if the value has another type;
+    // an exception from the value's own hooks stays set.
     bool (*read_value)(PyObject* object, const char* code, Values* values, TkjitArg* arg);
 
-    // Takes random numbers, `draws` for each thread, from the given generator or the device's default one. The argument
-    // gets their seed and offset.
+    // Takes random numbers, `draws` for each thread, from the given generator or the device's default one. Stores their
+    // seed and offset in the argument.
     bool (*random)(const char* kernel, const char* name, PyObject* generator, int64_t draws, const TensorView& on, TkjitArg* arg);
 
     // Sets `on` to the device that an argument names.
     bool (*place)(const char* kernel, const char* name, const TkjitArg& device, TensorView* on);
     // Raises an error for a tensor that is not on the call's device.
     void (*refuse_place)(const char* kernel, const TensorView& view, const TensorView& on);
-    // Raises an error for a constraint that does not hold or cannot be computed, with the values of its names.
+    // Raises an error for a constraint that is violated or cannot be computed, and shows the values that its names
+    // have.
     void (*refuse_constraint)(const char* kernel, const char* text, const char* how, const Dim* values, int count);
 
-    // Warns of a deprecated overload. False if the warning is raised as an error.
+    // Warns that an overload is deprecated. Returns false if the warning is raised as an error.
     bool (*deprecated)(const char* kernel, const char* text);
 
-    // Reads a tkjit.ParallelTensor. False without an exception for other objects.
+    // Reads a tkjit.ParallelTensor. Returns false without an exception for other objects.
     bool (*parallel)(PyObject* object, ParallelView* view);
-    // The club for a call over these devices: the given one, or the process's default club. A new reference.
+    // Returns the club for a call over these devices, as a new reference: the given one, or the process's default club.
     PyObject* (*club)(const char* kernel, PyObject* given, DeviceType type, const int32_t* devices, int count);
-    // A club's stream for one of its devices, or null for the device's current one. Borrowed.
+    // Returns a club's stream for one of its devices, or null for the device's current stream. The reference is
+    // borrowed.
     PyObject* (*club_stream)(PyObject* club, int dev_idx);
-    // Makes the launches in the club's threads, and waits until all are made. `last` is the last of their tensors.
+    // Makes the launches in the club's threads, and waits until all are made. `last` is the last tensor that they use.
     bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count, const TensorView* last);
-    // Adds a launch and everything that it uses to the call's batch, for later.
+    // Adds a launch, and every object that it uses, to the call's batch for later.
     bool (*launch_later)(glue::Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream);
-    // Records the processes that this thread's next launch may wait for, or null for none, and its GPU, or -1. Returns
-    // the reason to abort the launch if one of them has ended, else null.
+    // Records which processes this thread's next launch may wait for (or null), and its GPU (or -1). If one of these
+    // processes has ended, returns the reason to abort the launch, else null.
     const char* (*waits_for)(void* peers, int32_t device);
 
-    // The exceptions of tkjit/errors.py.
+    // The exceptions from tkjit/errors.py.
     PyObject* argument_error;
     PyObject* shape_error;
     PyObject* launch_error;
 
-    // Each raises an error: what was received, what was expected, what to do. An exception that is set is its cause.
+    // Each of these raises an error: what was received, what was expected, what to do. If an exception is set, it
+    // becomes the cause.
     void (*refuse_tensor)(const char* kernel, const char* name, PyObject* object, const TensorView& view);
     void (*refuse_mismatch)(const char* kernel, const TensorView& view, const Expected& expected);
     void (*refuse_device)(const char* kernel, const TensorView& view, const TensorView& other);
     void (*refuse_object)(const char* kernel, const char* name, PyObject* object, const char* expected);
-    // For arguments that do not fit the parameters: `number` is their number, or the index of a missing parameter.
+    // For arguments that do not fit the parameters. `number` is how many there are, or the index of a missing
+    // parameter.
     void (*refuse_arguments)(const char* kernel, const glue::Signature& signature, glue::Misfit misfit, PyObject* name, Py_ssize_t number);
     // For a call that every overload has rejected, with each one's reason.
     void (*refuse_overloads)(glue::Call& call, const glue::Overload* overloads, int count);
@@ -232,7 +240,8 @@ struct Table {
     void (*refuse_launch)(const char* kernel, const char* error);
 };
 
-// The capsule `entry` that a glue module exports. The runtime has the code for everything but a call (glue_calls.h).
+// The type of the `entry` capsule that a glue module exports. Except for calls, its code is in the runtime
+// (glue_calls.h).
 struct GlueEntry {
     uint32_t version;
     vectorcallfunc call;
@@ -240,8 +249,9 @@ struct GlueEntry {
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";
 
-// The end of a module: its init function, and a slot. load_inline passes the module's name as TORCH_EXTENSION_NAME,
-// which must not appear here: a precompiled header that used this macro would serve only one module.
+// The end of a glue module: its init function, and a slot. load_inline passes the module's name as
+// TORCH_EXTENSION_NAME, but the macro must not appear here, because a precompiled header that used it would serve only
+// one module.
 #define TKJIT_JOIN(a, b) a##b
 #define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
 #define TKJIT_MODULE(name, definition) \

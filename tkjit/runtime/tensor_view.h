@@ -1,9 +1,10 @@
 // Reads torch tensors, in one of three ways: through the TensorImpl, through DLPack's C exchange API, or through
 // `__dlpack__` (array_view.h).
 //
-// The first way is fast (30 ns per tensor with all checks), but assumes that the TensorImpl's address is one of the
-// words after the Python object's header. At its import, the runtime verifies this by comparing a probe tensor with
-// `Tensor._cdata`, and otherwise uses the second way. Neither needs ATen's large headers, and c10 compiles in a second.
+// The first way is fast (30 ns per tensor with all checks), but assumes that one of the words after the Python object's
+// header is the TensorImpl's address. When the runtime is imported, it verifies this by comparing a probe tensor with
+// `Tensor._cdata`; if the comparison fails, it uses the second way. Neither way needs ATen's large headers, and c10
+// compiles in a second.
 #pragma once
 
 #include "array_view.h"
@@ -28,17 +29,19 @@ inline bool is_tensor(PyObject* object) {
     return type == torch.tensor_type || type == torch.parameter_type || PyType_IsSubtype(type, torch.tensor_type);
 }
 
-// Whether a subclass's __torch_function__ must see operations. Some disable it, for example Parameter's.
+// Returns whether operations must go through a subclass's __torch_function__. Some subclasses, such as Parameter,
+// disable it.
 inline bool is_watching(PyTypeObject* type) {
     return attribute(reinterpret_cast<PyObject*>(type), "__torch_function__").get() != torch.disabled_function;
 }
 
 inline bool is_plain_type(PyTypeObject* type) { return type == torch.tensor_type || type == torch.parameter_type; }
 
-// has_any rejects sets with per-backend keys, such as Quantized and Sparse. Their bits compare like all others.
+// Replaces has_any, which rejects sets with per-backend keys such as Quantized and Sparse. Their bits compare like all
+// others.
 inline bool share_a_bit(c10::DispatchKeySet a, c10::DispatchKeySet b) { return !(a & b).empty(); }
 
-// The problems of a tensor that is not plain, by its dispatch keys. Wrappers come before the device and the layout,
+// Uses a tensor's dispatch keys to find why it is not plain. Wrappers are checked before the device and the layout,
 // because they may report these wrongly.
 inline uint32_t problems_of(c10::DispatchKeySet keys, const c10::TensorImpl& impl) {
     using Key = c10::DispatchKey;
@@ -56,7 +59,8 @@ inline uint32_t problems_of(c10::DispatchKeySet keys, const c10::TensorImpl& imp
     return problems;
 }
 
-// Asks torch, if the word is not known. Subclasses and modes are disabled, because they would run Python code.
+// Asks torch, for use when the word is not known. Subclasses and modes are disabled, because they would run Python
+// code.
 inline c10::TensorImpl& impl_from_torch(PyObject* object) {
     class Silence {
     public:
@@ -80,8 +84,8 @@ C10_ALWAYS_INLINE c10::TensorImpl& impl_of(PyObject* object) {
     return *words[torch.impl_word];
 }
 
-// Whether a tensor has a forward-mode gradient. An at::Tensor is a pointer to its TensorImpl, but its class is
-// incomplete here, because ATen's headers take seconds to compile.
+// Returns whether a tensor has a forward-mode gradient. An at::Tensor is just a pointer to its TensorImpl, but its
+// class is incomplete here, because ATen's headers take seconds to compile.
 inline bool has_forward_gradient(c10::TensorImpl& impl) {
     PyObject* const level = PyDict_GetItem(torch.forward_mode, torch.forward_level);  // borrowed; -1 outside of all levels
     if (level && PyLong_Check(level) && PyLong_AsLong(level) < 0) return false;
@@ -90,8 +94,8 @@ inline bool has_forward_gradient(c10::TensorImpl& impl) {
     return reinterpret_cast<c10::TensorImpl* const&>(gradient) != c10::UndefinedTensorImpl::singleton();
 }
 
-// The problems that dispatch keys and a missing storage show. If there are any but kConjugate and kNegative, the
-// tensor must not be read further.
+// Returns the problems that show in a tensor's dispatch keys or a missing storage. If there are any but kConjugate and
+// kNegative, no more may be read from the tensor.
 C10_ALWAYS_INLINE uint32_t unusual(const c10::TensorImpl& impl) {
     using Key = c10::DispatchKey;
     constexpr c10::DispatchKeySet keys =
@@ -99,13 +103,14 @@ C10_ALWAYS_INLINE uint32_t unusual(const c10::TensorImpl& impl) {
                              Key::ZeroTensor, Key::Conjugate, Key::Negative, Key::Sparse, Key::SparseCsr, Key::Quantized,
                              Key::NestedTensor}) |
         c10::DispatchKeySet(c10::BackendComponent::MetaBit);
-    // the member, because has_storage() is virtual
+    // reads the member, because has_storage() is virtual
     return share_a_bit(impl.key_set(), keys) || !impl.unsafe_storage() ? problems_of(impl.key_set(), impl) : 0;
 }
 
 inline c10::StorageImpl* storage_of(const c10::TensorImpl& impl) { return impl.unsafe_storage().unsafeGetStorageImpl(); }
 
-// Records what DLPack does not describe: gradients, contiguity by torch's rules, and how much the storage still holds.
+// Records properties that DLPack does not describe: gradients, contiguity by torch's rules, and the bytes left in the
+// storage.
 C10_ALWAYS_INLINE void note_state(c10::TensorImpl& impl, TensorView* view) {
     if (!view->strided && !impl.is_contiguous()) view->problems |= kNotContiguous;
     if (impl.autograd_meta() && c10::GradMode::is_enabled() && (impl.requires_grad() || has_forward_gradient(impl)))
@@ -113,20 +118,20 @@ C10_ALWAYS_INLINE void note_state(c10::TensorImpl& impl, TensorView* view) {
     if (view->problems) return;
     const size_t itemsize = impl.dtype().itemsize();
     view->bytes = size_t(view->strided ? note_strides(impl.strides().data(), view) : impl.numel()) * itemsize;
-    // some training code frees or shrinks a storage under its tensors
+    // some training code frees or shrinks a storage that tensors still use
     const size_t needed = impl.storage_offset() * itemsize + view->bytes;
     if (view->bytes && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;
     view->storage = storage_of(impl);
 }
 
-// The address of a tensor's memory. A copy-on-write tensor gets its own memory here, because the kernel may write to
-// it. Like TensorImpl::mutable_data, without the checks that note_state has made.
+// Returns the address of a tensor's memory. A copy-on-write tensor gets its own memory here, because the kernel may
+// write to it. This is TensorImpl::mutable_data without the checks that note_state has already made.
 C10_ALWAYS_INLINE void* data_of(const c10::TensorImpl& impl, const TensorView& view) {
     char* const begin = static_cast<char*>(storage_of(impl)->mutable_data());
     return view.bytes ? begin + impl.storage_offset() * impl.dtype().itemsize() : nullptr;
 }
 
-// Reads all of a tensor. Runs no Python code.
+// Reads a tensor completely. Runs no Python code.
 C10_ALWAYS_INLINE void view_impl(c10::TensorImpl& impl, TensorView* view) {
     view->problems = unusual(impl);
     if (view->problems & ~(kConjugate | kNegative)) return;
@@ -141,7 +146,7 @@ C10_ALWAYS_INLINE void view_impl(c10::TensorImpl& impl, TensorView* view) {
     if (!view->problems) view->data = data_of(impl, *view);
 }
 
-// Records whether a subclass must see operations. The subclass may have a metaclass whose code this runs.
+// Records whether operations must go through a subclass. This may run code from the subclass's metaclass.
 C10_ALWAYS_INLINE void note_type(PyObject* object, TensorView* view) {
     if (is_plain_type(Py_TYPE(object)) || view->problems & (kNoStorage | kMeta | kNotStrided)) return;
     view->ran_code = true;
@@ -175,7 +180,8 @@ inline bool view_through_exchange(PyObject* object, TensorView* view, Values* va
     return true;
 }
 
-// Makes a tensor for a test; null with an exception on failure. Avoids torch.empty, whose first call takes 0.13 ms.
+// Makes a tensor for the probe, or returns null and sets an exception. Avoids torch.empty, whose first call takes 0.13
+// ms.
 inline Owned make_probe() {
     int64_t shape[] = {3, 5};
     DLTensor like{};
@@ -191,8 +197,8 @@ inline Owned make_probe() {
     return Owned(static_cast<PyObject*>(object));
 }
 
-// The word after a tensor object's header that holds its TensorImpl's address. -1 if none does, or if a tensor that is
-// read through it differs from what Python reports.
+// Finds which word after a tensor object's header holds its TensorImpl's address. Returns -1 if none does, or if a
+// tensor that is read through that word differs from what Python reports.
 inline int find_impl_word() {
     const Owned probe = make_probe();
     if (!probe) {

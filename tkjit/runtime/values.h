@@ -13,7 +13,7 @@
 
 namespace tkjit::runtime {
 
-// Skips the type that a code begins with.
+// Skips the type at the beginning of a code.
 inline const char* after(const char* code) {
     switch (*code++) {
         case 'L': case 'S': return after(code);
@@ -118,7 +118,7 @@ private:
         return true;
     }
 
-    // Reads one number as a list of one item. torch's int[2] takes one number for all items as well.
+    // Reads a single number as a list with one item. torch's int[2] likewise uses a single number for all items.
     bool read_one(PyObject* object, const char* code, TkjitArg& arg) {
         auto* const item = values_.make<TkjitArg>(1);
         if (!item || !read(object, code, *item)) return false;
@@ -178,7 +178,8 @@ private:
         return members;
     }
 
-    // Reads a sequence of the members, a dict, a NumPy record, or an object with the members as attributes.
+    // Reads a struct from a sequence of its members, a dict, a NumPy record, or an object with the members as
+    // attributes.
     bool read_struct(PyObject* object, const char* code, TkjitArg& arg) {
         const std::vector<Member> members = members_of(code);
         Py_ssize_t count = 0;
@@ -218,7 +219,7 @@ private:
         return read_elements(object, member.type, item, end) && item == end;
     }
 
-    // Reads the numbers of an array with any number of dims.
+    // Reads the numbers in an array with any number of dims.
     bool read_elements(PyObject* object, const std::string& type, TkjitArg*& item, const TkjitArg* end) {
         if (!PySequence_Check(object) || PyUnicode_Check(object)) return item < end && read_number(object, type, *item++);
         const Owned sequence(PySequence_Tuple(object));
@@ -257,7 +258,7 @@ private:
 inline bool read_value(PyObject* object, const char* code, Values* values, TkjitArg* arg) {
     try {
         if (ValueReader(*values).read(object, code, *arg)) return true;
-    } catch (const Raised&) {  // from the object's own code, so it is not of the type
+    } catch (const Raised&) {  // the object's own code raised an exception, so it is not of this type
     } catch (const std::exception&) {
     }
     return false;

@@ -1,5 +1,5 @@
-// Reads a launch's arguments from the file that the asking process wrote (tkjit/check/arguments.py), and writes its
-// tensors back.
+// Reads a launch's arguments from the file that the parent process wrote (tkjit/check/arguments.py), and writes the
+// tensors' new contents back.
 #pragma once
 
 #include "regions.h"
@@ -43,7 +43,7 @@ struct ArgumentHeader {
 inline void fence_off(char*, char*, char*, char*) {}
 #endif
 
-/// A tensor in separate memory, far from all others, so that an access that misses it hits nothing.
+/// A tensor in separate memory, far from all other tensors, so that an access outside of it does not hit another one.
 struct TensorMemory {
     char* data;
     size_t bytes;

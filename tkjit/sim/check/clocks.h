@@ -1,8 +1,8 @@
 // Vector clocks, which order the accesses of different threads.
 //
 // Source: Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009. A thread's own
-// clock advances when it tells others something, and an access carries its thread's clock. The access comes before
-// everything that a thread does after it has been told of that clock.
+// clock advances whenever the thread passes on its knowledge, and each access records its thread's clock. Once another
+// thread has learned of that clock, everything that it does comes after the access.
 #pragma once
 
 #include <stddef.h>
@@ -20,7 +20,8 @@ inline void raise(Clocks& clocks, const Clocks& others) {
     for (size_t i = 0; i < others.size(); i++) clocks[i] = clocks[i] < others[i] ? others[i] : clocks[i];
 }
 
-/// What a thread, or an object at which threads meet, knows: about its own block, and about others if it has been told.
+/// The clocks that a thread, or an object at which threads meet, knows: those of its own block, and any that it has
+/// learned from others.
 class Knowledge {
   public:
     bool is_empty() const { return own_.empty() && others_ == nullptr; }
@@ -65,7 +66,7 @@ class Knowledge {
         }
     }
 
-    /// Forgets what another thread of the block does not know.
+    /// Forgets everything that another thread of the block does not know.
     void keep_common(const Knowledge& other) {
         if (own_.size() > other.own_.size()) own_.resize(other.own_.size());
         for (size_t i = 0; i < own_.size(); i++) own_[i] = own_[i] < other.own_[i] ? own_[i] : other.own_[i];
@@ -84,7 +85,7 @@ class Knowledge {
     }
 
   private:
-    using Others = std::map<unsigned, Clocks>;  // by block; shared by all that have been told the same
+    using Others = std::map<unsigned, Clocks>;  // by block; shared by all that have learned the same clocks
 
     void learn_others(const Others& news) {
         auto joined = others_ ? std::make_shared<Others>(*others_) : std::make_shared<Others>();

@@ -1,4 +1,4 @@
-// Checks whether an asynchronous copy may be issued. Its memory is checked when it is issued, not when it lands.
+// Checks whether an asynchronous copy may be issued. The copy's memory is checked when it is issued, not when it lands.
 #pragma once
 
 #include "../detail/site.h"

@@ -1,6 +1,6 @@
 // Finds divergent barriers that a device accepts always or sometimes, and that compute-sanitizer's synccheck reports.
-// All are warnings, because PTX gives most of them a meaning. Those that never work are faults (runtime/barrier.h,
-// runtime/mbarrier.h).
+// All of these findings are warnings, because PTX gives most such barriers a meaning. Barriers that never work are
+// faults (runtime/barrier.h, runtime/mbarrier.h).
 //
 // Source: PTX ISA, "barrier{.cta}", "exit", "mbarrier.init"; CUDA C++ Programming Guide, "Synchronization Functions".
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace tkjit::sim::race {
 
-/// The detector's state of an mbarrier of the running block.
+/// What the detector knows about an mbarrier in the running block.
 struct MbarrierState {
     unsigned pending, count;
     Site site;  // of the last arrival
@@ -36,7 +36,7 @@ inline check::Json place_of(Site site, uint3 thread) {
     return json.index("block", blockIdx).index("thread", thread);
 }
 
-/// Writes a warning, once for each pair of lines.
+/// Writes a warning, but only once for each pair of lines.
 inline void warn(const std::string& text, Site site, uint3 thread, const Site* other = nullptr,
                  const uint3* other_thread = nullptr) {
     static std::set<std::array<std::string, 2>> told;
@@ -54,7 +54,7 @@ inline std::string in_words(uint3 index) {
     return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
 }
 
-/// Warns that warps of a block reach a __syncthreads from two places.
+/// Warns that a block's warps reach a __syncthreads from two places.
 void note_places(const Barrier& barrier, Site site) {
     const Thread& first = barrier.first ? *barrier.first : *current_thread;
     warn(std::string(operation_name(barrier.operation)) +
@@ -67,7 +67,7 @@ void note_named(const Barrier& barrier) {
     lanes_at[&barrier][current_thread->linear / warp_threads] |= 1u << lane_of(*current_thread);
 }
 
-/// Warns that a warp operation completes although some lanes of its mask have exited.
+/// Warns that a warp operation completes although some of the lanes in its mask have exited.
 void note_exited_lanes(Operation operation, unsigned mask, Site site) {
     const Thread& thread = *current_thread;
     const unsigned first = thread.linear - lane_of(thread);
@@ -81,7 +81,7 @@ void note_exited_lanes(Operation operation, unsigned mask, Site site) {
          site, thread.index);
 }
 
-/// Warns if only a part of a warp reaches a named barrier, which counts whole warps on a device.
+/// Warns if only some of a warp's lanes reach a named barrier, because on a device the barrier counts whole warps.
 inline void check_whole_warps(const Block& block, const Barrier& barrier) {
     const auto found = lanes_at.find(&barrier);
     if (found == lanes_at.end()) return;
@@ -96,7 +96,7 @@ inline void check_whole_warps(const Block& block, const Barrier& barrier) {
     lanes_at.erase(found);
 }
 
-/// Called when a barrier of the block completes.
+/// Called when one of the block's barriers completes.
 void check_participants(const Block& block, const Barrier& barrier) {
     if (barrier.operation == Operation::named_barrier) return check_whole_warps(block, barrier);
     if (barrier.expected != 0 || block.exited == 0) return;
@@ -127,7 +127,8 @@ void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count
     mbarriers[current_thread->block][barrier] = {pending, count, site, current_thread->index};
 }
 
-/// Warns at the end of a block about arrivals at a phase that never ended, as when a branch kept other threads away.
+/// Warns, when a block ends, about arrivals at a phase that never completed, for example because a branch kept other
+/// threads away.
 inline void check_mbarriers(const Block& block) {
     const auto found = mbarriers.find(&block);
     if (found == mbarriers.end()) return;

@@ -1,4 +1,4 @@
-// Reports signals and time-outs of a checked program as findings, with their place, in every mode.
+// Reports a checked program's signals and time-outs as findings, with their place, in every mode.
 #pragma once
 
 #include "../detail/block.h"
@@ -20,7 +20,7 @@
 
 namespace tkjit::sim::check {
 
-/// The address of the instruction at which a signal arrived; 0 if it is unknown.
+/// Returns the address of the instruction at which a signal arrived, or 0 if it is unknown.
 inline unsigned long long interrupted_at(void* context) {
 #ifdef __x86_64__
     return static_cast<unsigned long long>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
@@ -34,7 +34,7 @@ inline unsigned long long interrupted_at(void* context) {
 
 inline constexpr int most_calls = 64;
 
-/// Writes the addresses of the calls that led here, and returns their number; it allocates nothing.
+/// Writes the addresses of the calls that led here, and returns their number. It allocates nothing.
 inline int note_calls(unsigned long long* calls) {
     void* frames[most_calls];
     const int count = backtrace(frames, most_calls);
@@ -42,8 +42,8 @@ inline int note_calls(unsigned long long* calls) {
     return count;
 }
 
-/// Where a signal arrived, and the calls that led there: an abort comes from the C library, but its line is the
-/// caller's.
+/// Finds where a signal arrived, and the calls that led there. For example, an abort comes from the C library, but the
+/// line to report is that of its caller.
 inline std::vector<unsigned long long> interrupted_calls(void* context) {
     unsigned long long calls[1 + most_calls] = {interrupted_at(context)};
     return {calls, calls + 1 + note_calls(calls + 1)};
@@ -61,7 +61,7 @@ inline bool is_behind_stack(uintptr_t address) {
     return address - (lowest - guard_bytes) < 2 * guard_bytes;
 }
 
-/// Reports an access to unmapped memory. AddressSanitizer reports one by itself.
+/// Reports an access to unmapped memory. AddressSanitizer reports such an access itself.
 inline void on_bad_access(int, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
     Json json;
@@ -110,8 +110,8 @@ inline void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
     _exit(4);  // check/child.py's TIMED_OUT
 }
 
-/// Reports a launch that does not end. The signal may arrive between two threads, where no call leads to the kernel's
-/// code, so it is sent several times. If a stack cannot be followed, the calls found so far are reported.
+/// Reports a launch that does not end. The signal may arrive between two threads, when no call leads to the kernel's
+/// code, so it is sent several times. If a stack cannot be followed, the calls that were found so far are reported.
 inline void on_timeout(int, siginfo_t*, void* context) {
     constexpr int samples = 8;
     constexpr long microseconds_between = 3000;

@@ -1,4 +1,4 @@
-// The findings of a checked run, one line of JSON each, for the process that asked for them (tkjit/check/).
+// Writes a checked run's findings, each as one line of JSON, for the process that requested the check (tkjit/check/).
 #pragma once
 
 #include "../detail/vector_types.h"
@@ -13,7 +13,7 @@ namespace tkjit::sim::check {
 
 inline int findings_file = 2;
 
-/// A JSON object that is built member by member.
+/// Builds a JSON object member by member.
 class Json {
   public:
     Json& text(const char* name, const std::string& value) {
@@ -53,7 +53,7 @@ class Json {
     std::string text_;
 };
 
-/// Writes a line in one piece.
+/// Writes a whole line in one piece.
 inline void write_line(const Json& json) {
     const std::string line = json.str() + "\n";
     [[maybe_unused]] const ssize_t written = ::write(findings_file, line.data(), line.size());

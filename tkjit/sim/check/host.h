@@ -1,4 +1,4 @@
-// The main program of a checked kernel: it reads the arguments, launches once, and writes the findings.
+// A checked kernel's main program: it reads the arguments, launches once, and writes the findings.
 //
 //     checker INPUTS OUTPUTS FINDINGS_FD ORDER SEED TRACE_FD TIMEOUT_S VOLATILE_IS_ATOMIC
 #pragma once

@@ -1,6 +1,6 @@
-// The functions that a compiler calls at each access under -fsanitize=thread. They replace its runtime library, which
-// is not linked, for both gcc and clang. So the checker needs nothing but the compiler, knows what a CUDA thread, a
-// barrier and shared memory are, and works whatever the process's addresses are.
+// The functions that gcc and clang call at each access under -fsanitize=thread. They replace the compiler's runtime
+// library, which is not linked. So the checker needs nothing but the compiler, understands CUDA threads, barriers and
+// shared memory, and works wherever the process's memory is mapped.
 //
 // Source of the interface: gcc/sanitizer.def and compiler-rt's tsan_interface.h.
 #pragma once
@@ -20,14 +20,14 @@
 
 namespace tkjit::sim::race {
 
-/// An address within the calling instruction, not after it.
+/// Returns an address within the calling instruction, not after it.
 inline uintptr_t before(void* return_address) { return reinterpret_cast<uintptr_t>(return_address) - 1; }
 
 inline unsigned place_before(void* return_address) {
     return places.at(calling_place(state_of(*current_thread)), before(return_address));
 }
 
-/// Whether an access is by a kernel to memory that threads share.
+/// Returns whether an access is made by a kernel, to memory that threads share.
 inline bool concerns(const void* address) {
     return current_thread && check::region_of(reinterpret_cast<uintptr_t>(address));
 }
@@ -56,8 +56,8 @@ inline void note_update(const volatile void* address, size_t bytes, int order, v
     note_atomic(address, bytes, true, true, order, return_address);
 }
 
-// Kernels wait for flags with volatile accesses. They count as atomics without an order, and let other threads run.
-inline Kind kind_of_volatile = volatile_access;  // or `atomic`, to trust the hardware
+// Kernels wait for flags with volatile accesses. These count as atomics without an order, and let other threads run.
+inline Kind kind_of_volatile = volatile_access;  // or `atomic`, which trusts that the hardware performs them atomically
 
 inline void note_volatile_read(const void* address, size_t bytes, void* return_address) {
     if (!concerns(address)) return;
@@ -128,7 +128,7 @@ TKJIT_TSAN void __tsan_write_range(void* p, size_t bytes) { tkjit::sim::race::no
 TKJIT_TSAN void __tsan_vptr_update(void**, void*) {}
 TKJIT_TSAN void __tsan_vptr_read(void**) {}
 
-// ---- calls of the C library's functions, which the linker redirects here (--wrap)
+// ---- calls to the C library's functions, which the linker redirects here (--wrap)
 
 extern "C" void* __real_memmove(void*, const void*, size_t);
 #define TKJIT_TSAN_COPY(name, real)                                     \
@@ -151,7 +151,7 @@ TKJIT_TSAN_FILL(__wrap_memset)
 TKJIT_TSAN_FILL(__tsan_memset)
 #undef TKJIT_TSAN_FILL
 
-// ---- atomics: performed in the strongest order, and recorded with their own
+// ---- atomics: performed in the strongest order, but recorded with the order that the kernel asks for
 
 #define TKJIT_TSAN_UPDATE(bits, type, name)                                                       \
     TKJIT_TSAN type __tsan_atomic##bits##_##name(volatile type* p, type value, int order) {       \
@@ -202,7 +202,7 @@ TKJIT_TSAN_ATOMIC(64, uint64_t)
 __extension__ typedef unsigned __int128 tkjit_uint128;
 TKJIT_TSAN tkjit_uint128 __tsan_atomic128_load(const volatile tkjit_uint128* p, int order) {
     tkjit::sim::race::note_load(p, sizeof(*p), order, TKJIT_HERE);
-    return *p;  // one OS thread at a time runs blocks
+    return *p;  // only one OS thread at a time runs blocks
 }
 TKJIT_TSAN void __tsan_atomic128_store(volatile tkjit_uint128* p, tkjit_uint128 value, int order) {
     tkjit::sim::race::note_store(p, sizeof(*p), order, TKJIT_HERE);

@@ -1,8 +1,8 @@
-// AddressSanitizer's reports as findings.
+// Turns AddressSanitizer's reports into findings.
 //
-// It is told what it cannot know by itself: the stacks of fibers (runtime/fiber.h), the end of dynamic shared memory
-// (runtime/blocks.h), and red zones for the shared variables to which gcc gives none. For these the build puts a gap
-// next to each variable, and the gap's address into the section tkjit_gaps (tkjit/check/plan.py).
+// AddressSanitizer has to be informed about fibers' stacks (runtime/fiber.h), the end of dynamic shared memory
+// (runtime/blocks.h), and red zones for the shared variables to which gcc gives none. For these variables, the build
+// puts a gap next to each one and stores the gap's address in the section tkjit_gaps (tkjit/check/plan.py).
 #pragma once
 
 #include "../detail/block.h"
@@ -33,7 +33,7 @@ void __asan_poison_memory_region(const volatile void* address, size_t bytes);
 extern char* __start_tkjit_gaps[] __attribute__((weak, visibility("hidden")));
 extern char* __stop_tkjit_gaps[] __attribute__((weak, visibility("hidden")));
 
-/// Options with which all of a kernel's mistakes are reported, but nothing after the launch.
+/// Options that make AddressSanitizer report all of a kernel's mistakes, but nothing after the launch.
 __attribute__((visibility("default"))) const char* __asan_default_options() {
     return "halt_on_error=0:detect_leaks=0:detect_stack_use_after_return=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0:"
            "print_legend=0:"
@@ -68,7 +68,7 @@ inline std::mutex told_lock;
 bool may_use(const void* address, size_t bytes, const char* access, Site site) {
     const void* const bad = bytes ? __asan_region_is_poisoned(const_cast<void*>(address), bytes) : nullptr;
     if (bad == nullptr) return true;
-    static std::set<std::pair<const char*, int>> told;  // a product asks about each 16 bytes that it reads
+    static std::set<std::pair<const char*, int>> told;  // a product asks about each 16 bytes: report once
     const std::lock_guard guard(told_lock);
     if (!told.insert({site.file, static_cast<int>(site.line)}).second) return false;
     Json json, here;
@@ -81,8 +81,8 @@ bool may_use(const void* address, size_t bytes, const char* access, Site site) {
     return false;
 }
 
-/// The compiler's data on an access that it checks under -fsanitize=alignment. Source: gcc/ubsan.c, compiler-rt's
-/// ubsan.
+/// The compiler's description of an access that it checks under -fsanitize=alignment. Source: gcc/ubsan.c,
+/// compiler-rt's ubsan.
 struct AlignmentCheck {
     struct {
         const char* file;
@@ -94,7 +94,7 @@ struct AlignmentCheck {
 };
 
 /// Reports an access to a misaligned vector, which is an error on a device, but not on the CPU. No access needs an
-/// alignment of more than 16 bytes, whatever its type asks for.
+/// alignment of more than 16 bytes, even if its type asks for more.
 inline void note_misaligned(const AlignmentCheck& check, uintptr_t address, uintptr_t caller) {
     static std::set<const AlignmentCheck*> noted;
     const unsigned bytes = check.alignment_log2 < 4 ? 1u << check.alignment_log2 : 16;
@@ -112,7 +112,7 @@ inline void begin_memory_check() {
     for (char** gap = __start_tkjit_gaps; gap != __stop_tkjit_gaps; gap++) __asan_poison_memory_region(*gap, gap_bytes);
 }
 
-/// Allows access to a tensor from its first byte to its last, and not to the room around it.
+/// Allows access to a tensor from its first byte to its last, but not to the memory around it.
 inline void fence_off(char* begin, char* end, char* room_begin, char* room_end) {
     __asan_poison_memory_region(room_begin, static_cast<size_t>(room_end - room_begin));
     __asan_unpoison_memory_region(begin, static_cast<size_t>(end - begin));
@@ -120,7 +120,7 @@ inline void fence_off(char* begin, char* end, char* room_begin, char* room_end) 
 
 }  // namespace tkjit::sim::check
 
-// Weak, because clang's AddressSanitizer also brings one, which nothing calls.
+// Weak, because clang's AddressSanitizer also defines this function, although nothing calls it there.
 extern "C" __attribute__((weak, visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(
     tkjit::sim::check::AlignmentCheck* check, uintptr_t address) {
     const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));

@@ -12,7 +12,7 @@
 
 namespace tkjit::sim::check {
 
-/// A node of the tree of calls.
+/// A node in the tree of calls.
 struct Place {
     unsigned caller;
     uintptr_t address;
@@ -25,7 +25,7 @@ class Places {
 
     Places() { places_.push_back({root, 0, {nullptr, 0}}); }
 
-    /// The place at an address, called from another one.
+    /// Returns the place of an address that is called from another place.
     unsigned at(unsigned caller, uintptr_t address) {
         Recent& recent = recent_[(address ^ caller * 0x9e37u) % recent_count];
         if (recent.caller == caller && recent.address == address) return recent.place;
@@ -35,14 +35,14 @@ class Places {
         return known->second;
     }
 
-    /// The place of a line that the simulator knows by itself.
+    /// Returns the place for a line that the simulator itself passes.
     unsigned at(unsigned caller, Site site) {
         const unsigned place = at(caller, reinterpret_cast<uintptr_t>(site.file) ^ static_cast<unsigned>(site.line));
         places_[place].site = site;
         return place;
     }
 
-    /// Describes a place and the calls that led to it, innermost first.
+    /// Describes a place and the calls that led to it, starting with the innermost.
     Json describe(unsigned place) const {
         Json json;
         if (places_[place].site.file) {

@@ -11,7 +11,7 @@ namespace tkjit::sim::race {
 
 #ifdef TKJIT_SIM_RACE
 
-/// When and where in the source a thread, or an asynchronous copy that it issued, did something.
+/// When, and where in the source, a thread (or an asynchronous copy that it issued) did something.
 struct Moment {
     unsigned launch, block, thread, clock, where;
 };
@@ -22,19 +22,19 @@ void end_block(Block& block);
 void begin_thread(Thread& thread);
 void begin_variables(char* place, size_t bytes, const char* names);
 
-// An object at which threads meet. Threads that arrive tell what they know, and threads that leave know all that had
-// been told when it was last completed.
+// An object at which threads meet. Threads that arrive share what they know. Threads that leave learn everything that
+// had been shared when the object was last completed.
 void arrive(const void* object);
 void complete(const void* object);
 void leave(const void* object);
 
-/// An asynchronous operation arrives, which tells that it is done.
+/// Records that an asynchronous operation arrives at the object, and so is done.
 void arrive_for(const void* object, const Moment& issued);
 
 void read(const void* address, size_t bytes, Site site);
 void write(const void* address, size_t bytes, Site site);
 
-// Asynchronous copies. Nothing may access their destination from their issue until they have landed.
+// Asynchronous copies. Between issuing and landing, nothing may access their destination.
 Moment landing_of(const Moment& issued);
 /// Moves bytes without counting as an access.
 extern "C" void* __real_memcpy(void* to, const void* from, size_t bytes);
@@ -46,20 +46,20 @@ Moment begin_copy(Copier copier, Site site);
 Moment pending(Copier copier, const void* destination, size_t bytes, Site site);
 void landed(const void* destination, size_t bytes, const Moment& moment);
 
-// The accesses of a copy until it has landed: it reads its source, writes its destination, or adds to it.
+// The accesses that a copy makes until it has landed: it reads its source, and writes to or adds to its destination.
 void read_meanwhile(const void* source, size_t bytes, const Moment& issued);
 void write_meanwhile(const void* destination, size_t bytes, const Moment& issued);
 void update_meanwhile(const void* destination, size_t bytes, const Moment& issued);
 
-/// A warpgroup's product reads its tiles until each of its threads has waited for it, with a commit and a wait. All of
-/// these threads must know that the tiles are there.
+/// A warpgroup's product reads its tiles until each of the warpgroup's threads has waited for it, with a commit and a
+/// wait. All of these threads must know that the tiles have been written.
 Moment begin_product(const Thread& first_of_warpgroup, Site site);
 void end_reads_of_product();
 
-/// The running thread has waited for a copy.
+/// Records that the running thread has waited for a copy.
 void finish(const Moment& issued);
 
-// Which threads reach a barrier, and from where (divergence.h).
+// Records which threads reach a barrier, and from where (divergence.h).
 void note_places(const Barrier& barrier, Site site);
 void note_named(const Barrier& barrier);
 void note_exited_lanes(Operation operation, unsigned mask, Site site);

@@ -24,7 +24,7 @@ namespace tkjit::sim::race {
 // ---- findings
 
 inline std::set<std::tuple<std::string, uintptr_t, uintptr_t>> already_reported;
-inline constexpr size_t most_findings = 256;  // and as many warnings, so that they crowd out no finding
+inline constexpr size_t most_findings = 256;  // separately for warnings, so that they crowd out no finding
 
 inline check::Json described(const Access& access, const char* what) {
     const unsigned threads_x = blockDim.x, threads_y = blockDim.y;
@@ -36,12 +36,12 @@ inline check::Json described(const Access& access, const char* what) {
     return json.text("access", what).index("block", block).index("thread", thread);
 }
 
-/// Whether the hardware defines the meaning of concurrent accesses of this kind: PTX treats volatile as relaxed
-/// atomics, but CUDA C++ does not. Source: PTX ISA, "Memory Consistency Model", and the CUDA C++ Programming Guide,
-/// "volatile".
+/// Returns whether the hardware defines what concurrent accesses of this kind do: PTX treats volatile accesses as
+/// relaxed atomics, but CUDA C++ does not. Source: PTX ISA, "Memory Consistency Model", and the CUDA C++ Programming
+/// Guide, "volatile".
 inline bool is_soft(Kind kind) { return kind == atomic || kind == volatile_access; }
 
-/// Reports a finding, once for each pair of places.
+/// Reports a finding, but only once for each pair of places.
 inline void report(const char* kind, const Region& region, uintptr_t address, size_t bytes, const Access& access,
                    const char* what, const Access* other, const char* other_what) {
     const uintptr_t here = places[access.where].address, there = other ? places[other->where].address : 0;
@@ -72,7 +72,7 @@ inline const char* word_of(Kind kind, bool is_write) {
 
 class Check {
   public:
-    /// reads : whether it needs the old value, as an atomic update does, which also writes
+    /// reads : whether the access needs the old value. An atomic update both reads and writes.
     Check(const Region& region, const Access& access, bool is_write, bool reads)
         : region_(region), access_(access), is_write_(is_write), reads_(reads) {}
 
@@ -90,8 +90,8 @@ class Check {
         is_write_ ? write(cell, address, bytes) : read(cell);
     }
 
-    /// At the end of a range: reports a read of uninitialised memory if four bytes of it, or all if there are fewer,
-    /// were never written. Less is padding.
+    /// Called at the end of a range. Reports a read of uninitialised memory if four consecutive bytes were never
+    /// written, or all bytes of a shorter range. A smaller gap is padding.
     void finish(size_t bytes) {
         const size_t enough = bytes < 4 ? bytes : 4;
         if (longest_blank_ >= enough) say("uninitialized", blank_address_, longest_blank_, nullptr, false);
@@ -123,7 +123,7 @@ class Check {
     void read(Cell& cell) {
         Access* slot = nullptr;
         for (Access& earlier : cell.reads) {
-            // a read that conflicts with less than an earlier one does not replace it
+            // a new read does not replace an earlier one that can conflict with more accesses
             const bool says_less = weight_of(access_.kind) < weight_of(earlier.kind);
             const bool is_same = earlier.block == access_.block && earlier.thread == access_.thread;
             if (earlier.kind == none || (!says_less && (is_same || is_before(earlier, *current_thread)))) {
@@ -135,7 +135,8 @@ class Check {
         (slot ? *slot : cell.reads[turn++ % Cell::readers]) = access_;
     }
 
-    /// How much a read conflicts with: an atomic one not with atomics, and a volatile one less seriously with those.
+    /// Ranks a read by what it can conflict with: an atomic read does not conflict with atomics, and a volatile one
+    /// less seriously than a plain one.
     static int weight_of(Kind kind) { return kind == atomic ? 0 : kind == volatile_access ? 1 : 2; }
 
     void write(Cell& cell, uintptr_t address, unsigned bytes) {
@@ -144,7 +145,7 @@ class Check {
             if (!is_ordered) say_race(address, bytes, earlier, false);
         }
         if (is_soft(access_.kind)) {
-            cell.update = access_;  // the last plain write stays, because other accesses may conflict with it
+            cell.update = access_;  // the last plain write stays recorded, because other accesses may conflict with it
             return;
         }
         cell = {};

@@ -1,5 +1,5 @@
-// Asynchronous copies and products. To the race detector each is a separate thread, which may access its memory until
-// another thread has waited for it.
+// Asynchronous copies and products. The race detector treats each as a separate thread, which may access its memory
+// until another thread has waited for it.
 #pragma once
 
 #include "../detail/block.h"
@@ -18,7 +18,7 @@
 
 namespace tkjit::sim::race {
 
-/// The running thread has waited for its own copy, so this is now a write of the thread.
+/// Called when the running thread has waited for its own copy, which now counts as a write by this thread.
 Moment landing_of(const Moment& issued) {
     const Access access = access_of(*current_thread, plain, issued.where);
     return {access.launch, access.block, access.thread, access.clock, access.where};
@@ -28,8 +28,8 @@ inline Access access_of(const Moment& moment, Kind kind) {
     return {moment.launch, moment.block, moment.clock, moment.where, static_cast<unsigned short>(moment.thread), kind};
 }
 
-/// A copy counts as done by another thread, which is numbered after those of the block and has its own clock. Only
-/// threads that have waited for the copy know about it; the thread that issued it does not yet.
+/// A copy counts as the work of another thread, which is numbered after the block's threads and has its own clock. Only
+/// threads that have waited for the copy know about it; the thread that issued the copy does not yet know.
 inline unsigned numbered(Copier copier, const Thread& thread) {
     return (1 + static_cast<unsigned>(copier)) * thread.block->thread_count + thread.linear;
 }
@@ -41,7 +41,8 @@ inline Moment begin(Copier copier, const Thread& thread, Site site) {
 
 Moment begin_copy(Copier copier, Site site) { return begin(copier, *current_thread, site); }
 
-/// What the last thread to arrive knows, saved while the product's reads are checked with what all threads know.
+/// The last arriving thread's knowledge, saved while the product's reads are checked with the knowledge that all
+/// threads share.
 inline Knowledge set_aside;
 
 Moment begin_product(const Thread& first_of_warpgroup, Site site) {

@@ -1,5 +1,5 @@
-// Finds unordered accesses of two threads to the same memory, one of them a write; reads of shared memory and outputs
-// that were never written; and uses of memory that an asynchronous copy has not filled yet.
+// Finds races (two threads access the same memory without an order, and at least one writes), reads of shared memory
+// and outputs that were never written, and uses of memory that an asynchronous copy has not filled yet.
 //
 // The compiler reports each access (instrumentation.h), and the simulator each barrier and copy (race.h). Accesses are
 // ordered as on a device: by barriers, __syncwarp, mbarriers, and atomics after a fence or with an order. The warp's
@@ -40,7 +40,7 @@ void arrive(const void* object) {
     state.knows.advance(thread.linear);
 }
 
-/// Keeps what earlier phases gathered, because a thread that waited for one may leave after the next is complete.
+/// Keeps what earlier phases gathered, because a thread that waited for one phase may leave after the next is complete.
 void complete(const void* object) {
     Meeting& meeting = meetings[object];
     meeting.completed.learn(meeting.gathered);
@@ -62,21 +62,21 @@ void arrive_for(const void* object, const Moment& issued) {
 
 // ---- atomics
 
-/// A fence: the thread's later atomics pass on what it knows now, whatever their order.
+/// Records a fence: the thread's later atomics pass on what the thread knows now, whatever order they ask for.
 inline void fence() {
     ThreadState& state = state_of(*current_thread);
     state.released = state.knows;
     state.knows.advance(current_thread->linear);
 }
 
-/// An atomic operation, or a volatile one, with which kernels wait for flags that are written after fences. The reading
-/// side always counts as an acquire, because kernels put fences where they write.
+/// Records an atomic operation, or a volatile one, which kernels use to wait for flags that are written after fences.
+/// The reading side always counts as an acquire, because kernels put their fences on the writing side.
 inline void atomic_access(const void* address, size_t bytes, bool is_write, bool reads, bool releases, Kind kind,
                           unsigned where) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
     access(address, bytes, is_write, reads, kind, where);
-    // by words, because a part of a larger write may be read, and two adjacent flags tell different things
+    // word by word: part of a larger write may be read, and adjacent flags carry different knowledge
     constexpr uintptr_t word_bytes = 4;
     const auto first = reinterpret_cast<uintptr_t>(address) & ~(word_bytes - 1);
     const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;
@@ -105,7 +105,7 @@ inline void blank(void* begin, size_t bytes) {
     shadow.clear(reinterpret_cast<uintptr_t>(begin), bytes);
 }
 
-/// A static variable has been given its place in the running block's window.
+/// Called when a static variable has been given its place in the running block's window.
 void begin_variables(char* place, size_t bytes, const char* names) {
     check::add_region(place, bytes, check::Space::static_shared, names, true);
     blank(place, bytes);
@@ -115,7 +115,7 @@ inline bool is_in_window(const Block& block, const Region& region) {
     return region.begin - reinterpret_cast<uintptr_t>(block.window) < window_bytes;
 }
 
-/// Makes shared memory undefined when a block begins: it is full of NaN, and counts as never written.
+/// Makes shared memory undefined when a block begins: fills it with NaN, and marks it as never written.
 inline void blank_shared_memory(const Block& block) {
     const check::OwnMemory own = check::own_memory();
     if (block.window_used == reserved_window_bytes + block.launch->dynamic_shared_bytes) {  // first of the launch here
@@ -139,7 +139,7 @@ void begin_block(Block& block) {
     }
     block.race_state = state;
     if (!block.launch->cooperative) {
-        meetings.clear();  // the next block's are at the same addresses as this one's
+        meetings.clear();  // the next block's meeting objects have the same addresses as this block's
         std::erase_if(atomics, [](const auto& one) {
             const Region* region = check::region_of(reinterpret_cast<uintptr_t>(one.first));
             return region && region->starts_blank && region->space != check::Space::tensor;
@@ -148,7 +148,7 @@ void begin_block(Block& block) {
     blank_shared_memory(block);
 }
 
-/// Deletes a block's state. In a cooperative launch its shared memory disappears with its OS thread.
+/// Deletes a block's state. After a cooperative launch, the block's shared memory disappears with its OS thread.
 void end_block(Block& block) {
     check_mbarriers(block);
     delete static_cast<BlockState*>(block.race_state);
@@ -162,7 +162,7 @@ void end_block(Block& block) {
 
 void begin_thread(Thread& thread) { state_of(thread).calls.clear(); }
 
-/// Writes a finding if the launches have not written an output completely.
+/// Writes a finding if the launches have not written all of an output.
 inline void report_unwritten(const Region& region) {
     size_t missing = 0;
     uintptr_t first = 0;

@@ -1,4 +1,4 @@
-// The race detector's state of threads, of the objects at which they meet, and of memory.
+// The race detector's state: for threads, for the objects at which they meet, and for memory.
 #pragma once
 
 #include "../detail/block.h"
@@ -15,13 +15,13 @@ namespace tkjit::sim::race {
 using check::places;
 using check::Region;
 
-/// The detector's state of a CUDA thread.
+/// What the detector records about a CUDA thread.
 struct ThreadState {
     Knowledge knows;
     Knowledge released;  // at its last fence
     std::vector<unsigned> calls;  // places, outermost first
-    unsigned copies[3] = {};      // how many it has issued, by copier; for products, its warpgroup, at its first thread
-    std::vector<unsigned> groups;  // of products that it has not waited for: the number of products at each commit
+    unsigned copies[3] = {};      // how many it has issued, by copier; products count at the warpgroup's first thread
+    std::vector<unsigned> groups;  // for products not waited for yet: the number of products at each commit
 };
 
 struct BlockState {
@@ -29,7 +29,7 @@ struct BlockState {
     std::vector<ThreadState> threads;
 };
 
-/// An object at which threads meet: what they know, and what they knew at their last fences, for later atomics.
+/// An object at which threads meet: what the threads know, and what they knew at their last fences, for later atomics.
 struct Meeting {
     Knowledge gathered, completed;
     Knowledge fences_gathered, fences_completed;
@@ -52,7 +52,8 @@ inline Access access_of(const Thread& thread, Kind kind, unsigned where) {
     return {launches, state_of(*thread.block).number, clock, where, static_cast<unsigned short>(thread.linear), kind};
 }
 
-/// Whether a thread knows that an access is over, by itself or from another thread.
+/// Returns whether a thread knows that an access is over, either because it made the access or because it learned from
+/// others.
 inline bool is_before(const Access& earlier, const Thread& thread) {
     if (earlier.launch != launches) return true;
     if (earlier.block == state_of(*thread.block).number && earlier.thread == thread.linear) return true;

@@ -1,4 +1,4 @@
-// The memory that a checked kernel may use, by name: tensors, shared memory, variables of the source.
+// The memory that a checked kernel may use, by name: tensors, shared memory, and the source's variables.
 #pragma once
 
 #include "findings.h"
@@ -40,7 +40,8 @@ inline std::mutex regions_lock;      // the OS threads of cooperative blocks res
 
 inline bool begins_behind(uintptr_t address, const Region& region) { return address < region.begin; }
 
-/// Returns null for memory that threads cannot share: their stacks, and the simulator's own.
+/// Returns the region that contains an address, or null for memory that threads cannot share: their stacks and the
+/// simulator's own memory.
 inline const Region* region_of(uintptr_t address) {
     static size_t last = 0;
     if (last < regions.size() && regions[last].contains(address)) return &regions[last];
@@ -54,7 +55,7 @@ inline const Region* region_of(uintptr_t address) {
     return &regions[last];
 }
 
-/// The region that an address is in or next to, if it is not too far from all of them.
+/// Returns the region that contains an address, or else the nearest one. Returns null if all are too far away.
 inline const Region* nearest_region(uintptr_t address) {
     constexpr uintptr_t too_far = 64 << 20;
     const std::lock_guard guard(regions_lock);
@@ -72,7 +73,7 @@ inline const Region* nearest_region(uintptr_t address) {
     return nearest;
 }
 
-/// Adds the region that an address is in or next to.
+/// Adds the region that contains an address, or the nearest one, to a finding.
 inline void add_nearest(Json& json, uintptr_t address) {
     const Region* const near = nearest_region(address);
     if (near == nullptr) return;
@@ -81,7 +82,7 @@ inline void add_nearest(Json& json, uintptr_t address) {
     json.number("size", static_cast<long long>(near->end - near->begin));
 }
 
-/// Forgets the regions in memory that is divided anew.
+/// Forgets the regions in memory that is about to be divided differently.
 inline void remove_regions(const void* begin, size_t bytes) {
     const auto first = reinterpret_cast<uintptr_t>(begin);
     const std::lock_guard guard(regions_lock);
@@ -90,7 +91,7 @@ inline void remove_regions(const void* begin, size_t bytes) {
     });
 }
 
-/// Adds a region in place of those that were there before, because freed memory may be used again.
+/// Adds a region, replacing any that overlap it, because freed memory may be used again.
 inline void add_region(const void* begin, size_t bytes, Space space, const std::string& name, bool starts_blank) {
     const auto first = reinterpret_cast<uintptr_t>(begin);
     const uintptr_t end = first + bytes;
@@ -101,8 +102,8 @@ inline void add_region(const void* begin, size_t bytes, Space space, const std::
     regions.insert(behind, {first, end, space, name, starts_blank});
 }
 
-/// The program's own memory: its thread-local variables, which are the kernel's static shared memory (the simulator has
-/// none in these builds), and its global ones.
+/// The program's own memory: its global variables, and its thread-local variables, which are the kernel's static shared
+/// memory (in these builds the simulator has no thread-local variables).
 struct OwnMemory {
     void* shared = nullptr;
     size_t shared_bytes = 0;

@@ -1,4 +1,4 @@
-// Shadow memory: stores the last writer and later readers of each memory location.
+// Shadow memory: stores the last writer of each memory location, and readers since then.
 #pragma once
 
 #include <stddef.h>
@@ -17,8 +17,8 @@ struct Access {
     Kind kind;
 };
 
-/// The accesses of a piece of memory. Four readers are kept, because a reader that the writer does not know about is
-/// most likely among them.
+/// The accesses to a piece of memory. Four readers are kept, because that makes it likely that a reader that the writer
+/// does not know about is among them.
 struct Cell {
     static constexpr unsigned readers = 4;
     Access write;   // the last plain one
@@ -26,7 +26,7 @@ struct Cell {
     Access reads[readers];
 };
 
-/// A page's cells: one for every four bytes, until an access touches less than that.
+/// The cells for a page: one for every four bytes, or smaller ones once an access touches only part of such a cell.
 class Page {
   public:
     static constexpr uintptr_t bytes = 4096;
@@ -36,7 +36,7 @@ class Page {
     unsigned granule() const { return 1u << shift_; }
     Cell& cell(uintptr_t address) { return cells_[address % bytes >> shift_]; }
 
-    /// Makes cells so small that an access touches none only in part.
+    /// Makes the cells small enough that an access never covers only part of one.
     void refine(uintptr_t begin, uintptr_t end) {
         while (shift_ > 0 && (begin | end) & (granule() - 1)) {
             std::vector<Cell> finer(2 * cells_.size());

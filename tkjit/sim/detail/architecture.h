@@ -1,6 +1,6 @@
-// Checks who calls a function. A function for host and device whose text depends on `__CUDA_ARCH__` is compiled once,
-// for the device, so the host must not call it. And the compiler does not keep device code from calling a host
-// function.
+// Checks who calls a function. A host and device function whose text depends on `__CUDA_ARCH__` is compiled only once,
+// for the device, so the host must not call it. And unlike nvcc, the host compiler does not stop device code from
+// calling a host function.
 #pragma once
 
 #include "block.h"
@@ -12,7 +12,8 @@
 
 namespace tkjit::sim {
 
-/// Not a std::logic_error, because its headers would be a third of the code that is compiled for each launcher.
+/// This is not a std::logic_error, because that class's headers would be a third of the code that is compiled for each
+/// launcher.
 class HostError : public std::exception {
 public:
     explicit HostError(Site site) {
@@ -27,12 +28,12 @@ private:
 
 [[noreturn]] __attribute__((noinline, cold)) inline void fail_on_host(Site site) { throw HostError(site); }
 
-/// source/cuda_arch.py calls this at the beginning of such a function.
+/// source/cuda_arch.py inserts a call to this at the beginning of each function that depends on `__CUDA_ARCH__`.
 constexpr void require_device(Site site = Site::here()) {
     if (!__builtin_is_constant_evaluated() && current_thread == nullptr) fail_on_host(site);
 }
 
-/// source/host_calls.py calls this at the beginning of a host function whose name device code uses.
+/// source/host_calls.py inserts a call to this at the beginning of a host function if device code uses its name.
 inline void require_host(Site site = Site::here(), const char* function = __builtin_FUNCTION()) {
     if (current_thread != nullptr) fail(site, "device code calls the host function %s", function);
 }

@@ -1,4 +1,4 @@
-// Atomic functions. They use real atomics, because blocks run on several OS threads at once.
+// Atomic functions. They use real atomics, because several OS threads run blocks at the same time.
 #pragma once
 
 #include "block.h"
@@ -8,15 +8,15 @@
 
 namespace tkjit::sim {
 
-// CUDA's functions order no other accesses. The race detector's build models that. Other builds forgive a missing
-// fence, as most GPUs do most of the time.
+// CUDA's atomic functions do not order other accesses. The race detector's build models this. Other builds forgive a
+// missing fence, as most GPUs do most of the time.
 #ifdef TKJIT_SIM_RACE
 inline constexpr int atomic_order = __ATOMIC_RELAXED;
 #else
 inline constexpr int atomic_order = __ATOMIC_SEQ_CST;
 #endif
 
-/// Keeps a type parameter out of deduction: in atomicAdd(float*, 1) the pointer decides the type.
+/// Excludes a parameter from type deduction, so that in atomicAdd(float*, 1) the pointer decides the type.
 template <class T>
 struct Exactly {
     using type = T;
@@ -33,14 +33,14 @@ inline T atomic_update(T* address, Update update) {
     return old;
 }
 
-/// Called by the atomics that loops wait with: for a lock (CAS, exchange), or for a flag that is read by adding 0. A
-/// fiber is never preempted, so such a loop would keep the thread that it waits for from running.
+/// Called by the atomics that loops use for waiting: for a lock (CAS, exchange), or for a flag that is read by adding
+/// 0. A fiber is never preempted, so without this call the loop would keep the thread that it waits for from running.
 #ifdef TKJIT_SIM_CHECKED
 inline constexpr unsigned atomics_before_yield = 64;  // each takes a hundred times as long in these builds
 inline constexpr unsigned atomics_in_vain = atomics_before_yield;
 #else
 inline constexpr unsigned atomics_before_yield = 1024;
-inline constexpr unsigned atomics_in_vain = 32;  // if another block can take the OS thread
+inline constexpr unsigned atomics_in_vain = 32;  // used if another block can take the OS thread
 #endif
 inline bool may_spin() {
     Block* const block = current_block;
@@ -52,12 +52,13 @@ inline void note_possible_spin(Site site) {
     if (may_spin()) yield_in_spin(site);
 }
 
-/// The same for a load that sees what other devices write.
+/// Like note_possible_spin, but for a load that sees other devices' writes.
 inline void note_possible_wait_for_devices(Site site) {
     if (may_spin()) yield_to_devices(site);
 }
 
-/// Exchanges 16 bytes at once, and returns the old value. The generic builtins would call a library for this width.
+/// Exchanges 16 bytes in one operation, and returns the old value. The generic builtins would call a library for this
+/// width.
 template <class T>
 inline T compare_and_swap_16(T* address, T expected, T value) {
     unsigned __int128 from, to;
@@ -152,12 +153,12 @@ inline T atomicXor(T* address, typename tkjit::sim::Exactly<T>::type value) {
     return __atomic_fetch_xor(address, value, tkjit::sim::atomic_order);
 }
 
-/// Counts up, and from `limit` back to 0.
+/// Counts up to `limit`, then wraps to 0.
 inline unsigned atomicInc(unsigned* address, unsigned limit) {
     return tkjit::sim::atomic_update(address, [limit](unsigned old) { return old >= limit ? 0 : old + 1; });
 }
 
-/// Counts down, and from 0 (or from above `limit`) to `limit`.
+/// Counts down. From 0, or from above `limit`, wraps to `limit`.
 inline unsigned atomicDec(unsigned* address, unsigned limit) {
     return tkjit::sim::atomic_update(address,
                                      [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });

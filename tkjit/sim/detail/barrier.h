@@ -1,4 +1,4 @@
-// Barriers: __syncthreads, its reductions and PTX's named barriers of a block, and the barrier of the grid.
+// Barriers: __syncthreads and its reductions, PTX's named barriers for a block, and the grid's barrier.
 #pragma once
 
 #include "block.h"
@@ -6,17 +6,17 @@
 
 namespace tkjit::sim {
 
-/// Waits until `expected` threads (0: all that have not exited) are at barrier `id`. Returns the number of true
-/// predicates.
+/// Waits until `expected` threads are at barrier `id`, or, if that is 0, all threads that have not exited. Returns the
+/// number of true predicates.
 unsigned arrive_and_wait(unsigned id, unsigned expected, Operation operation, bool predicate, Site site);
 
 /// PTX `barrier.sync id, threads`: waits until `threads` threads have arrived.
 void named_barrier_sync(unsigned id, unsigned threads, Site site = Site::here());
 
-/// PTX `barrier.arrive id, threads`: counts as arrived and continues.
+/// PTX `barrier.arrive id, threads`: arrives at the barrier and continues without waiting.
 void named_barrier_arrive(unsigned id, unsigned threads, Site site = Site::here());
 
-/// Waits for all threads of all blocks. The launch must be cooperative, so that all its blocks run at once.
+/// Waits for all threads of all blocks. The launch must be cooperative, so that all its blocks run at the same time.
 void sync_grid(Site site = Site::here());
 
 inline void sync_threads(Site site) { arrive_and_wait(0, 0, Operation::syncthreads, false, site); }
@@ -39,8 +39,8 @@ inline int __syncthreads_or(int predicate, tkjit::sim::Site site = tkjit::sim::S
     return tkjit::sim::arrive_and_wait(0, 0, tkjit::sim::Operation::syncthreads_or, predicate != 0, site) != 0;
 }
 
-// Each call is a separate place, even two calls in one macro, because the lanes of a warp must not wait at different
-// ones.
+// Each call counts as a separate place, even two calls in one macro, because the lanes of a warp must not wait at
+// different calls.
 #define TKJIT_SIM_PLACE ::tkjit::sim::Site::here().numbered(__COUNTER__)
 #define __syncthreads() __syncthreads(TKJIT_SIM_PLACE)
 #define __syncthreads_count(...) __syncthreads_count(__VA_ARGS__, TKJIT_SIM_PLACE)

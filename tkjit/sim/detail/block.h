@@ -1,7 +1,7 @@
 // The state of a block. An OS thread runs one block at a time; others may be parked on it.
 //
-// The structs are plain and start as zeros, because they live in mapped memory: they are large, and only their used
-// pages exist.
+// The structs are plain and start as zeros, because they are placed in mapped memory: they are large, but only the
+// pages that are used take up memory.
 #pragma once
 
 #include "language.h"
@@ -21,7 +21,7 @@ inline constexpr unsigned max_warpgroups_per_block = max_threads_per_block / war
 inline constexpr unsigned most_static_slots = 512;
 inline constexpr unsigned named_barriers = 16;  // PTX ISA, `bar`: barriers 0 to 15; __syncthreads is barrier 0
 
-/// The operation that a thread waits in. The names in runtime/fault.h have the same order.
+/// The operation that a thread is waiting in. The names in runtime/fault.h are in the same order.
 enum class Operation : unsigned char {
     none,
     syncthreads,
@@ -79,8 +79,8 @@ enum class Guard : unsigned char { none, mapping, mark };
 struct Stack {
     char* lowest;
     Guard guard;
-    // Distance from the top to the first frame. If all stacks had the same, the hot frames of all fibers would fall
-    // into the same few sets of the cache.
+    // The distance from the stack's top to the first frame. If it were the same for all stacks, the hot frames of all
+    // fibers would fall into the same few cache sets.
     size_t stagger;
     Stack* next_free;
     unsigned mapped_with_it;  // the number of stacks in its mapping if it is the first of them, else 0
@@ -137,19 +137,20 @@ struct Warp {
     unsigned waiting;  // lanes inside a collective
     unsigned in_flight;  // collectives that some lanes have reached
     unsigned latest;     // the collective that was reached most recently
-    // Indexed by the lane that reached the collective first, which waits in no other one. Masks may overlap: the odd
-    // lanes may wait for the even ones at a __syncwarp() while those shuffle among themselves.
+    // Indexed by the lane that was first to reach the collective; that lane waits in no other collective. Masks may
+    // overlap: the odd lanes may wait for the even ones at a __syncwarp() while the even lanes shuffle among
+    // themselves.
     Collective collectives[warp_threads];
 };
 
-/// Which lanes of a warp have initialised an mbarrier (see runtime/mbarrier.h).
+/// Records which lanes of a warp have initialised an mbarrier (see runtime/mbarrier.h).
 struct Initialisation {
     const uint64_t* barrier;
     unsigned warp, lanes;
     Site site;
 };
 
-/// Four warps that multiply together (see runtime/wgmma.h).
+/// A warpgroup: four warps that multiply together (see runtime/wgmma.h).
 struct Warpgroup {
     unsigned arrived;
     Thread *first, *last;  // the waiting threads
@@ -176,11 +177,12 @@ struct Block {
     unsigned long long spin_progress;
     long long spin_start_ns;
     bool spins_in_vain;
-    // Grows whenever a thread may have become able to run. A poller that finds it unchanged polls in vain.
+    // Grows whenever a thread may have become able to run. If a poller finds it unchanged, there is no point in polling
+    // again.
     unsigned long long progress;
     uint3 next_index;  // of the next thread to start
     Thread *ready_first, *ready_last;
-    Thread* mbarrier_waiters;  // the threads that wait for an mbarrier, latest first
+    Thread* mbarrier_waiters;  // the threads that wait for an mbarrier, most recent first
     Stack* free_stacks;
     Stack* starting_stack;
     Context host;      // the OS thread's own stack, which continues when the block is done
@@ -197,7 +199,7 @@ struct Block {
     Thread* parked;           // the thread that continues when the block gets the OS thread back
     long long turn_start_ns;  // when it got the OS thread, if others are parked there
     unsigned spins_at_turn;   // vain_spins when it last gave up the OS thread
-    bool turn_in_vain;        // nothing happened in its last turn
+    bool turn_in_vain;        // nothing happened during its last turn
     Block* next_parked;
     char* thread_locals;      // of the OS thread, as the block left them
     size_t thread_local_bytes;

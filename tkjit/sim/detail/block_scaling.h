@@ -1,5 +1,5 @@
-// Converts the formats of block scaling from and to wider ones: e8m0, the powers of two that scale a block, and e2m1,
-// its 4-bit numbers.
+// Converts the formats that block scaling uses from and to wider ones: e8m0, for the powers of two that scale a block,
+// and e2m1, for the block's 4-bit numbers.
 //
 // Source: "OCP Microscaling Formats (MX) Specification", 5.3.3 and 5.4; PTX ISA, "cvt", for NaN and saturation.
 #pragma once
@@ -48,7 +48,7 @@ inline float e2m1_value(unsigned char bits) {
     return bits & 8 ? -magnitude : magnitude;
 }
 
-/// Rounds to nearest even or towards zero. A number that is too large becomes the largest one, and so does NaN.
+/// Rounds to nearest even or towards zero. NaN and numbers that are too large become the largest number.
 inline unsigned char e2m1_bits(double value, cudaRoundMode rounding) {
     if (value != value) return e2m1_largest;
     const double magnitude = fabs(value);

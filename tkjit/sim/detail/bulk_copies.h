@@ -18,20 +18,20 @@ void mbarrier_invalidate(uint64_t* barrier, Site site);
 /// Adds to the bytes that the phase waits for, then counts `count` arrivals.
 void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site);
 
-/// Whether the phase of this parity is over; lands a copy if it is not.
+/// Returns whether the phase with this parity is over. If it is not, lands a copy.
 bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site);
 void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site);
 
 /// Copies from global to shared memory. When the copy lands, its `bytes` arrive at the barrier.
 void bulk_copy(void* shared_destination, const void* global_source, unsigned bytes, uint64_t* barrier, Site site);
 
-/// Copies from shared to global memory, as part of the running thread's bulk group.
+/// Copies from shared to global memory. The copy belongs to the running thread's bulk group.
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site);
 
-/// Makes a group of the thread's stores since the last commit.
+/// Puts the thread's stores since the last commit into a group.
 void commit_bulk_stores();
 
-/// Lands all but the last `pending_groups` groups of the running thread.
+/// Lands all of the running thread's groups except the last `pending_groups`.
 void wait_for_bulk_stores(unsigned pending_groups);
 
 }  // namespace tkjit::sim

@@ -1,4 +1,4 @@
-// The macros that nvcc defines for itself, its version and its options (compile/flags.py).
+// Defines the macros with which nvcc describes itself, its version and its options (compile/flags.py).
 #pragma once
 
 #define __NVCC__ 1
@@ -13,8 +13,9 @@
 #define __NV_SILENCE_DEPRECATION_BEGIN
 #define __NV_SILENCE_DEPRECATION_END
 
-// The value of `__CUDA_ARCH__` in a source's device code (source/cuda_arch.py): Hopper, unless the build sets another.
+// The value of `__CUDA_ARCH__` in a source's device code (source/cuda_arch.py). It means Hopper, unless the build sets
+// another.
 #ifndef TKJIT_SIM_CUDA_ARCH
 #define TKJIT_SIM_CUDA_ARCH 900
-#define TKJIT_SIM_HAS_FEATURES 1  // features of this architecture alone: sm_90a, not sm_90
+#define TKJIT_SIM_HAS_FEATURES 1  // this architecture's own features: sm_90a, not sm_90
 #endif

@@ -7,16 +7,16 @@
 
 namespace tkjit::sim {
 
-/// Copies `source_bytes` and fills the rest of `bytes` with zeros, when the thread waits for it.
+/// Copies `source_bytes` bytes, and fills the rest of the `bytes` bytes with zeros, once the thread waits for the copy.
 void issue_copy(void* destination, const void* source, unsigned bytes, unsigned source_bytes, Site site);
 
-/// Makes a group of the copies since the last commit.
+/// Puts the copies since the last commit into a group.
 void commit_copies();
 
-/// Lands all but the last `pending_groups` committed groups of the running thread.
+/// Lands all of the running thread's committed groups except the last `pending_groups`.
 void wait_for_copies(unsigned pending_groups);
 
-/// Lands every copy of a thread, committed or not.
+/// Lands all of a thread's copies, committed or not.
 void land_all_copies(CopyQueue& queue);
 
 }  // namespace tkjit::sim

@@ -1,4 +1,4 @@
-// The types of the driver's header that header libraries mention, with cuda.h's numbers.
+// The types from the driver's header that header libraries mention, with the same numbers as in cuda.h.
 #pragma once
 
 #include "language.h"

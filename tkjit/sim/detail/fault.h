@@ -1,4 +1,5 @@
-// A kernel's fault becomes the text that `launch` returns. It never prints to the terminal, and never ends the process.
+// A kernel's fault becomes the text that `launch` returns. A fault never prints to the terminal, and never ends the
+// process.
 #pragma once
 
 #include "block.h"
@@ -14,7 +15,7 @@ namespace tkjit::sim {
 
 }  // namespace tkjit::sim
 
-/// Ends the launch with an error, as the instruction does on a device.
+/// Ends the launch with an error, as the trap instruction does on a device.
 [[noreturn]] inline void __trap(tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::fail(site, "__trap()");
 }

@@ -1,4 +1,4 @@
-// Bits of half (1-5-10) and bfloat16 (1-8-7) from and to wider formats, rounded once and to nearest even.
+// Converts the bits of half (1-5-10) and bfloat16 (1-8-7) from and to wider formats, rounding once, to nearest even.
 //
 // A NaN becomes 0x7fff, as in the devices' conversion instructions.
 #pragma once
@@ -11,9 +11,9 @@ namespace tkjit::sim {
 
 inline constexpr unsigned short canonical_nan16 = 0x7fff;
 
-/// Rounds `value` to float "to odd": bits that are cut off leave their mark in the last bit. Rounding the result to a
-/// format that is at least two bits narrower gives the same as rounding `value` itself (Boldo and Melquiond, "When
-/// double rounding is odd").
+/// Rounds `value` to float "to odd": if any bits are cut off, the last bit is set. Rounding the result to a format that
+/// is at least two bits narrower gives the same as rounding `value` itself (Boldo and Melquiond, "When double rounding
+/// is odd").
 inline float round_to_odd(double value) {
     const float nearest = static_cast<float>(value);
     if (nearest == value || value != value) return nearest;
@@ -22,7 +22,7 @@ inline float round_to_odd(double value) {
     return __uint_as_float(bits | 1);
 }
 
-/// The same for integers, because not even double can hold 64 bits.
+/// Rounds an integer to float "to odd". Integers need separate code, because not even double can hold 64 bits.
 inline float round_to_odd(unsigned long long value) {
     if (value >> 53) value = (value | (value & 0x7ff ? 0x800 : 0)) & ~0x7ffull;
     return round_to_odd(static_cast<double>(value));
@@ -34,8 +34,8 @@ inline float round_to_odd(long long value) {
 inline float round_to_odd(int value) { return round_to_odd(static_cast<double>(value)); }
 inline float round_to_odd(unsigned value) { return round_to_odd(static_cast<double>(value)); }
 
-/// `a * b + c` in double, rounded to odd. The product of two 16-bit floats is exact in double. Knuth's two-sum finds
-/// the sum's error, which goes into the last bit.
+/// Computes `a * b + c` in double, rounded to odd. The product of two 16-bit floats is exact in double. Knuth's two-sum
+/// finds the sum's error, which determines the last bit.
 inline float fma_to_odd(float a, float b, float c) {
     const double product = static_cast<double>(a) * b;
     const double sum = product + c;
@@ -55,7 +55,7 @@ inline unsigned short bfloat16_bits(float value) {
 
 inline float bfloat16_value(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 
-/// The portable conversions, by integer arithmetic on the bits.
+/// The portable conversions, which use integer arithmetic on the bits.
 inline unsigned short half_bits_portable(float value) {
     const unsigned bits = __float_as_uint(value);
     const unsigned sign = bits >> 16 & 0x8000;
@@ -97,7 +97,8 @@ inline unsigned short half_bits(float value) { return half_bits_portable(value);
 inline float half_value(unsigned short bits) { return half_value_portable(bits); }
 #endif
 
-/// Turns `bits`, which are `value` rounded to nearest, into their neighbour if that rounding went the wrong way.
+/// If `bits`, the result of rounding `value` to nearest, was rounded the wrong way, returns the neighbouring number's
+/// bits.
 enum class Direction { towards_zero, up, down };
 inline unsigned short redirect(unsigned short bits, float rounded_value, float value, Direction direction) {
     if (rounded_value == value || value != value) return bits;

@@ -1,5 +1,5 @@
-// CUDA's floating-point intrinsics. The fast ones (`__expf`) are about as exact here as the slow ones. A device's error
-// is not imitated, but its results for undefined arguments are.
+// CUDA's floating-point intrinsics. Here the fast ones (`__expf`) are about as exact as the slow ones. They do not
+// imitate a device's error, but they do give a device's results for undefined arguments.
 #pragma once
 
 #include "integer_intrinsics.h"
@@ -19,8 +19,8 @@ inline T rounded(T value) {
     return value;
 }
 
-/// Converts as devices do: a value out of range becomes the nearest limit, and NaN becomes 0, or the top bit alone if
-/// source or result has 64 bits (PTX ISA, "cvt"). `value` is integral already.
+/// Converts as devices do: a value that is out of range becomes the nearest limit. NaN becomes 0 or, if the source or
+/// the result has 64 bits, a number with only the top bit set (PTX ISA, "cvt"). `value` is already integral.
 template <class Integer, class Float>
 inline Integer saturate(Float value) {
     constexpr int value_bits = 8 * sizeof(Integer) - (static_cast<Integer>(-1) < 0 ? 1 : 0);
@@ -98,7 +98,7 @@ inline double __dsqrt_rn(double x) { return sqrt(x); }
 inline double __drcp_rn(double x) { return 1.0 / x; }
 inline float __fmaf_ieee_rn(float a, float b, float c) { return fmaf(a, b, c); }
 
-// The other roundings, whose bodies are compiled once.
+// The other rounding modes; their bodies are compiled once.
 #define TKJIT_SIM_DIRECTED(type, name, parameters, expression) \
     type name##_rz parameters;                                 \
     type name##_ru parameters;                                 \

@@ -1,5 +1,5 @@
-// Bits of the 8-bit floats e4m3 (1-4-3, no infinity) and e5m2 (1-5-2) from and to wider formats, rounded once and to
-// nearest even.
+// Converts the bits of the 8-bit floats e4m3 (1-4-3, no infinity) and e5m2 (1-5-2) from and to wider formats, rounding
+// once, to nearest even.
 //
 // Source: "FP8 Formats for Deep Learning" (arXiv:2209.05433), and PTX ISA, "cvt", for NaN and saturation.
 #pragma once
@@ -38,7 +38,7 @@ inline unsigned char fp8_bits(float value, __nv_saturation_t saturation, __nv_fp
     const float magnitude = fabsf(value);
     unsigned code;
     if (magnitude < format.smallest_normal) {
-        // The addition rounds at the rounder's last bit. There is no product here that it could be contracted with.
+        // The addition rounds at the rounder's last bit. There is no product here that could be contracted with it.
         code = __float_as_uint(magnitude + format.subnormal_rounder) - __float_as_uint(format.subnormal_rounder);
     } else {
         const int dropped_bits = 23 - format.mantissa_bits;

@@ -1,5 +1,5 @@
-// The rest of the CUDA runtime that host code uses: one device, streams, events, and attributes of functions. A stream
-// orders nothing, because every call has finished when it returns.
+// The other parts of the CUDA runtime that host code uses: the single device, streams, events, and functions'
+// attributes. A stream does not order anything, because every call has finished when it returns.
 #pragma once
 
 #include "block.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// ---- the device: its properties are those that a kernel may rely on here
+// ---- the device: its properties are those that a kernel can rely on in the simulator
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem, totalConstMem;
@@ -59,7 +59,7 @@ enum cudaDeviceAttr {
 
 namespace tkjit::sim {
 
-/// A device with Hopper's limits, and one multiprocessor for each CPU.
+/// Describes a device with Hopper's limits, and one multiprocessor for each CPU.
 inline cudaDeviceProp device_properties() {
     cudaDeviceProp device{};
     snprintf(device.name, sizeof device.name, "tkjit simulator");

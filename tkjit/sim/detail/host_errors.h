@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-// (name, value, text) of the errors that the simulator returns, and of those that host code mentions by name.
+// Lists (name, value, text) for the errors that the simulator returns, and for those that host code mentions by name.
 #define TKJIT_SIM_ERRORS(error)                                                               \
     error(cudaSuccess, 0, "no error")                                                         \
     error(cudaErrorInvalidValue, 1, "invalid argument")                                       \
@@ -52,7 +52,7 @@ using cudaError_t = cudaError;
 
 namespace tkjit::sim {
 
-/// A host thread's last error. The text of a failed launch stays until the next launch fails.
+/// A host thread's last error. A failed launch's text is kept until the next launch fails.
 struct LastError {
     cudaError_t code;       // cudaGetLastError clears it
     cudaError_t described;  // the error that `text` describes
@@ -83,7 +83,7 @@ inline const char* cudaGetErrorName(cudaError_t error) {
     return "unrecognized error code";
 }
 
-/// The simulator's text for the last failed launch if it had this error, else CUDA's text.
+/// Returns the simulator's text if the last failed launch had this error, else CUDA's text.
 inline const char* cudaGetErrorString(cudaError_t error) {
     const tkjit::sim::LastError& last = tkjit::sim::last_error;
     if (error != cudaSuccess && error == last.described) return last.text;

@@ -15,7 +15,8 @@
 
 namespace tkjit::sim {
 
-/// The running block's dynamic shared memory, as any type: `extern __shared__ T name[]` becomes a reference to it.
+/// Returns the running block's dynamic shared memory, as any type: `extern __shared__ T name[]` becomes a reference to
+/// it.
 struct DynamicShared {
     template <class T>
     operator T&() const {
@@ -51,7 +52,7 @@ cudaError_t launch_configured(const LaunchConfiguration& configuration, const Bo
     return remember_launch(code, text, configuration.site);
 }
 
-/// A launch of a kernel that its arguments determine: a template, or one of several overloads.
+/// Launches a kernel that is selected by its arguments: a template, or one of several overloads.
 template <class Call>
 struct ConfiguredCall {
     const Call& call;
@@ -63,7 +64,7 @@ struct ConfiguredCall {
     }
 };
 
-/// A launch of a kernel whose parameters are known. Each argument is converted once, at the call.
+/// Launches a kernel whose parameters are known. Each argument is converted once, at the call.
 template <class Call, class... Parameters>
 struct ConfiguredKernel {
     const Call& call;
@@ -73,7 +74,7 @@ struct ConfiguredKernel {
     void operator()(Parameters... values) const {
         launch_configured(configuration, [&] { kernel(values...); });
     }
-    /// For a call without the last parameters: their defaults are unknown to a pointer to the kernel.
+    /// For a call that omits the last parameters: a pointer to the kernel does not know their defaults.
     template <class... Arguments>
         requires(sizeof...(Arguments) < sizeof...(Parameters))
     void operator()(const Arguments&... values) const {
@@ -81,7 +82,7 @@ struct ConfiguredKernel {
     }
 };
 
-/// Deduces the parameters of a kernel that is one function. For a template without its arguments, deduction fails.
+/// Deduces the parameters of a kernel that is a single function. For a template without its arguments, deduction fails.
 struct AsFunction {
     template <class... Parameters>
     auto operator()(void (*kernel)(Parameters...)) const {
@@ -95,7 +96,7 @@ ConfiguredKernel<Call, Parameters...> configured(const Call& call, void (*kernel
     return {call, kernel, configuration};
 }
 
-/// The two ways to use a kernel's name: as a function, and in a call with the arguments.
+/// Supports both ways to use a kernel's name: as a function, and in a call with the arguments.
 template <class Function, class Call>
 struct Launcher {
     Function function;
@@ -114,7 +115,7 @@ struct Launcher {
 template <class Function, class Call>
 Launcher(Function, Call) -> Launcher<Function, Call>;
 
-/// Only the second way.
+/// Supports only the second way, in a call with the arguments.
 template <class Call>
 struct LauncherOfCall {
     Call call;
@@ -129,8 +130,8 @@ LauncherOfCall(Call) -> LauncherOfCall<Call>;
 
 }  // namespace tkjit::sim
 
-// source/preprocessed.py runs after the preprocessor, so it writes the expansion of the second macro itself.
-#ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails at the other definition
+// source/preprocessed.py runs after the preprocessor, so it writes the second macro's expansion itself.
+#ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails on the other definition
 #define TKJIT_SIM_LAUNCH(...) \
     ::tkjit::sim::LauncherOfCall { [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); } }
 #else
@@ -145,7 +146,7 @@ namespace tkjit::sim {
 template <class... Types>
 struct TypeList {};
 
-/// Calls `call` with the values of these types whose addresses are in `arguments`.
+/// Calls `call` with values of these types, reading them from the addresses in `arguments`.
 template <class Call>
 void call_unpacked(TypeList<>, void**, const Call& call) {
     call();
@@ -162,7 +163,7 @@ cudaError_t launch_unpacked(void (*kernel)(Parameters...), const LaunchConfigura
                              [&] { call_unpacked(TypeList<Parameters...>(), arguments, kernel); });
 }
 
-/// A kernel that a source keeps as a `void*`, and how it is launched.
+/// A kernel that a source keeps as a `void*`, and the function that launches it.
 struct KernelPointer {
     void* kernel;
     cudaError_t (*launch)(void* kernel, const LaunchConfiguration& configuration, void** arguments);
@@ -257,7 +258,7 @@ struct cudaLaunchConfig_t {
 
 namespace tkjit::sim {
 
-/// Reads a configuration; rejects clusters of more than one block.
+/// Reads a configuration, and rejects clusters with more than one block.
 inline cudaError_t read_configuration(const cudaLaunchConfig_t& config, Site site, LaunchConfiguration& result) {
     result = {config.gridDim, config.blockDim, config.dynamicSmemBytes, site};
     for (unsigned i = 0; i < config.numAttrs; i++) {
@@ -271,7 +272,7 @@ inline cudaError_t read_configuration(const cudaLaunchConfig_t& config, Site sit
     return cudaSuccess;
 }
 
-/// A configuration and the line that it was passed on. A variadic function cannot take the line as a defaulted
+/// A configuration, and the line on which it was passed. A variadic function cannot take the line as a default
 /// argument.
 struct SitedConfig {
     const cudaLaunchConfig_t* config;

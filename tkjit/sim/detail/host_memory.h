@@ -81,7 +81,7 @@ inline cudaError_t copy_rows(void* destination, size_t destination_pitch, const 
     return cudaSuccess;
 }
 
-/// The address of a device variable.
+/// Returns the address of a device variable.
 template <class T>
 inline char* symbol_address(const T& symbol) {
     return reinterpret_cast<char*>(const_cast<T*>(&symbol));

@@ -1,4 +1,4 @@
-// Pitched memory, and boxes of it: cudaMalloc3D, cudaMemcpy3D. CUDA arrays (cudaArray_t) are not supported.
+// Pitched memory, and boxes in it: cudaMalloc3D, cudaMemcpy3D. CUDA arrays (cudaArray_t) are not supported.
 #pragma once
 
 #include "host_memory.h"
@@ -36,7 +36,7 @@ struct cudaMemcpy3DParms {
 
 namespace tkjit::sim {
 
-/// The first byte of a row in a box that begins at `position`.
+/// Returns the first byte of a row in a box that begins at `position`.
 inline char* row_of(const cudaPitchedPtr& memory, const cudaPos& position, size_t row, size_t slice) {
     const size_t rows = (position.z + slice) * memory.ysize + position.y + row;
     return static_cast<char*>(memory.ptr) + rows * memory.pitch + position.x;

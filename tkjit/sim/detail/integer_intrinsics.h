@@ -14,8 +14,8 @@ inline To bit_cast(From value) {
     return result;
 }
 
-/// Picks four of the eight bytes in `y:x`, each by a selector of four bits, whose top bit asks for the byte's sign
-/// instead.
+/// Picks four of the eight bytes in `y:x`. Each byte has a selector of four bits; if a selector's top bit is set, the
+/// byte's sign is used instead.
 inline unsigned permute_bytes(unsigned x, unsigned y, unsigned selectors) {
     const unsigned long long bytes = static_cast<unsigned long long>(y) << 32 | x;
     unsigned result = 0;
@@ -48,7 +48,7 @@ inline unsigned long long __brevll(unsigned long long x) {
            __brev(static_cast<unsigned>(x >> 32));
 }
 
-/// PTX's `prmt` without the selectors' top bits, as on an H100 and in the CUDA Math API.
+/// Like PTX's `prmt`, but ignores the selectors' top bits, as an H100 and the CUDA Math API do.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selectors) {
     return tkjit::sim::permute_bytes(x, y, selectors & 0x7777);
 }
@@ -83,7 +83,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return static_cast<unsigned>(joined >> (shift & 31));
 }
 
-// These clamp the shift to 32 bits; the two above wrap it.
+// These clamp the shift to 32 bits; the two functions above wrap it.
 inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
     return shift >= 32 ? low : __funnelshift_l(low, high, shift);
 }
@@ -91,8 +91,9 @@ inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
     return shift >= 32 ? high : __funnelshift_r(low, high, shift);
 }
 
-/// The position of the n-th set bit, n = |offset|, counted from bit `base` up, or down if `offset` is negative. An
-/// offset of 0 asks whether bit `base` is set. All ones if there is no such bit.
+/// Finds the n-th set bit, where n = |offset|, and returns its position. It counts from bit `base` upwards, or
+/// downwards if `offset` is negative. If `offset` is 0, it checks whether bit `base` itself is set. Returns all ones if
+/// there is no such bit.
 inline unsigned __fns(unsigned mask, unsigned base, int offset) {
     const int step = offset < 0 ? -1 : 1;
     int remaining = offset == 0 ? 1 : step * offset;
@@ -103,7 +104,7 @@ inline unsigned __fns(unsigned mask, unsigned base, int offset) {
     return ~0u;
 }
 
-/// The dot product of four signed (unsigned) bytes, added to `c`.
+/// Adds the dot product of four signed (unsigned) bytes to `c`.
 inline int __dp4a(int a, int b, int c) {
     unsigned sum = static_cast<unsigned>(c);  // unsigned, so that it wraps
     for (int i = 0; i < 4; i++) sum += static_cast<signed char>(a >> 8 * i) * static_cast<signed char>(b >> 8 * i);
@@ -120,7 +121,8 @@ inline unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) {
     return __dp4a(tkjit::sim::bit_cast<unsigned>(a), tkjit::sim::bit_cast<unsigned>(b), c);
 }
 
-/// The dot product of two 16-bit integers of `a` and the two lower (`_lo`) or upper (`_hi`) bytes of `b`, added to `c`.
+/// Multiplies two 16-bit integers in `a` by the two lower (`_lo`) or upper (`_hi`) bytes of `b`, and adds both products
+/// to `c`.
 #define TKJIT_SIM_DP2A(name, first_byte)                                                                              \
     inline int name(int a, int b, int c) {                                                                            \
         const int low = static_cast<short>(a) * static_cast<signed char>(b >> 8 * first_byte);                        \
@@ -165,7 +167,7 @@ TKJIT_SIM_MIN_MAX(unsigned long long, unsigned long long, unsigned long long)
 TKJIT_SIM_MIN_MAX(unsigned long long, long long, unsigned long long)
 TKJIT_SIM_MIN_MAX(unsigned long long, unsigned long long, long long)
 #undef TKJIT_SIM_MIN_MAX
-// If one operand is a NaN, the other one is returned, as by fmin and fmax.
+// If one operand is a NaN, the other operand is returned, as fmin and fmax do.
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }

@@ -3,7 +3,8 @@
 
 #include <assert.h>
 #include <limits.h>
-// In C++20 lerp would also become a global function. nvcc's default, C++17, has no lerp, so programs define their own.
+// In C++20, lerp would also become a global function. nvcc defaults to C++17, which has no lerp, so programs define
+// their own.
 #if !defined(_GLIBCXX_CMATH) && !defined(_LIBCPP_CMATH)
 #define lerp tkjit_lerp
 #include <cmath>
@@ -31,7 +32,7 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #define __host__
 #endif
 #ifdef TKJIT_SIM_RACE
-// Each variable has its own section, by which the checker recognises it. They cannot share one, because g++ rejects
+// Each variable gets its own section, which the checker recognises. They cannot share one section, because g++ rejects
 // const and other variables in the same section.
 #define TKJIT_SIM_TEXT_OF(number) #number
 #define TKJIT_SIM_TEXT(number) TKJIT_SIM_TEXT_OF(number)
@@ -46,14 +47,15 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #define __cluster_dims__(...)
 #define __block_size__(...)
 
-// A block runs on one OS thread from its first instruction to its last, so a variable of the OS thread is a variable of
-// the block. While another block runs there, the variables are saved (runtime/parked_blocks.h). Never give them the
-// initial-exec model: static TLS is small, and dlopen rejects a shared object that needs kilobytes of it.
-// In the checked builds each is `used`, because compilers remove the stores to an internal variable that nobody reads.
-// In a source that is preprocessed first, source/preprocessed.py turns them into references into the block's window.
+// A block runs on one OS thread from its first instruction to its last, so a thread-local variable belongs to the
+// block. While another block runs on the same OS thread, the variables are saved (runtime/parked_blocks.h). Never give
+// them the initial-exec model: static TLS is small, and dlopen rejects a shared object that needs kilobytes of it. In
+// the checked builds each variable is `used`, because compilers remove the stores to an internal variable that nobody
+// reads. In a source that is preprocessed first, source/preprocessed.py turns the variables into references into the
+// block's window.
 #if defined(TKJIT_SIM_TRANSLATES)
 #elif defined(TKJIT_SIM_MEMORY) && !defined(TKJIT_SIM_COOPERATIVE)
-// there is one OS thread, and AddressSanitizer puts red zones only between static variables
+// here there is only one OS thread, and AddressSanitizer puts red zones only between static variables
 #define __shared__ static __attribute__((used))
 #elif defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
 #define __shared__ thread_local __attribute__((used))
@@ -61,9 +63,9 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #define __shared__ thread_local
 #endif
 
-// For the state of the running thread: a variable of the OS thread, without the wrapper that would initialise it. In
-// the checked builds only one OS thread at a time runs blocks, and thread_local variables count as the kernel's shared
-// memory, so this state is global.
+// For the running thread's state: a thread-local variable, without the wrapper that would initialise it. In the checked
+// builds only one OS thread at a time runs blocks, and thread_local variables count as the kernel's shared memory, so
+// there the state is global.
 #if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
 #define TKJIT_SIM_CHECKED 1
 #define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"), section("tkjit_registers")))
@@ -72,7 +74,7 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #endif
 
 #define __forceinline__ inline __attribute__((always_inline))
-// Empty, because libstdc++ itself writes __attribute__((__noinline__)), and only a hint is lost.
+// Defined as empty, because libstdc++ itself writes __attribute__((__noinline__)). Only an optimisation hint is lost.
 #define __noinline__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __builtin_align__(bytes) __align__(bytes)

@@ -1,4 +1,4 @@
-// Launches: a grid of blocks, spread over OS threads.
+// Launches: runs the blocks of a grid on several OS threads.
 #pragma once
 
 #include "language.h"
@@ -10,17 +10,18 @@ namespace tkjit::sim {
 
 inline constexpr unsigned max_dynamic_shared_bytes = 227 << 10;
 
-/// Fixes the number of OS threads that a launch of this shared object uses; 0 means one for each available CPU.
+/// Fixes the number of OS threads that this shared object's launches use; 0 means one for each available CPU.
 void set_workers(int workers);
 
-/// The cudaError_t of this OS thread's last launch, or 0 if it is the usual one (see host_launch.h).
+/// Returns the cudaError_t of this OS thread's last launch, or 0 if it is the usual one (see host_launch.h).
 extern TKJIT_SIM_REGISTER int launch_error_code;
 
 /// Runs a grid whose threads each call `run_thread(body)`. Returns null, or the text of the first fault.
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, bool cooperative);
 
-/// Runs `kernel(values...)` on a grid. In a cooperative launch all blocks run at once, and may wait for each other.
+/// Runs `kernel(values...)` on a grid. In a cooperative launch, all blocks run at the same time and may wait for each
+/// other.
 template <class... Parameters>
 const char* launch_with(bool cooperative, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, const Parameters&... values) {
@@ -33,9 +34,9 @@ const char* launch_with(bool cooperative, void (*kernel)(Parameters...), dim3 gr
 
 /// Runs `kernel(arguments...)` on a grid, as `kernel<<<grid, block, dynamic_shared_bytes>>>` does on a device.
 ///
-/// Returns when the grid is done: null, or an error text that stays valid until this OS thread's next launch. May be
-/// called from several threads at once, and after fork(). As on a device, each CUDA thread has its own copy of the
-/// arguments, which are converted to the kernel's parameters once.
+/// Returns when the grid is done: null, or an error text that stays valid until this OS thread's next launch. Several
+/// threads may call this concurrently, also after fork(). As on a device, the arguments are converted to the kernel's
+/// parameters once, and each CUDA thread has its own copy of them.
 template <class... Parameters, class... Arguments>
 const char* launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                    Arguments&&... arguments) {
@@ -44,7 +45,7 @@ const char* launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t 
                               static_cast<Parameters>(static_cast<Arguments&&>(arguments))...);
 }
 
-/// The same for a cooperative launch.
+/// Like launch, but for a cooperative launch.
 template <class... Parameters, class... Arguments>
 const char* launch_cooperatively(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                                  Arguments&&... arguments) {

@@ -1,11 +1,11 @@
-// The mathematical functions that CUDA has and the C library lacks. Their bodies, in runtime/math_functions.h, are
-// compiled once, because they are rarely used and long.
+// The mathematical functions that CUDA has and the C library lacks. Because they are long and rarely used, their bodies
+// are compiled only once, in runtime/math_functions.h.
 #pragma once
 
 #include <math.h>
 
 // If one operand is a signalling NaN, the C library returns NaN, but a device returns the other operand. So these
-// functions have other assembler names, which the compiler also uses for std::fmin.
+// functions get different assembler names, which the compiler then uses for std::fmin as well.
 extern "C" {
 float fminf(float a, float b) noexcept __asm__("tkjit_sim_fminf");
 float fmaxf(float a, float b) noexcept __asm__("tkjit_sim_fmaxf");
@@ -34,7 +34,7 @@ TKJIT_SIM_FUNCTIONS(TKJIT_SIM_FUNCTION)
 inline void sincospi(double x, double* sine, double* cosine) { *sine = sinpi(x), *cosine = cospi(x); }
 inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x), *cosine = cospif(x); }
 
-// The root of a sum of squares, and its reciprocal, without intermediate overflow or underflow.
+// These compute the root of a sum of squares, and its reciprocal, without intermediate overflow or underflow.
 double norm(int count, const double* x);
 float normf(int count, const float* x);
 inline double rnorm(int count, const double* x) { return 1.0 / norm(count, x); }

@@ -49,7 +49,8 @@ inline long long clock64() {
 #endif
 }
 
-/// A sleeping thread lets the other threads of its block run, and other OS threads, whose blocks it may be waiting for.
+/// While a thread sleeps, other threads of its block run, and so do other OS threads, because it may wait for their
+/// blocks.
 inline void __nanosleep(unsigned, tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::yield_in_spin(site);
     sched_yield();

@@ -1,5 +1,5 @@
-// Multicast addresses. Each stands for the same place in the memory of several devices. There is no memory at the
-// address itself: `multimem` instructions and tensor maps look up the parts.
+// Multicast addresses. Each stands for the same location in several devices' memory. There is no memory at the address
+// itself: `multimem` instructions and tensor maps look up the parts.
 #pragma once
 
 #include "site.h"
@@ -14,19 +14,19 @@ struct Multicast {
     unsigned devices;
     char* parts[most_multicast_devices];
 
-    /// The address's place on a device.
+    /// Returns the location on one device that the address stands for.
     char* on(unsigned device, const void* address) const {
         return parts[device] + (reinterpret_cast<uintptr_t>(address) & 0xffffffffu);
     }
 };
 
-/// Returns an address for these parts, or null if there are too many.
+/// Returns a multicast address for these parts, or null if there are too many.
 void* multicast_address(void* const* parts, int devices);
 
-/// Returns the parts of an address, or null if it is an ordinary one.
+/// Returns the parts that an address stands for, or null if it is an ordinary address.
 const Multicast* find_multicast(const void* address);
 
-/// The same, but ends the launch if the address is an ordinary one.
+/// Like the function above, but ends the launch if the address is an ordinary one.
 const Multicast& multicast_at(const void* address, unsigned bytes, Site site);
 
 }  // namespace tkjit::sim

@@ -1,15 +1,15 @@
-// The sums of tensor cores. TKJIT_SIM_NUMERICS=hardware follows a published model of them, bit for bit, instead of
-// adding in float32. Source: Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores",
-// arXiv 2511.10909.
+// The sums that tensor cores compute. With TKJIT_SIM_NUMERICS=hardware, they follow a published model bit for bit
+// instead of being added in float32. Source: Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and
+// Matrix Cores", arXiv 2511.10909.
 #pragma once
 
 namespace tkjit::sim {
 
-/// Whether products follow the model.
+/// Whether products follow that model.
 bool numerics_are_hardwares();
 
-/// A tensor core's sum of products. It adds all terms at once, each truncated at a place below the largest one's
-/// exponent.
+/// Describes how a tensor core sums products. It adds all terms in one step, each of them truncated at a fixed distance
+/// below the largest term's exponent.
 struct FusedSum {
     int fraction_bits;                         // kept of each term, below the point of the largest one
     int result_bits;                           // of the result's fraction, which is truncated, or rounded if `rounds`

@@ -1,4 +1,4 @@
-// Waiting: a CUDA thread stops, and the scheduler (runtime/scheduler.h) runs others of its block.
+// Waiting: a CUDA thread stops, and the scheduler (runtime/scheduler.h) runs other threads of its block.
 #pragma once
 
 #include "block.h"
@@ -6,7 +6,7 @@
 
 namespace tkjit::sim {
 
-/// Stops the running thread until another thread has pushed it to the ready queue and its turn comes.
+/// Stops the running thread until another thread has pushed it to the ready queue and its turn has come.
 void wait_in(Operation operation, Site site);
 
 void push_ready(Block& block, Thread& thread);
@@ -15,7 +15,8 @@ void push_ready(Block& block, Thread& thread);
 /// failed elsewhere, abandons the block, because the event that this thread waits for may never come.
 void yield();
 
-/// For loops that wait for another device or process. However long that takes, it is no deadlock of this block.
+/// For loops that wait for another device or process. However long the wait takes, it does not count as a deadlock in
+/// this block.
 void yield_to_devices(Site site);
 
 /// For loops that wait for something the scheduler does not know about, such as a lock or a flag.

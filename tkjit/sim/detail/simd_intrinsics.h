@@ -1,7 +1,8 @@
 // CUDA's SIMD intrinsics: two 16-bit or four 8-bit integers in an `unsigned`.
 //
-// Source: CUDA Math API, "SIMD Intrinsics". In names, `u` and `s` mean unsigned and signed, `us` and `ss` the same with
-// saturation. For each element that meets the condition, `vcmp` sets all bits, and `vset` one.
+// Source: CUDA Math API, "SIMD Intrinsics". In the names, `u` and `s` mean unsigned and signed; `us` and `ss` mean
+// unsigned and signed with saturation. For each element that meets the condition, `vcmp` sets all bits, and `vset` sets
+// one.
 #pragma once
 
 namespace tkjit::sim {

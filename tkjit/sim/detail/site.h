@@ -1,4 +1,4 @@
-// The line of the kernel's source that an operation was called from.
+// The line in the kernel's source from which an operation was called.
 #pragma once
 
 #include <source_location>
@@ -9,7 +9,7 @@ namespace tkjit::sim {
 struct Site {
     const char* file;
     int line;
-    int column;  // or another number that tells two calls on one line apart
+    int column;  // or another number that distinguishes two calls on one line
 
 #ifdef __clang__
     static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE(),
@@ -23,7 +23,7 @@ struct Site {
     }
 #endif
 
-    /// Tells calls within one macro apart, which all have the column of the macro's name.
+    /// Distinguishes the calls within one macro, which would otherwise all have the column of the macro's name.
     constexpr Site numbered(int number) const { return {file, line, -1 - number}; }
 };
 

@@ -11,7 +11,7 @@
 namespace tkjit::sim {
 
 inline constexpr unsigned most_tensor_dims = 5;
-inline constexpr uint32_t tensor_map_mark = 0x746b6a74;  // tells a map from other memory
+inline constexpr uint32_t tensor_map_mark = 0x746b6a74;  // distinguishes a map from other memory
 
 enum class TensorType : uint8_t { u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, f32_ftz, tf32, tf32_ftz };
 
@@ -30,20 +30,21 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= 128);
 
-/// How a copy to global memory combines with the old contents.
+/// Says how a copy to global memory combines with the old contents.
 enum class Reduction : unsigned char { none, add_, min_, max_, and_, or_, xor_ };
 
-/// Copies the box at these coordinates (innermost first) to shared memory. Its bytes arrive at the barrier.
+/// Copies the box at these coordinates (innermost first) to shared memory. When the copy lands, its bytes arrive at the
+/// barrier.
 void tensor_load(void* shared_destination, const TensorMap* map, const int* coordinates, unsigned rank,
                  uint64_t* barrier, Site site);
 
-/// Copies a box from shared to global memory, or combines it with the old contents, as part of the running thread's
-/// bulk group.
+/// Copies a box from shared to global memory, or combines it with the old contents there. The copy belongs to the
+/// running thread's bulk group.
 void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, const void* shared_source,
                   Reduction reduction, Site site);
 
-/// The place of 16 bytes in a swizzled tile: bits 7 to 9 of the address change bits 4 to 6.
-/// Source: PTX ISA, "Swizzling Modes".
+/// Returns where 16 bytes are placed in a swizzled tile: bits 7 to 9 of the address change bits 4 to 6. Source: PTX
+/// ISA, "Swizzling Modes".
 inline unsigned swizzled(unsigned address, unsigned swizzle_bytes) {
     const unsigned mask = swizzle_bytes / 16 - 1;  // 1, 3 or 7
     return swizzle_bytes ? address ^ ((address >> 7 & mask) << 4) : address;

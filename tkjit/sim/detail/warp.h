@@ -1,10 +1,11 @@
-// Warp operations. Each is a *collective*: every lane of the mask brings its operands, which are on its own stack. The
-// last lane to arrive computes for all of them, writes the results into their operands, and lets them continue.
+// Warp operations. Each is a *collective*: every lane in the mask contributes operands, which are on the lane's own
+// stack. The last lane to arrive computes for all lanes, writes the results into their operands, and lets them
+// continue.
 //
-// A collective does not wait for lanes of the mask that have exited. Source: PTX ISA, "shfl.sync", "vote.sync",
-// "match.sync", "redux.sync": all non-exited threads of membermask; CUDA C++ Programming Guide, "Warp Shuffle
-// Functions". The value of an exited lane is undefined, so a shuffle from it fails. A cooperative group needs all its
-// threads, and so do instructions with `.aligned`.
+// A collective does not wait for lanes in its mask that have exited. Source: PTX ISA, "shfl.sync", "vote.sync",
+// "match.sync", "redux.sync": all non-exited threads in membermask; CUDA C++ Programming Guide, "Warp Shuffle
+// Functions". An exited lane's value is undefined, so a shuffle from an exited lane fails. A cooperative group needs
+// all its threads, and so do instructions with `.aligned`.
 #pragma once
 
 #include "block.h"
@@ -15,7 +16,7 @@
 
 namespace tkjit::sim {
 
-/// The operands that the lanes of a mask brought to a collective.
+/// The operands that the lanes in a mask contribute to a collective.
 template <class Operands>
 class Lanes {
   public:
@@ -38,14 +39,15 @@ class Lanes {
     Thread* first_;
 };
 
-/// The lanes of the thread's warp that exist: fewer than 32 in the last warp if the block's size is no multiple of 32.
+/// Returns the lanes that exist in the thread's warp. The last warp has fewer than 32 if the block's size is no
+/// multiple of 32.
 inline unsigned existing_lanes(const Thread& thread) {
     const unsigned lanes = thread.block->thread_count - (thread.linear - lane_of(thread));
     return lanes >= warp_threads ? ~0u : (1u << lanes) - 1;
 }
 
-/// Returns the participating lanes to the last one, which computes and then calls release_collective. The others get 0,
-/// once that has happened.
+/// For the last lane to arrive, returns the participating lanes; this lane computes and then calls release_collective.
+/// The other lanes get 0, once the last lane has called it.
 unsigned join_collective(unsigned mask, Operation operation, void* operands, Site site);
 void release_collective();
 
@@ -53,7 +55,7 @@ void release_collective();
 /// lane.
 inline void require_whole_group() { current_thread->needs_whole_group = true; }
 
-/// Brings `mine` to the collective; `combine(Lanes<Operands>)` runs once, in the last lane.
+/// Contributes `mine` to the collective; `combine(Lanes<Operands>)` runs once, in the last lane to arrive.
 template <class Operands, class Combine>
 inline void collective(unsigned mask, Operation operation, Operands& mine, Combine combine, Site site) {
     Thread& thread = *current_thread;
@@ -64,14 +66,14 @@ inline void collective(unsigned mask, Operation operation, Operands& mine, Combi
     release_collective();
 }
 
-/// For instructions that take no mask: all 32 lanes must exist and run.
+/// Checks that all 32 lanes exist and run, for instructions that take no mask.
 inline void require_full_warp(Operation operation, Site site) {
     const unsigned alive = warp_of(*current_thread).alive;
     if (alive != ~0u) fail(site, "%s needs all 32 lanes, but only 0x%08x are alive", operation_name(operation), alive);
     require_whole_group();
 }
 
-/// A value on its way between lanes, as bytes, so that one instantiation serves all types of a size.
+/// A value that is passed between lanes, as bytes, so that all types of the same size share one instantiation.
 template <size_t bytes>
 struct ShuffleOperands {
     unsigned char value[bytes];
@@ -79,7 +81,7 @@ struct ShuffleOperands {
     int source_lane;
 };
 
-/// Fails, because the value of an exited lane is undefined.
+/// Fails, because an exited lane's value is undefined.
 [[noreturn]] void fail_exited_source(Operation operation, unsigned mask, int lane, int source_lane, Site site);
 
 /// Gives each lane the value of its source lane, or its own value if that lane does not take part.
@@ -118,7 +120,7 @@ inline T shuffle(unsigned mask, Operation operation, T value, int source_lane, S
 
 inline int running_lane() { return lane_of(*current_thread); }
 
-/// The lanes that are at the same `__activemask()`.
+/// Returns the lanes that are at the same `__activemask()`.
 unsigned active_mask(Site site);
 
 struct VoteOperands {

@@ -40,7 +40,8 @@ inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32
                                site);
 }
 
-/// PTX ISA, `shfl.bfly`: a source lane in a higher segment gives the lane's own value; one in a lower segment is read.
+/// PTX ISA, `shfl.bfly`: a lane keeps its own value if its source lane is in a higher segment, but reads from a lower
+/// segment.
 template <class T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                          tkjit::sim::Site site = tkjit::sim::Site::here()) {
@@ -63,13 +64,14 @@ inline int __all_sync(unsigned mask, int predicate, tkjit::sim::Site site = tkji
     return tkjit::sim::vote(mask, tkjit::sim::Operation::all, predicate == 0, site) == 0;
 }
 
-/// The lanes of `mask` whose value has the same bits as the caller's.
+/// Returns the lanes in `mask` whose value has the same bits as the caller's.
 template <class T>
 inline unsigned __match_any_sync(unsigned mask, T value, tkjit::sim::Site site = tkjit::sim::Site::here()) {
     return tkjit::sim::match(mask, tkjit::sim::Operation::match_any, value, site).equal_lanes;
 }
 
-/// Returns the mask without exited lanes if all its lanes have the same value, else 0. `*all_equal` tells which.
+/// If all lanes in the mask have the same value, returns the mask without exited lanes, else 0. `*all_equal` says which
+/// case it is.
 template <class T>
 inline unsigned __match_all_sync(unsigned mask, T value, int* all_equal,
                                  tkjit::sim::Site site = tkjit::sim::Site::here()) {

@@ -1,7 +1,7 @@
 // `wgmma.mma_async`: a warpgroup multiplies 64 x K of A by K x N of B. The last of its 128 threads to arrive computes
 // for all. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
 //
-// It reads and writes immediately. A device may do so at any time before the wait.
+// Here the multiplication reads and writes immediately. A device may do so at any time before the wait.
 #pragma once
 
 #include "site.h"
@@ -12,7 +12,7 @@ namespace tkjit::sim {
 
 enum class Element : unsigned char { f16, bf16, tf32, e4m3, e5m2, s8, u8 };
 
-/// Elements of K in an instruction: 32 bytes.
+/// Returns how many elements of K an instruction uses: those in 32 bytes.
 constexpr unsigned wgmma_k(Element element) {
     return element == Element::tf32 ? 8 : element == Element::f16 || element == Element::bf16 ? 16 : 32;
 }

@@ -2,7 +2,7 @@
 //
 // A block's window is one mapping. As on a device, its first KiB is reserved for the system. Dynamic shared memory
 // comes next, and static variables follow in the order in which the block reaches them. Source: CUDA C++ Programming
-// Guide, "Compute Capability 9.0": 228 KiB, of which 1 KiB a block is reserved.
+// Guide, "Compute Capability 9.0": 228 KiB, of which each block reserves 1 KiB.
 #pragma once
 
 #include "block.h"
@@ -17,21 +17,21 @@ namespace tkjit::sim {
 inline constexpr unsigned window_bytes = 228 << 10;
 inline constexpr unsigned reserved_window_bytes = 1 << 10;
 
-/// The address in the block's window. For a variable outside of it (in a source that is compiled in one step), the low
-/// ten bits, from which swizzles are computed, are still those of its address.
+/// Returns an address within the block's window. A variable may be outside of the window (in a source that is compiled
+/// in one step); then only the low ten bits, which swizzles are computed from, match the variable's real address.
 inline size_t offset_in_window(const void* address) {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(current_block->window);
 }
 
 [[noreturn]] void fail_outside_window(unsigned long long address, unsigned bytes, Site site);
 
-/// The memory at an address in the window.
+/// Returns the memory at an address in the window.
 inline char* in_window(unsigned long long address, unsigned bytes, Site site) {
     if (__builtin_expect(address > window_bytes - bytes, false)) fail_outside_window(address, bytes, site);
     return current_block->window + address;
 }
 
-/// The slot of a declaration of static shared variables; each instance of a template has its own.
+/// Returns the slot for a declaration of static shared variables. Each instance of a template has its own slot.
 unsigned new_static_slot();
 
 /// Finds a place for the variables of a slot in the running block.
@@ -44,7 +44,7 @@ struct StaticSlot {
 template <class Variable>
 const unsigned StaticSlot<Variable>::number = new_static_slot();
 
-/// The `__shared__` variables of one declaration.
+/// Holds the `__shared__` variables in one declaration.
 template <class Variables>
 inline Variables& static_shared(Site site = Site::here()) {
     const unsigned slot = StaticSlot<Variables>::number;

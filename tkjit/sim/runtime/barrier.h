@@ -1,4 +1,4 @@
-// Barriers of a block: __syncthreads, its reductions, and PTX's named barriers.
+// A block's barriers: __syncthreads, its reductions, and PTX's named barriers.
 #pragma once
 
 #include "../check/race.h"
@@ -29,7 +29,7 @@ __attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, O
     if (!is_same_place(barrier.site, site)) race::note_places(barrier, site);
 }
 
-/// Counts the running thread, and checks that it executes the same barrier as those before it.
+/// Counts the running thread as arrived, and checks that it executes the same barrier as the threads before it.
 inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation, bool predicate, Site site) {
     Barrier& barrier = current_thread->block->barriers[id];
     if (barrier.arrived == 0) {
@@ -56,7 +56,7 @@ inline bool is_complete(const Block& block, const Barrier& barrier) {
     return barrier.arrived >= (barrier.expected ? barrier.expected : block.thread_count - block.exited);
 }
 
-/// The last thread to arrive continues without a switch.
+/// Waits at a barrier. The last thread to arrive continues without a switch.
 __attribute__((noinline)) unsigned arrive_and_wait(unsigned id, unsigned expected, Operation operation, bool predicate,
                                                    Site site) {
     Thread& thread = *current_thread;
@@ -73,7 +73,7 @@ __attribute__((noinline)) unsigned arrive_and_wait(unsigned id, unsigned expecte
         wait_in(operation, site);
     }
     race::leave(&barrier);
-    // This is still this phase's result, because the next one cannot complete before this thread has arrived at it.
+    // This still belongs to this phase, because the next phase cannot complete before this thread has arrived at it.
     return barrier.result;
 }
 
@@ -97,7 +97,8 @@ void named_barrier_arrive(unsigned id, unsigned threads, Site site) {
     give_way();
 }
 
-/// The last thread of a block to arrive stops the block's OS thread until the other blocks have arrived.
+/// Waits at the grid's barrier. A block's last thread to arrive stops the OS thread until the other blocks have
+/// arrived.
 void sync_grid(Site site) {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
@@ -106,7 +107,7 @@ void sync_grid(Site site) {
     }
     Barrier& barrier = join_barrier(0, 0, Operation::grid_sync, false, site);
     if (is_complete(block, barrier)) {
-        race::complete(&barrier);  // the block's last thread tells the grid what the others know
+        race::complete(&barrier);  // the block's last thread passes on to the grid what its other threads know
         race::leave(&barrier);
         wait_for_grid(block, site);
         release_barrier(block, barrier);

@@ -1,4 +1,4 @@
-// Block states with their stacks, kept from launch to launch.
+// The states of blocks, with their stacks, which are kept from launch to launch.
 #pragma once
 
 #include "../detail/block.h"
@@ -33,13 +33,14 @@ inline void unmap(Block* block) {
     munmap(block, sizeof(Block));
 }
 
-/// Whether a block is worth keeping. A block is dropped if some of its stacks got no guard in a launch with many,
-/// because the next launch may have guards for all. It is kept if there are so many CPUs that guards never suffice.
+/// Returns whether to keep a block for later launches. A block is dropped if some of its stacks got no guard because
+/// the launch had many stacks: in the next launch there may be guards for all. But with so many CPUs that guards never
+/// suffice, it is kept.
 inline bool is_worth_keeping(const Block& block) {
     return !block.lacks_guards || sysconf(_SC_NPROCESSORS_ONLN) * long{max_threads_per_block} > most_guard_mappings;
 }
 
-// Slots instead of a mutex, so that a fork() at any moment leaves them usable in the child.
+// Uses slots instead of a mutex, so that they stay usable in a child whenever the process forks.
 inline void put_idle_block(Block* block) {
     if (block == nullptr) return;
     if (is_worth_keeping(*block)) {
@@ -63,7 +64,7 @@ inline Block* take_idle_block() {
 }
 
 #ifdef TKJIT_SIM_MEMORY
-/// Allows access only to the bytes that the launch asked for.
+/// Allows access only to the bytes that the launch requested.
 inline void poison_around(Block& block, size_t bytes) {
     check::remove_regions(block.window, window_bytes);
     check::add_region(block.dynamic_shared, bytes, check::Space::dynamic_shared, "", false);
@@ -75,8 +76,8 @@ inline void poison_around(Block& block, size_t bytes) {
 inline void poison_around(Block&, size_t) {}
 #endif
 
-/// Maps a window. Its first address is a multiple of 256 KiB, so that the low 18 bits of a pointer are those of the
-/// address in the window, as on a device. Descriptors are made from either.
+/// Maps a window. It begins at a multiple of 256 KiB, so that the low 18 bits of a pointer equal those of the address
+/// in the window, as on a device. Kernels make descriptors from either.
 inline char* map_window() {
     constexpr size_t alignment = 256 << 10;
     const size_t reserved = mapped_window_bytes + alignment;
@@ -90,7 +91,7 @@ inline char* map_window() {
     return window;
 }
 
-/// Maps the block's shared memory, of which only the used pages exist, and divides it for a launch.
+/// Maps the block's shared memory (only the pages that are used take up memory), and divides it for a launch.
 inline bool reserve_window(Block& block, size_t dynamic_bytes) {
     if (block.window == nullptr) {
         block.window = map_window();

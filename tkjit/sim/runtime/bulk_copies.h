@@ -1,4 +1,4 @@
-// The bulk copies of a block, and waits for them at an mbarrier.
+// A block's bulk copies, and the waits for them at an mbarrier.
 #pragma once
 
 #include "../check/copies.h"
@@ -83,7 +83,8 @@ inline void land(unsigned index) {
     end_phase_if_complete(copy.barrier, bits, copy.site);
 }
 
-/// Lands one copy that completes on this barrier, or on any if it is null. Returns false if there is none.
+/// Lands one copy that completes on this barrier, or on any barrier if it is null. Returns false if there is no such
+/// copy.
 inline bool land_one_copy(const uint64_t* barrier) {
     const BulkCopies* queue = current_thread->block->bulk_copies;
     const unsigned count = queue ? queue->count : 0;
@@ -110,7 +111,8 @@ bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site) {
     return true;
 }
 
-/// A thread that waits lets all others run first: a copy takes longer than they do, and lands when none can continue.
+/// A waiting thread first lets all other threads run: a copy takes longer than they do, and lands when none of them can
+/// continue.
 __attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site) {
     race::read(barrier, sizeof(*barrier), site);
     Thread& thread = *current_thread;
@@ -161,8 +163,8 @@ void bulk_store(void* global_destination, const void* shared_source, unsigned by
     queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued, nullptr});
 }
 
-/// Outside of the checker a group lands when it is committed. Devices are that fast, and some kernels rely on it: they
-/// write to a tile again long after storing it, but before they wait.
+/// Outside of the checker, a group lands when it is committed. Devices are that fast, and some kernels rely on it: they
+/// overwrite a tile long after they store it, but before they wait for the store.
 void commit_bulk_stores() {
     BulkCopies* const queue = current_thread->block->bulk_copies;
     if (queue == nullptr) return;
@@ -191,8 +193,9 @@ inline void land_bulk_stores_of(const Thread& thread) {
     wait_for_bulk_stores(0);
 }
 
-/// A load that is under way when its block ends would write to memory that is another block's by then. But a kernel
-/// that prefetches a tile and then does not need it is correct, so outside of the checker such a tile is dropped.
+/// If a load were still pending when its block ends, it would later write to memory that belongs to another block. But
+/// a kernel that prefetches a tile and then does not need it is correct, so outside of the checker these loads are
+/// dropped.
 void end_bulk_copies(Block& block) {
     const BulkCopies& queue = *block.bulk_copies;
     const bool is_fault = queue.count && (one_at_a_time || queue.copies[0].tensor == nullptr);

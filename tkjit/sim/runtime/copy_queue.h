@@ -58,7 +58,7 @@ inline void land_copy(const PendingCopy& copy) {
     if (traced()) trace(copy.site, "a copy of %u bytes to %p lands", copy.bytes, copy.destination);
 }
 
-/// Lands the oldest copies, those of groups below `first_pending_group`.
+/// Lands the oldest copies: those that belong to groups before `first_pending_group`.
 inline void land_copies_before(CopyQueue& queue, unsigned first_pending_group) {
     unsigned landed = 0;
     while (landed < queue.count && queue.copies[landed].group < first_pending_group) land_copy(queue.copies[landed++]);

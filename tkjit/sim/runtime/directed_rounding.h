@@ -1,4 +1,4 @@
-// Arithmetic rounded towards zero, up and down, by the processor's own rounding modes.
+// Arithmetic that is rounded towards zero, up or down, using the processor's own rounding modes.
 #pragma once
 
 #include "../detail/float_intrinsics.h"
@@ -14,8 +14,8 @@ class Rounding {
     explicit Rounding(int mode) : before_(fegetround()) { fesetround(mode); }
     ~Rounding() { fesetround(before_); }
 
-    /// The value, computed by this point. The compiler does not know about rounding modes, and would move arithmetic
-    /// out of the scope.
+    /// Returns the value, and makes sure that it is computed by this point. The compiler does not know about rounding
+    /// modes, and would otherwise move arithmetic out of the scope.
     template <class T>
     static T settled(T value) {
         asm volatile("" : "+m"(value)::"memory");

@@ -54,7 +54,7 @@ const char* operation_name(Operation operation) {
     return operation_names[static_cast<int>(operation)];
 }
 
-/// A text that is appended to piece by piece, and truncated if it does not fit.
+/// Builds a text piece by piece, and truncates it if it does not fit.
 class ErrorText {
   public:
     explicit ErrorText(char* text) : text_(text) { text_[0] = 0; }
@@ -76,12 +76,12 @@ class ErrorText {
     size_t used_ = 0;
 };
 
-/// Returns true for the first of a launch's faults. The caller then owns error_text.
+/// Returns true only for a launch's first fault. The caller then owns error_text.
 inline bool claim_fault(Launch& launch) { return !__atomic_exchange_n(&launch.failed, 1, __ATOMIC_ACQ_REL); }
 
 inline bool launch_failed(const Launch& launch) { return __atomic_load_n(&launch.failed, __ATOMIC_RELAXED); }
 
-/// Leaves the block for good. Its fibers are not unwound; their stacks are simply reused.
+/// Leaves the block permanently. Its fibers are not unwound; their stacks are simply reused.
 [[noreturn]] inline void abandon_block(Block& block) {
     block.abandoned = true;
     Context discarded;
@@ -105,7 +105,7 @@ inline bool launch_failed(const Launch& launch) { return __atomic_load_n(&launch
     abandon_block(block);
 }
 
-/// Whether two threads are at the same place, so that the report lists them in one line.
+/// Returns whether two threads are at the same place, so that the report can list them in one line.
 inline bool same_wait(const Thread& a, const Thread& b) {
     if (a.exited || b.exited) return a.exited && b.exited;
     return a.waiting_in == b.waiting_in && is_same_place(a.site, b.site);

@@ -1,4 +1,4 @@
-// Stacks, and the switch from one to another.
+// Stacks, and the switch from one stack to another.
 //
 // On x86-64 a switch is twelve instructions. `ucontext`, which is used on other machines and with TKJIT_SIM_UCONTEXT,
 // makes a system call in every swap and is about eight times slower.
@@ -20,11 +20,13 @@
 
 namespace tkjit::sim {
 
-// This is only reserved: a fiber touches one or two pages of it. A CUDA thread may keep 512 KiB in local memory.
+// This is only reserved: a fiber usually touches one or two pages of it. A CUDA thread may keep 512 KiB in local
+// memory.
 inline constexpr size_t stack_bytes = 1 << 20;
 inline constexpr size_t guard_bytes = 4096;
 // A guard page that is a separate mapping costs two of the process's 65530 mappings (vm.max_map_count). 64 workers with
-// 1024 threads each would use them all and leave none to the allocator, so stacks above this number have no guard.
+// 1024 threads each would use them all and leave none for the allocator, so the stacks beyond this number have no
+// guard.
 inline constexpr unsigned most_guard_mappings = 12000;
 #ifdef MADV_GUARD_INSTALL
 inline constexpr int install_guard = MADV_GUARD_INSTALL;
@@ -32,7 +34,8 @@ inline constexpr int install_guard = MADV_GUARD_INSTALL;
 inline constexpr int install_guard = 102;  // the C library's headers may be older than the kernel
 #endif
 
-/// Makes the lowest page a guard, so that a stack overflow faults. Since Linux 6.13 a mark in the page table is enough.
+/// Turns the lowest page into a guard, so that a stack overflow faults. Since Linux 6.13, a mark in the page table is
+/// enough.
 inline Guard guard_stack(char* lowest) {
     if (madvise(lowest, guard_bytes, install_guard) == 0) return Guard::mark;
     if (__atomic_fetch_add(&pool().guard_mappings, 1u, __ATOMIC_RELAXED) < most_guard_mappings &&
@@ -55,8 +58,8 @@ inline bool map_stacks(Block& block, unsigned count) {
     return true;
 }
 
-/// Returns the next of a block's stacks, or null if there is no memory. Most blocks need only one. If threads wait,
-/// each of them needs one, and a separate mapping for each would take most of a launch's time.
+/// Returns the next of a block's stacks, or null if there is no memory. Most blocks need only one stack. But if threads
+/// wait, each of them needs its own, and mapping each stack separately would take most of a launch's time.
 inline Stack* add_stack(Block& block) {
     constexpr unsigned most_at_once = 64;
     const unsigned index = block.stack_count, missing = block.thread_count - index;
@@ -80,7 +83,7 @@ inline void unmap_stacks(const Block& block) {
     }
 }
 
-// ---- what AddressSanitizer has to know: which stack the code runs on, and when a stack is reused
+// ---- informs AddressSanitizer which stack the code runs on, and when a stack is reused
 
 #ifdef TKJIT_SIM_MEMORY
 extern "C" {
@@ -174,8 +177,8 @@ inline void start_context(Context& context, const Stack& stack, void (*entry)())
 
 #endif
 
-/// Continues where `to` stopped, on `stack` (null: the OS thread's own). Returns when another context switches to
-/// `from`.
+/// Continues where `to` stopped, on `stack` (or, if that is null, on the OS thread's own stack). Returns when another
+/// context switches back to `from`.
 inline void switch_context(Context& from, Context& to, const Stack* stack) {
     leave_stack(from, stack);
     swap_stacks(from, to);

@@ -15,7 +15,7 @@ namespace tkjit::sim {
 void note_exception(const char* what);  // host_calls.h
 [[noreturn]] void fail_exception();     // host_calls.h
 
-/// Runs CUDA threads on the calling fiber's stack until one of them has waited and another is ready.
+/// Runs CUDA threads on the calling fiber's stack, until one of them has had to wait and another one is ready.
 [[noreturn]] __attribute__((noinline)) inline void run_threads() {
     Block& block = *current_block;
     Stack& stack = *block.starting_stack;

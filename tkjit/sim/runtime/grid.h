@@ -1,4 +1,5 @@
-// Cooperative launches: an OS thread for each block, because all of them run at once, and the barrier where they meet.
+// Cooperative launches: each block gets its own OS thread, because all blocks run at the same time, and they meet at a
+// barrier.
 #pragma once
 
 #include "../check/race.h"
@@ -37,7 +38,7 @@ inline void end_turn(Grid& grid) {
     pthread_cond_broadcast(&grid.changed);
 }
 
-/// The special registers of an OS thread. In the checked builds another OS thread may change them while it waits.
+/// An OS thread's special registers. In the checked builds, another OS thread may change them while this one waits.
 struct Registers {
     Thread* thread = current_thread;
     Block* block = current_block;
@@ -51,7 +52,7 @@ struct Registers {
     }
 };
 
-/// Waits for a change, but only briefly, because a failure elsewhere does not signal one.
+/// Waits for a change, but only briefly, because a failure in another place does not signal one.
 inline void wait_for_change(Grid& grid) {
     timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -74,7 +75,7 @@ void wait_for_grid(Block& block, Site site) {
         pthread_cond_broadcast(&grid.changed);
     }
     if (one_at_a_time) end_turn(grid);
-    if (!one_at_a_time) set_in_vain(block, true);  // so that others find out that all of them wait
+    if (!one_at_a_time) set_in_vain(block, true);  // so that the blocks notice when all of them are waiting
     bool in_vain = false;
     while (grid.phase == phase && !launch_failed(*block.launch) && !in_vain) {
         in_vain = grid.ended > 0 && grid.waiting + grid.ended == grid.blocks;
@@ -90,12 +91,12 @@ void wait_for_grid(Block& block, Site site) {
     registers.restore();
     set_in_vain(block, false);
     race::leave(&grid);
-    race::arrive(&block.barriers[0]);  // the block's other threads learn it from the barrier that they wait at
+    race::arrive(&block.barriers[0]);  // the block's other threads learn this from the barrier at which they wait
     if (in_vain) fail(site, "deadlock: a sync of the grid waits for blocks that have exited");
     if (launch_failed(*block.launch)) abandon_block(block);
 }
 
-/// Called when a thread waits in a loop. In the checked builds other blocks must get their turn.
+/// Called when a thread waits in a loop, because in the checked builds other blocks must get their turn.
 inline void pass_on(Block& block) {
     Grid* grid = block.launch->grid_barrier;
     if (!one_at_a_time || grid == nullptr) return;
@@ -107,8 +108,8 @@ inline void pass_on(Block& block) {
     registers.restore();
 }
 
-/// In the checked builds no block runs before all OS threads have arrived. Otherwise it would look as if blocks that
-/// have not had a turn yet never ended the others' waits.
+/// In the checked builds, no block runs before all OS threads have arrived. Otherwise blocks that have not had a turn
+/// yet would look as if they would never end the other blocks' waits.
 inline void begin_block_of_grid(Launch& launch) {
     if (!one_at_a_time) return;
     Grid& grid = *launch.grid_barrier;

@@ -1,9 +1,9 @@
 // Faults that the processor raises in a kernel: a division by zero, a wild pointer, a stack overflow.
 //
-// The signal handler records what happened, and lets the interrupted OS thread continue in another function, on the
-// fiber's stack, which is no longer needed. That function does what a handler must not do: it allocates, runs
-// addr2line, and leaves the block like any other fault. Library code may hold a lock, so a fault there still ends the
-// process, after a line that names the thread.
+// The signal handler records what happened, and makes the interrupted OS thread continue in another function, on the
+// fiber's stack, which is no longer needed. That function does the work that a handler must not do: it allocates, runs
+// addr2line, and leaves the block as for any other fault. Library code may hold a lock, so a fault inside a library
+// still ends the process, after printing a line that names the thread.
 #pragma once
 
 #include "../detail/block.h"
@@ -26,8 +26,8 @@
 
 namespace tkjit::sim {
 
-/// Whether the calling OS thread works on one of this launcher's launches. Only then may a handler read its
-/// thread-local variables, because in other threads they would have to be allocated first.
+/// Returns whether the calling OS thread is working on one of this launcher's launches. Only then may a handler read
+/// its thread-local variables, because other threads would have to allocate these variables first.
 inline bool is_worker() {
     for (Launch*& slot : active_launches) {
         const Launch* const launch = __atomic_load_n(&slot, __ATOMIC_ACQUIRE);
@@ -42,7 +42,7 @@ inline bool is_worker() {
     return false;
 }
 
-/// Returns all that the handler knows about a fault, including whether it hit the guard page below the stack.
+/// Returns everything that the handler knows about a fault, including whether it hit the guard page below the stack.
 inline HardwareFault describe_fault(int number, const siginfo_t& info, const MachineContext& context, const Stack& stack) {
     HardwareFault fault{};
     fault.number = number;
@@ -54,7 +54,7 @@ inline HardwareFault describe_fault(int number, const siginfo_t& info, const Mac
     return fault;
 }
 
-/// Appends the text of the running thread's fault.
+/// Appends a description of the running thread's fault.
 inline void append_fault(ErrorText& text, const HardwareFault& fault) {
     const char* const access = fault.is_write ? "a write to" : "a read of";
     const auto address = static_cast<unsigned long long>(fault.address);
@@ -90,7 +90,7 @@ inline void append_place(ErrorText& text, uintptr_t instruction) {
     if (place[0]) text.append(" (%s)", place);
 }
 
-/// Where a thread continues after the processor has stopped it.
+/// The function in which a thread continues after the processor has stopped it.
 [[noreturn]] __attribute__((noinline, cold)) inline void end_at_fault() {
     Block& block = *current_block;
     if (claim_fault(*block.launch)) {
@@ -114,8 +114,8 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     HardwareFault fault = describe_fault(number, *info, context, stack);
     const bool in_fiber = context.stack_pointer() - reinterpret_cast<uintptr_t>(stack.lowest) < stack_bytes;
     if (info->si_code <= 0 && number != SIGABRT) {
-        // A handler before ours may pass on a fault that will happen again when the kernel continues: it calls our
-        // handler, or sends the signal to its own thread, which receives it in the kernel's code.
+        // A handler before ours may pass on a fault that will happen again when the kernel continues: it either calls
+        // our handler, or sends the signal to its own thread, which then receives it while in the kernel's code.
         const bool is_passed_on = is_own ? info->si_code == SI_TKILL : !in_fiber;
         return is_passed_on && info->si_pid == getpid() ? Signalled::handled : Signalled::nothing;
     }
@@ -137,7 +137,7 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     return Signalled::handled;
 }
 
-/// Prints that a kernel was running when a thread that runs none received a signal.
+/// Prints that a kernel was running when the signal arrived in a thread that was not running it.
 inline bool mention_kernel(int number) {
     for (Launch*& slot : active_launches) {
         if (__atomic_load_n(&slot, __ATOMIC_ACQUIRE) == nullptr) continue;
@@ -147,7 +147,7 @@ inline bool mention_kernel(int number) {
     return false;
 }
 
-/// Prepares each thread once, and then again now and then, because a library may have removed the handler or the stack.
+/// Prepares each thread once, and again from time to time, because a library may have removed the handler or the stack.
 inline void watch_signals(long long now) {
 #ifndef TKJIT_SIM_CHECKED  // a checked process runs only the kernel, and has its own handlers (check/endings.h)
     if (__builtin_expect(now - signals_seen_ns > signals_trusted_ns, false)) {

@@ -34,7 +34,7 @@ __attribute__((noinline, cold)) void note_exception(const char* what) {
     fail_after_call(current_block->thrown_at, current_block->exception);
 }
 
-/// The C library's own function with a name that this file also defines.
+/// Finds the C library's own function for a name that this file also defines.
 template <class Function>
 Function* library_function(const char* name) {
     return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));

@@ -1,6 +1,6 @@
-// Handles a second Ctrl-C, for a kernel that never reaches a point where interruptions are checked: a loop without
-// anything that the simulator sees. The first Ctrl-C is checked at the next barrier or exit. If another comes and
-// nothing has happened in between, the block is left where the signal found it.
+// Handles a second Ctrl-C, for a kernel that never reaches a point where interruptions are checked, for example because
+// it loops without calling the simulator. The first Ctrl-C is checked at the next barrier or exit. If another one
+// arrives and no check has happened in between, the block is abandoned where the signal interrupted it.
 #pragma once
 
 #include "../detail/block.h"
@@ -20,7 +20,7 @@ namespace tkjit::sim {
 inline constexpr unsigned most_active_launches = 64;
 inline Launch* active_launches[most_active_launches];
 
-/// Lets a signal handler find a launch while it is under way.
+/// Makes a launch visible to signal handlers while it is running.
 class ActiveLaunch {
   public:
     explicit ActiveLaunch(Launch& launch) {
@@ -41,9 +41,9 @@ class ActiveLaunch {
     Launch** slot_ = nullptr;
 };
 
-/// Leaves the block that the calling OS thread runs, if the signal interrupted the kernel's own code. A library's code
-/// might hold a lock, and on the host's own stack there is no fiber to leave. The first thread that leaves prints where
-/// it was. It may allocate and run addr2line, because only the kernel's code is interrupted.
+/// Leaves the block that the calling OS thread runs, provided that the signal interrupted the kernel's own code. A
+/// library's code might hold a lock, and on the host's own stack there is no fiber to leave. The first thread that
+/// leaves prints where it was. It may allocate and run addr2line, because only kernel code is interrupted.
 inline void leave_kernel(Launch& launch, uintptr_t instruction, uintptr_t stack_pointer) {
     if (current_thread == nullptr || current_block == nullptr) return;
     const auto lowest = reinterpret_cast<uintptr_t>(current_thread->stack->lowest);

@@ -1,4 +1,4 @@
-// A launch: its checks, the periodic work of its blocks, and the detection of waits that never end.
+// A launch: its checks, its blocks' periodic work, and the detection of waits that never end.
 #pragma once
 
 #include "../check/race.h"
@@ -37,13 +37,14 @@ inline constexpr unsigned max_grid_y_or_z = 65535;
 inline constexpr long long helper_creation_ns = 100000;  // for the first helper in a new process
 inline constexpr long long interruption_ns = 50'000'000;
 inline constexpr long long longest_turn_ns = 5'000'000;  // of a block, while others are parked on its OS thread
-inline constexpr long long patience_ns = 5'000'000'000;  // with blocks that do nothing but wait
+inline constexpr long long patience_ns = 5'000'000'000;  // while blocks do nothing but wait
 inline constexpr long long long_launch_ns = 10'000'000'000;  // after which a launch prints a notice
 
 inline bool has_said_long = false;
 
-/// Prints a notice, once per kernel: the launch may be large, or an endless loop. An exported library, which has no
-/// judge, prints none, and neither does a process with TKJIT_QUIET set to a word that config.py knows.
+/// Prints a notice, once per kernel, because the launch may be either large or an endless loop. An exported library,
+/// which has no judge, prints no notice, and neither does a process with TKJIT_QUIET set to a word that config.py
+/// knows.
 inline void say_long() {
     if (tkjit_sim_judge == nullptr || __atomic_exchange_n(&has_said_long, true, __ATOMIC_RELAXED)) return;
     static constexpr const char* yes[] = {"1", "true", "yes", "on"};
@@ -62,8 +63,8 @@ inline void give_turn(Block& block, bool in_vain) {
     if (launch_failed(*block.launch)) abandon_block(block);
 }
 
-/// Called every so many barriers and exits. Leaves a launch that has failed elsewhere, lets other blocks on the OS
-/// thread run, creates helpers, and checks whether the caller is interrupted.
+/// Called once every so many barriers and exits. Leaves a launch that has failed elsewhere, lets other blocks on the OS
+/// thread run, creates helpers, and checks whether the caller has been interrupted.
 __attribute__((noinline)) void tick(Block& block) {
     block.events_until_tick = events_per_tick;
     if (launch_failed(*block.launch)) abandon_block(block);
@@ -88,22 +89,22 @@ __attribute__((noinline)) void tick(Block& block) {
     }
 }
 
-/// Whether an OS thread will begin another block. On a busy machine that may take long.
+/// Returns whether an OS thread is going to begin another block. On a busy machine, this may take a long time.
 inline bool more_will_begin(const Launch& launch) {
     return !launch.cooperative && !one_at_a_time && !__atomic_load_n(&launch.lacks_room, __ATOMIC_RELAXED) &&
            __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count &&
            __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_begun_blocks;
 }
 
-/// Whether every running block has only waited for a long time, and has had a turn since anything else happened, and no
-/// other block will begin.
+/// Returns whether no running block can make progress: each has only waited for a long time and has had a turn since
+/// anything else happened, and no other block will begin.
 inline bool all_in_vain(const Launch& launch) {
     const int in_vain = __atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED);
     return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED) && !more_will_begin(launch) &&
            now_ns() - __atomic_load_n(&launch.last_change_ns, __ATOMIC_RELAXED) > patience_ns;
 }
 
-/// Whether a thread waits for other devices, or did so recently.
+/// Returns whether a thread is waiting for other devices, or did so recently.
 inline bool waits_for_devices(const Launch& launch) {
     const long long last_ns = __atomic_load_n(&launch.last_device_turn_ns, __ATOMIC_RELAXED);
     return last_ns != 0 && now_ns() - last_ns < patience_ns;
@@ -127,8 +128,8 @@ bool is_interrupted(Block& block) {
     return true;
 }
 
-/// Whether nothing has happened for so long, in the block and in all others that run, that a wait will never end. Other
-/// devices may still end a wait for them, unless they wait as well.
+/// Returns whether a wait will never end, because nothing has happened for a long time in this block or in any other
+/// running block. Other devices may still end a wait for them, unless they are waiting as well.
 inline bool spins_forever(Block& block) {
 #ifdef TKJIT_SIM_CHECKED
     return block.vain_spins > 1u << 12;  // one block runs at a time, and the others have had as many turns
@@ -139,7 +140,7 @@ inline bool spins_forever(Block& block) {
 #endif
 }
 
-/// Gives the OS thread to another block, after a turn in which each of a few threads has polled. If there is no other
+/// Gives the OS thread to another block, after a turn in which a few threads have each polled. If there is no other
 /// block and this one has polled often, the OS thread sleeps.
 inline void wait_for_others(Block& block) {
     constexpr unsigned spins_per_turn = 32, spins_before_rest = 512;
@@ -151,7 +152,7 @@ inline void wait_for_others(Block& block) {
     }
 }
 
-/// Counts the turns of threads that wait in their own loops, or for other devices.
+/// Counts how often threads get a turn while they wait in their own loops or for other devices.
 void note_spin(Block& block) {
     constexpr unsigned spins_per_check = one_at_a_time ? 16 : 256;
     const unsigned long long progress = block.progress - block.device_turns;
@@ -168,8 +169,8 @@ void note_spin(Block& block) {
     if (spins_forever(block)) fail_deadlock(block);
 }
 
-/// Also yields the OS thread, because the other device may run on the same CPU. Now and then checks whether to
-/// continue.
+/// Also yields the OS thread, because the other device may be running on the same CPU. From time to time, checks
+/// whether to continue.
 __attribute__((noinline)) void yield_to_devices(Site site) {
     constexpr unsigned turns_before_sleep = 64;
     constexpr timespec nap{0, 50'000};
@@ -180,7 +181,7 @@ __attribute__((noinline)) void yield_to_devices(Site site) {
     if (block.device_turns % turns_before_sleep == 0) {
         __atomic_store_n(&block.launch->last_device_turn_ns, now_ns(), __ATOMIC_RELAXED);
     }
-    block.progress++;  // a thread that polls for this one does not do so in vain
+    block.progress++;  // this counts as progress, so threads that poll for this one go on polling
     const bool is_alone = block.beside == nullptr || block.beside->is_empty();
     if (++block.device_turns % turns_before_sleep) {
         if (is_alone) sched_yield();
@@ -220,7 +221,7 @@ inline bool check_launch(Launch& launch) {
     return false;
 }
 
-/// Waits for the other OS threads; the caller may be interrupted during this.
+/// Waits for the other OS threads. Meanwhile, the caller may be interrupted.
 inline void join(Launch& launch, Helpers& helpers) {
     for (int i = 0; i < helpers.count; i++) {
         for (;;) {

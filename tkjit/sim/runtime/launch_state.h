@@ -9,16 +9,16 @@
 
 namespace tkjit::sim {
 
-// All blocks of a cooperative launch must run at once. Each needs an OS thread, and the stacks of a block.
+// All blocks of a cooperative launch must run at the same time. Each needs an OS thread, and a block's stacks.
 inline constexpr unsigned most_cooperative_blocks = 512;
-// How many blocks may have begun and not ended, if they turn out to wait for each other: the number that fills an H100.
+// How many blocks may be unfinished if they turn out to wait for each other: as many as fill an H100.
 inline constexpr int most_begun_blocks = 132;
 inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
 struct Grid;  // grid.h
 
-/// In the checked builds one block runs at a time, until it waits for others. The blocks take turns, because with a
-/// mutex alone the block that releases it would usually get it again.
+/// In the checked builds, one block runs at a time, until it waits for others. The blocks take turns explicitly: with
+/// only a mutex, a block that releases it would usually be the one to get it again.
 #ifdef TKJIT_SIM_CHECKED
 inline constexpr bool one_at_a_time = true;
 #else
@@ -31,7 +31,7 @@ struct Launch {
     const void* body;
     uint3 grid, block;
     size_t dynamic_shared_bytes;
-    bool cooperative;  // all blocks run at once
+    bool cooperative;  // all blocks run at the same time
     unsigned long long block_count;
     unsigned long long next_block;  // taken with an atomic addition
     int failed;                     // set once, by the thread that writes error_text
@@ -44,14 +44,14 @@ struct Launch {
     int has_said_where;              // set once a second Ctrl-C has printed the kernel's line
     int running;                    // blocks that have begun and not ended
     int lacks_room;                 // there was no memory for another block
-    int in_vain;                    // how many of these have only waited in loops for a long time
+    int in_vain;                    // how many running blocks have only waited in loops for a long time
     long long last_change_ns;       // when one of those last made progress, or a block ended while there were any
     Grid* grid_barrier;             // of a cooperative launch
     long long last_device_turn_ns;  // about when a thread last waited for another device; 0 if none has
-    int waits_forever;              // the devices that it waits for wait as well, or have ended
+    int waits_forever;              // the other devices are waiting as well, or have ended, so the wait will not end
 };
 
-/// The OS threads in addition to the caller. Only the caller changes this; signal handlers read it in every thread.
+/// The OS threads other than the caller. Only the caller changes this object; signal handlers read it in every thread.
 struct Helpers {
     long long start_ns;
     long long asked_ns;  // when the caller last checked whether it is interrupted

@@ -1,6 +1,5 @@
-// Finds the line of the kernel's source that an address in its code belongs to, with binutils' addr2line if that is
-// installed. Launchers are compiled with line tables (tkjit/compile/flags.py), which nothing reads until a kernel
-// fails.
+// Finds the source line for an address in the kernel's code, using binutils' addr2line if it is installed. Launchers
+// are compiled with line tables (tkjit/compile/flags.py), which nothing reads until a kernel fails.
 #pragma once
 
 #include <errno.h>
@@ -25,13 +24,13 @@ extern char etext[] __attribute__((visibility("hidden")));         // and where 
 
 namespace tkjit::sim {
 
-/// Whether an instruction is in this shared object: in the kernel's own code or the simulator's.
+/// Returns whether an instruction is in this shared object, in the kernel's own code or the simulator's.
 inline bool in_own_code(uintptr_t address) {
     const auto begin = reinterpret_cast<uintptr_t>(__ehdr_start), end = reinterpret_cast<uintptr_t>(etext);
     return address - begin < end - begin;
 }
 
-/// Finds the current path of this shared object: a launcher is loaded before its directory gets its final name.
+/// Finds this shared object's current path. A launcher is loaded before its directory gets its final name.
 inline bool own_path(char* path, size_t bytes) {
     FILE* const maps = fopen("/proc/self/maps", "re");
     if (maps == nullptr) return false;
@@ -53,7 +52,7 @@ inline bool own_path(char* path, size_t bytes) {
     return found;
 }
 
-/// Reads at most `bytes - 1` bytes of a program's output: nothing if it cannot be run or takes too long.
+/// Reads at most `bytes - 1` bytes of a program's output. Reads nothing if the program cannot be run or takes too long.
 inline void output_of(const char* const* command, char* text, size_t bytes) {
     constexpr int patience_ms = 5000;
     text[0] = 0;
@@ -82,14 +81,14 @@ inline void output_of(const char* const* command, char* text, size_t bytes) {
     }
 }
 
-/// Whether a file is the user's, and not tkjit's, the C++ library's or the compiler's.
+/// Returns whether a file is the user's, and does not belong to tkjit, the C++ library or the compiler.
 inline bool is_users(const char* file) {
     return file[0] != '?' && strncmp(file, "/usr/", 5) != 0 && strstr(file, "/tkjit/include/tkjit/") == nullptr &&
            strstr(file, "/tkjit/sim/") == nullptr && strncmp(file, "launcher.cu:", 12) != 0;
 }
 
-/// Writes `file.cu:7`, or an empty string if it is unknown. For inlined calls it is the innermost line of the user's
-/// files.
+/// Writes `file.cu:7`, or an empty string if the line is unknown. For inlined calls, writes the innermost line that is
+/// in one of the user's files.
 inline void find_line(uintptr_t instruction, char* place, size_t bytes) {
     place[0] = 0;
     if (instruction == 0) return;

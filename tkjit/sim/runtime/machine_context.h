@@ -1,4 +1,4 @@
-// Reads registers from a signal context. Emulates the GPU result of one division instruction.
+// Reads registers from a signal context, and emulates a GPU's result for one division instruction.
 #pragma once
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 namespace tkjit::sim {
 
-/// The registers of the interrupted thread, which continues with the values that are written to them.
+/// The interrupted thread's registers. The thread continues with any values that are written to them.
 class MachineContext {
   public:
     explicit MachineContext(void* context) : registers_(static_cast<ucontext_t*>(context)->uc_mcontext) {}
@@ -18,12 +18,12 @@ class MachineContext {
 
     uintptr_t instruction() const { return static_cast<uintptr_t>(registers_.gregs[REG_RIP]); }
     uintptr_t stack_pointer() const { return static_cast<uintptr_t>(registers_.gregs[REG_RSP]); }
-    /// The return address of the function that was called last, before it has run its first instruction.
+    /// Returns the return address of the last function called, which must not have run its first instruction yet.
     uintptr_t return_address() const { return *reinterpret_cast<const uintptr_t*>(stack_pointer()); }
-    /// Whether a faulting access to memory is a write.
+    /// Returns whether a faulting memory access is a write.
     bool is_write() const { return registers_.gregs[REG_ERR] & 2; }
 
-    /// Continues with `function` on an empty stack.
+    /// Makes the thread continue with `function` on an empty stack.
     void go_on_with(void (*function)(), char* top_of_stack) {
         constexpr greg_t direction_flag = 1 << 10;  // clear when a function begins
         const auto top = reinterpret_cast<uintptr_t>(top_of_stack) & ~uintptr_t{15};
@@ -77,8 +77,8 @@ class MachineContext {
 };
 
 #ifdef __x86_64__
-/// Divides the least integer by -1 as a GPU does; the processor traps instead. The quotient is the least integer, and
-/// the remainder 0. Returns false if the instruction is no such division.
+/// Divides the smallest integer by -1 as a GPU does, where the processor traps: the quotient is the smallest integer,
+/// and the remainder is 0. Returns false if the instruction is not such a division.
 ///
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, 2.1 (formats) and IDIV.
 inline bool MachineContext::skip_overflowing_division() {

@@ -10,11 +10,11 @@ namespace tkjit::sim {
 
 constexpr double half_root_of_pi = 0.88622692545275801;
 
-/// One step of Halley's method for an inverse of erf or erfc, whose second derivative is -2 z times the first. `newton`
+/// Takes one step of Halley's method to invert erf or erfc, whose second derivative is -2 z times the first. `newton`
 /// is Newton's step: the error divided by the derivative.
 inline double halley(double z, double newton) { return z - newton / (1 + z * newton); }
 
-/// The distance of x from the nearest multiple of 1/2, and which multiple that is, modulo 4. Both are exact.
+/// The distance from x to the nearest multiple of 1/2, and which multiple that is, modulo 4. Both are exact.
 struct HalfTurns {
     double rest;
     int count;
@@ -95,8 +95,8 @@ double erfcx(double x) {
 
 namespace tkjit::sim {
 
-/// The modified Bessel function of order 0 or 1, by its series, whose terms all have one sign. In long double, because
-/// there are many terms.
+/// Computes the modified Bessel function of order 0 or 1 from its series, whose terms all have the same sign. It uses
+/// long double, because there are many terms.
 inline double bessel_i(int order, double x) {
     if (!isfinite(x)) return order == 0 ? fabs(x) : x;
     long double term = order == 0 ? 1 : static_cast<long double>(x) / 2, sum = term;
@@ -119,7 +119,8 @@ TKJIT_SIM_FUNCTIONS(TKJIT_SIM_FUNCTION)
 
 namespace tkjit::sim {
 
-/// In long double, squares of doubles cannot overflow. An infinity takes precedence over a NaN, as in hypot.
+/// Uses long double, in which the squares of doubles cannot overflow. An infinity takes precedence over a NaN, as in
+/// hypot.
 template <class T>
 inline T root_of_squares(int count, const T* x) {
     long double sum = 0;
@@ -137,8 +138,8 @@ float normf(int count, const float* x) { return tkjit::sim::root_of_squares(coun
 
 namespace tkjit::sim {
 
-/// The smaller or the larger operand. If one is a NaN, even a signalling one, it is the other; -0 is below +0. Source:
-/// PTX ISA, "min".
+/// Returns the smaller or the larger operand. If one is a NaN, even a signalling one, returns the other operand; -0
+/// counts as less than +0. Source: PTX ISA, "min".
 template <class T>
 inline T extremum(T a, T b, bool smallest, T nan) {
     if (a != a || b != b) return a == a ? a : b == b ? b : nan;

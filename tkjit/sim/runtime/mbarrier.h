@@ -15,7 +15,7 @@
 
 namespace tkjit::sim {
 
-/// The bits of an mbarrier. The tag tells an initialised mbarrier from other memory.
+/// The bits of an mbarrier. The tag distinguishes an initialised mbarrier from other memory.
 struct MbarrierBits {
     uint64_t phase : 1;
     uint64_t count : 20;    // arrivals that a phase needs
@@ -36,14 +36,14 @@ inline MbarrierBits checked_bits(const uint64_t* barrier, const char* what, Site
     return bits;
 }
 
-/// A thread's wait for an mbarrier's phase, on the thread's own stack.
+/// A thread's wait for an mbarrier's phase. It is stored on the thread's own stack.
 struct MbarrierWait {
     uint64_t* barrier;
     unsigned parity;
 };
 
-/// Lets the threads continue that wait for the phase that is over. They do not check again, because the next phase may
-/// also be over before their turn comes.
+/// Lets the threads that wait for the completed phase continue. They do not check again, because the next phase may
+/// also have completed before their turn comes.
 inline void release_waiters(Block& block, const uint64_t* barrier, unsigned parity) {
     Thread *first = nullptr, *last = nullptr;
     for (Thread** link = &block.mbarrier_waiters; *link;) {
@@ -61,7 +61,7 @@ inline void release_waiters(Block& block, const uint64_t* barrier, unsigned pari
     push_ready_list(block, first, last);
 }
 
-/// Appends what is missing from the phase that a thread waits for.
+/// Appends what is still missing in the phase that a thread waits for.
 void say_what_is_missing(const Thread& thread, ErrorText& text) {
     const MbarrierWait& wait = *static_cast<const MbarrierWait*>(thread.operands);
     const MbarrierBits bits = mbarrier_bits(wait.barrier);
@@ -75,7 +75,7 @@ void say_what_is_missing(const Thread& thread, ErrorText& text) {
     if (bits.bytes < 0) text.append("%s has received %lld unexpected bytes", bits.pending ? " and" : "", -static_cast<long long>(bits.bytes));
 }
 
-/// Begins the next phase if nothing is missing from this one.
+/// Begins the next phase if nothing is missing in this one.
 inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site site) {
     if (bits.pending == 0 && bits.bytes == 0) {
         release_waiters(*current_thread->block, barrier, bits.phase);
@@ -88,8 +88,9 @@ inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site sit
     put(barrier, bits);
 }
 
-/// Whether another lane of the warp has already done this initialisation. All lanes may execute it: on a device at
-/// once, but here one after the other, when the first may already have used the barrier.
+/// Returns whether another lane of the warp has already done this initialisation. All lanes may execute it. On a device
+/// they do so at the same time, but here they run one after the other, and the first lane may already have used the
+/// barrier.
 inline bool joins_initialisation(const uint64_t* barrier, Site site) {
     Thread& thread = *current_thread;
     Block& block = *thread.block;

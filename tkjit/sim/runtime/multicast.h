@@ -1,5 +1,5 @@
-// The table of multicast addresses. Bits 48 and up of an address are a mark that no pointer has, bits 32 to 47 the
-// entry, and the rest an offset.
+// The table of multicast addresses. Bits 48 and up of such an address are a mark that no pointer has, bits 32 to 47 are
+// the table's index, and the rest is an offset.
 #pragma once
 
 #include "../detail/fault.h"

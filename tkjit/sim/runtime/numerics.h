@@ -1,4 +1,4 @@
-// A tensor core's sum of products.
+// Sums products as a tensor core does.
 #pragma once
 
 #include "../detail/numerics.h"
@@ -18,7 +18,7 @@ bool numerics_are_hardwares() {
     return is_asked_for;
 }
 
-/// A number as a significand, below 2, and an exponent, which is not below that of the smallest normal number.
+/// A number as a significand below 2 and an exponent that is at least that of the smallest normal number.
 struct Parts {
     double significand;
     int exponent;

@@ -1,8 +1,8 @@
 // Blocks that share an OS thread. While one waits for others, another continues, or a new one begins.
 //
-// A device runs many blocks at once, and they may wait for each other. With an OS thread for each, a thousand on eight
-// devices, the waiting blocks would take most of the time of a few CPUs. A block stays on its OS thread, whose
-// thread-local variables are the block's registers and its static shared memory.
+// A device runs many blocks at the same time, and they may wait for each other. With one OS thread per block (a
+// thousand blocks on eight devices), the waiting blocks would take most of the time on a machine with few CPUs. A block
+// stays on its OS thread, whose thread-local variables are the block's registers and its static shared memory.
 #pragma once
 
 #include "../detail/block.h"
@@ -15,7 +15,7 @@
 
 namespace tkjit::sim {
 
-/// The thread-local variables that this shared object has in the calling OS thread.
+/// The thread-local variables that belong to this shared object, in the calling OS thread.
 struct ThreadLocals {
     char* begin;
     size_t bytes;  // 0 if the C library does not report it
@@ -38,7 +38,7 @@ inline ThreadLocals own_thread_locals() {
     return found;
 }
 
-/// The blocks of an OS thread that have given it up. The first has waited longest.
+/// The blocks that have given up an OS thread. The first one has waited longest.
 class ParkedBlocks {
   public:
     explicit ParkedBlocks(Launch& launch) : launch_(launch) {}
@@ -47,14 +47,14 @@ class ParkedBlocks {
 
     bool is_empty() const { return first_ == nullptr; }
 
-    /// Whether a block may begin in addition to those that wait.
+    /// Returns whether a new block may begin in addition to those that wait.
     bool has_room() const {
         return !__atomic_load_n(&launch_.lacks_room, __ATOMIC_RELAXED) &&
                __atomic_load_n(&launch_.next_block, __ATOMIC_RELAXED) < launch_.block_count &&
                __atomic_load_n(&launch_.running, __ATOMIC_RELAXED) < most_begun_blocks;
     }
 
-    /// Whether the running block may give up the OS thread because another one would take it.
+    /// Returns whether the running block may give up the OS thread, because there is another block to take it.
     bool can_take(Block& block) {
         if (is_empty() && !has_room()) return false;
         if (has_memory_for(block)) return true;
@@ -72,14 +72,14 @@ class ParkedBlocks {
         count_++;
     }
 
-    /// Takes the block that has waited longest, and restores its variables.
+    /// Takes the block that has waited longest, and restores the block's variables.
     Block& take() {
         Block& block = drop();
         memcpy(locals_.begin, block.thread_locals, locals_.bytes);
         return block;
     }
 
-    /// Takes a block that will not continue.
+    /// Takes a block that will not be continued.
     Block& drop() {
         Block& block = *first_;
         first_ = block.next_parked;
@@ -87,7 +87,7 @@ class ParkedBlocks {
         return block;
     }
 
-    /// Counts a turn. Returns whether all blocks have had one since anything last happened.
+    /// Counts a turn. Returns whether all blocks have had a turn since something last happened.
     bool have_all_waited(bool in_vain) {
         turns_in_vain_ = in_vain ? turns_in_vain_ + 1 : 0;
         if (turns_in_vain_ < count_) return false;

@@ -1,5 +1,5 @@
-// The memory that is kept from launch to launch. All launchers of a process share one pool, because they often take
-// turns.
+// The memory that is kept from launch to launch. All of a process's launchers share one pool, because launches often
+// alternate between them.
 #pragma once
 
 #include <tkjit/sim_pool.h>

@@ -1,5 +1,5 @@
-// The order in which a block's threads run if there is a choice. A device guarantees none, so the checker tries several
-// (see check/). All other builds have only first in, first out, which costs nothing.
+// The order in which a block's threads run when there is a choice. A device guarantees none, so the checker tries
+// several orders (see check/). All other builds have only first in, first out, which costs nothing.
 #pragma once
 
 #include "../detail/block.h"
@@ -81,11 +81,11 @@ inline void begin_launch(unsigned long long block_count) {
 /// Returns the block of the grid that is the `number`-th to run.
 inline unsigned long long block_at(unsigned long long number) { return (number * stride + first_block) % blocks; }
 
-/// Whether a thread that completes a barrier lets others run before it continues.
+/// Returns whether a thread that completes a barrier lets others run before it continues.
 inline bool gives_way() { return order != Order::forward; }
 
-/// Whether a thread would poll in vain once more, because nothing has happened since it last polled. A thread that a
-/// barrier has released does not count; its `waiting_in` is still the barrier.
+/// Returns whether a thread is waiting in a loop, and nothing has happened since it last polled, so that polling again
+/// is pointless. A thread that a barrier has released does not count, because its `waiting_in` is still the barrier.
 inline bool polls(const Thread& thread) {
     if (thread.polled_at != thread.block->progress) return false;
     switch (thread.waiting_in) {
@@ -96,7 +96,8 @@ inline bool polls(const Thread& thread) {
     }
 }
 
-/// Chooses the next of the ready threads: one that does not poll, or else the one whose last poll is longest ago.
+/// Chooses the next ready thread: one that does not poll or, if all do, the one that has not polled for the longest
+/// time.
 inline unsigned choose_ready(const Block& block) {
     unsigned ready = 0, best_priority = 0, best = 0, place = 0;
     for (const Thread* thread = block.ready_first; thread; thread = thread->next) ready += !polls(*thread);

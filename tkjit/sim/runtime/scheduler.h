@@ -131,12 +131,14 @@ __attribute__((noinline)) void yield_in_spin(Site site) {
     thread.waiting_in = Operation::none;
 }
 
-/// Called where a thread need not wait, but others may be faster. Only orders that look for errors let others run here.
+/// Called where a thread need not wait, but others may be faster. Only the orders that look for errors let others run
+/// here.
 inline void give_way() {
     if (schedule::gives_way()) yield();
 }
 
-/// Lets the OS thread's own stack check for an interruption: the check calls Python, which verifies its stack.
+/// Switches to the OS thread's own stack to check for an interruption, because the check calls Python, which verifies
+/// its stack.
 inline void visit_host(Block& block) {
     Thread& thread = *current_thread;
     block.visitor = &thread;
@@ -188,7 +190,7 @@ inline Thread& begin_thread(Block& block, Stack& stack) {
     return thread;
 }
 
-/// Fails because other lanes wait for one that has just exited, so that their operation can never complete.
+/// Fails because other lanes are waiting for a lane that has just exited, so their operation can never complete.
 [[noreturn]] __attribute__((noinline, cold)) inline void fail_exited_lane(Thread& exited,
                                                                           const Collective& collective) {
     const unsigned warp_start = exited.linear - lane_of(exited);
@@ -225,7 +227,7 @@ inline void end_thread(Thread& thread) {
     count_event(block);
 }
 
-/// Releases what an abandoned block's fibers held.
+/// Releases the resources that an abandoned block's fibers held.
 inline void reset_after_fault(Block& block) {
     block.abandoned = false;
     block.error_code = 0;

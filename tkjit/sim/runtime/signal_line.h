@@ -14,7 +14,7 @@ __attribute__((weak, visibility("hidden"))) const char* tkjit_kernel_name = null
 
 namespace tkjit::sim {
 
-/// A line on standard error, built without calls that a signal handler must not make.
+/// A line for standard error, built without any calls that are forbidden in a signal handler.
 class SignalLine {
   public:
     SignalLine& operator<<(const char* text) {

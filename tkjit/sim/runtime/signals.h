@@ -1,8 +1,8 @@
 // One handler per process for the signals that end it. It asks each launcher whether its kernel is to blame.
 //
-// For a signal outside of kernels, the previous handler is called as the system would call it. A handler that is
-// installed later runs before ours. The handler stays after a launch, because the four system calls that remove it
-// would be a quarter of a short launch.
+// For a signal that did not come from a kernel, our handler calls the previous handler as the system would. A handler
+// that is installed later runs before ours. Our handler stays installed after a launch, because the four system calls
+// that remove it would take a quarter of a short launch's time.
 #pragma once
 
 #include "../detail/block.h"
@@ -25,11 +25,11 @@ namespace tkjit::sim {
 
 inline constexpr int deadly_signals[SignalHandlers::signals] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 inline constexpr size_t signal_stack_bytes = sizeof(Block::signal_stack);  // other handlers may print stacks on it
-// How long a thread relies on the handler and its stack without checking them; a library may remove either.
+// How long a thread relies on the handler and its stack without checking them, although a library may remove either.
 inline constexpr long long signals_trusted_ns = 1'000'000'000;
 
-/// Does what would have happened without our handler. If the process ends for no known reason, a line says that an
-/// earlier kernel may be the cause.
+/// Does what would have happened without our handler. If the process then ends for an unknown reason, prints a line
+/// that says that an earlier kernel may be the cause.
 inline void pass_signal_on(int number, siginfo_t* info, void* context, bool is_unexplained) {
     unsigned at = 0;
     while (deadly_signals[at] != number) at++;
@@ -99,9 +99,10 @@ inline void install_handlers(SignalHandlers& handlers) {
     __atomic_store_n(&handlers.installing, 0u, __ATOMIC_RELEASE);
 }
 
-/// The stack on which the handler runs when a fiber's stack is used up. An OS thread without one, or with one that is
-/// too small, gets it until it ends. Python's faulthandler gives the main thread 17 KB, and Go gives its threads 32.
-/// Reading a line from a table takes more, and would overwrite the objects below such a stack.
+/// The stack on which the handler runs when a fiber's stack is used up. An OS thread that has no signal stack, or one
+/// that is too small, uses this stack until the thread ends. Python's faulthandler gives the main thread 17 KB, and Go
+/// gives its threads 32. Reading a line from a table needs more, and would overwrite the objects below a stack of that
+/// size.
 class SignalStack {
   public:
     void ensure() {
@@ -129,7 +130,7 @@ class SignalStack {
     void* memory_ = nullptr;
 };
 
-/// The signal stack of a helper, which is in its block; null for the caller.
+/// Returns a helper's signal stack, which is in the helper's block, or null for the caller.
 class BorrowedSignalStack {
   public:
     explicit BorrowedSignalStack(char* memory) : memory_(memory) {
@@ -148,8 +149,8 @@ class BorrowedSignalStack {
 
 inline TKJIT_SIM_REGISTER long long signals_seen_ns = 0;
 
-/// Prepares for a launch's faults: installs the handler, registers this launcher, and gives the calling thread a signal
-/// stack.
+/// Prepares for faults during a launch: installs the handler, registers this launcher, and gives the calling thread a
+/// signal stack.
 __attribute__((noinline, cold)) inline void prepare_for_signals(const SignalHandlers::Launcher& own, long long now) {
     static uint32_t is_known = 0;
     static thread_local SignalStack signal_stack;

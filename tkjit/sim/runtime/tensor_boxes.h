@@ -1,4 +1,4 @@
-// Boxes of a tensor map: where their elements are in global and shared memory, and how they are moved.
+// A tensor map's boxes: where their elements are in global and shared memory, and how they are moved.
 #pragma once
 
 #include "../check/race.h"
@@ -18,7 +18,7 @@
 
 namespace tkjit::sim {
 
-/// A copy that is under way. It has its own map, because a kernel may change the original once it has issued the copy.
+/// A copy that has been issued. It has its own copy of the map, because the kernel may change the original afterwards.
 struct TensorCopy {
     TensorMap map;
     int first[most_tensor_dims];
@@ -47,7 +47,7 @@ inline void fill(const TensorMap& map, char* shared, unsigned bytes) {
     for (unsigned i = 0; i < bytes; i += map.element_bytes) race::move(shared + i, &nan, map.element_bytes);
 }
 
-/// Visits one row of the box: in pieces of 16 bytes if it is swizzled, else at once.
+/// Visits one row of the box: in pieces of 16 bytes if it is swizzled, else in one piece.
 template <class Each>
 inline void for_each_run_of_row(const TensorCopy& copy, char* window, unsigned place, char* global, bool is_outside,
                                 const Each& each) {
@@ -69,8 +69,8 @@ inline void for_each_run_of_row(const TensorCopy& copy, char* window, unsigned p
     }
 }
 
-/// Calls `each(global, shared, bytes)` for the runs of elements that are contiguous in both memories; `global` is null
-/// for those outside of the tensor.
+/// Calls `each(global, shared, bytes)` for each run of elements that is contiguous in both memories. `global` is null
+/// for elements outside of the tensor.
 template <class Each>
 inline void for_each_run(const TensorCopy& copy, char* memory, const Each& each) {
     const TensorMap& map = copy.map;

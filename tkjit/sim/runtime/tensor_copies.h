@@ -1,4 +1,4 @@
-// Copies of a tensor map's boxes between global and shared memory.
+// Copies tensor maps' boxes between global and shared memory.
 #pragma once
 
 #include "../check/copies.h"
@@ -16,8 +16,8 @@
 namespace tkjit::sim {
 
 #ifdef TKJIT_SIM_CHECKED
-/// Tells the checker what memory a copy uses. Returns false if it must not. A multicast address, whose memory is on
-/// several devices, is not checked.
+/// Reports a copy's memory to the checker. Returns false if the copy must not use it. A multicast address, whose memory
+/// is on several devices, is not checked.
 inline bool note_runs(const TensorCopy& copy, const race::Moment& issued, Site site) {
     bool may = check::may_use(current_block->window + copy.shared, box_bytes(copy.map), copy.stores ? "read" : "write", site);
     if (find_multicast(memory_of(copy.map))) return may;
@@ -34,7 +34,7 @@ inline bool note_runs(const TensorCopy& copy, const race::Moment& issued, Site s
 inline bool note_runs(const TensorCopy&, const race::Moment&, Site) { return true; }
 #endif
 
-/// For a rejected copy: its bytes arrive, but are not moved.
+/// Handles a rejected copy: its bytes arrive, but are not moved.
 inline TensorCopy* give_up(TensorCopy* copy) {
     free(copy);
     return nullptr;

@@ -1,4 +1,4 @@
-// Makes tensor maps, and rejects those that the driver rejects.
+// Makes tensor maps, and rejects the same ones as the driver.
 #pragma once
 
 #include "../cuda.h"
@@ -16,7 +16,7 @@ inline bool is_float(TensorType type) {
     return type >= TensorType::f16;
 }
 
-/// Returns the first rule for global memory that a map breaks, or null.
+/// Returns the first rule about global memory that a map breaks, or null.
 inline const char* refuse_tensor(unsigned rank, const void* address, const uint64_t* sizes, const uint64_t* strides) {
     if (rank == 0 || rank > most_tensor_dims) return "a tensor map must have 1 to 5 dimensions";
     if (reinterpret_cast<uintptr_t>(address) % 16) return "the address must be a multiple of 16";
@@ -29,7 +29,7 @@ inline const char* refuse_tensor(unsigned rank, const void* address, const uint6
     return nullptr;
 }
 
-/// Returns the first rule for the box that a map breaks, or null.
+/// Returns the first rule about the box that a map breaks, or null.
 inline const char* refuse_box(unsigned rank, const uint32_t* box, const uint32_t* steps, unsigned element_bytes,
                               unsigned swizzle_bytes) {
     for (unsigned dim = 0; dim < rank; dim++) {

@@ -35,7 +35,7 @@ inline void reduce_numbers(Reduction reduction, char* global, const char* shared
     }
 }
 
-/// Reduces two-byte floats, which are added in float and rounded once.
+/// Reduces two-byte floats. They are added in float and rounded once.
 template <class Value, class Bits>
 inline void reduce_halves(Reduction reduction, char* global, const char* shared, unsigned bytes, Value value, Bits bits) {
     combine_atomically<unsigned short>(global, shared, bytes, [=](unsigned short a, unsigned short b) {

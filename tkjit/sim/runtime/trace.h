@@ -1,4 +1,5 @@
-// TKJIT_SIM_TRACE: a line for each barrier that completes and each copy that lands, with the place and the thread.
+// TKJIT_SIM_TRACE: prints a line for each barrier that completes and each copy that lands, with the place and the
+// thread.
 #pragma once
 
 #include "../detail/block.h"

@@ -1,4 +1,4 @@
-// Collectives of a warp: which lanes have arrived, and which continue.
+// A warp's collectives: which lanes have arrived, and which continue.
 #pragma once
 
 #include "../check/race.h"
@@ -22,7 +22,7 @@ inline bool is_same(const Collective& collective, unsigned mask, Operation opera
     return collective.arrived && collective.mask == mask && collective.operation == operation;
 }
 
-/// Fails if two collectives each have a lane that the other one waits for, because neither can ever complete.
+/// Fails if two collectives each need a lane that is waiting in the other one, because then neither can ever complete.
 __attribute__((noinline)) inline void check_others(const Warp& warp, unsigned mask, Operation operation, Site site) {
     const Thread& thread = *current_thread;
     for (unsigned rest = warp.in_flight; rest; rest &= rest - 1) {
@@ -91,7 +91,7 @@ __attribute__((noinline)) unsigned join_collective(unsigned mask, Operation oper
     return collective.arrived;
 }
 
-/// The running thread, which was the last to arrive, lets the others continue.
+/// Called by the running thread, which was the last to arrive, to let the other lanes continue.
 __attribute__((noinline)) void release_collective() {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
@@ -108,8 +108,8 @@ __attribute__((noinline)) void release_collective() {
     give_way();
 }
 
-/// Called when a lane exits. A collective that waited only for this lane is then complete, and one of its waiting lanes
-/// computes for all.
+/// Called when a lane exits. If a collective was waiting only for this lane, it is now complete, and one of its waiting
+/// lanes computes for all.
 __attribute__((noinline)) void leave_collectives(Thread& exited) {
     Warp& warp = warp_of(exited);
     for (unsigned rest = warp.in_flight; rest; rest &= rest - 1) {
@@ -123,8 +123,8 @@ __attribute__((noinline)) void leave_collectives(Thread& exited) {
     }
 }
 
-/// Lets lanes meet: each waits until the other threads of the block have run as far as they can without it. Those that
-/// have reached the same line by then are the converged ones.
+/// Lets lanes meet: each waits until the other threads of the block have run for as long as they can without it. The
+/// lanes that have reached the same line by then are the converged ones.
 __attribute__((noinline)) unsigned active_mask(Site site) {
     Thread& thread = *current_thread;
     Block& block = *thread.block;

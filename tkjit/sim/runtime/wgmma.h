@@ -1,7 +1,7 @@
-// The product of a warpgroup, and the layouts of matrices that descriptors describe.
+// A warpgroup's product, and the matrix layouts that descriptors describe.
 //
-// Each product of two elements is exact, and sums are rounded to float after each addition, from the lowest k up. A
-// device keeps more bits of some sums and fewer of others.
+// Each product of two elements is exact. The products are summed from the lowest k up, rounding to float after each
+// addition. A device keeps more bits in some sums and fewer in others.
 #pragma once
 
 #include "../check/copies.h"
@@ -24,7 +24,7 @@
 
 namespace tkjit::sim {
 
-/// Source: PTX ISA, "Matrix Descriptor Format": fields of 14 bits are addresses without their low four bits.
+/// Source: PTX ISA, "Matrix Descriptor Format". The fields of 14 bits are addresses without their low four bits.
 struct MatrixDescriptor {
     unsigned start, leading, stride, swizzle_bytes;
 
@@ -35,8 +35,8 @@ struct MatrixDescriptor {
           swizzle_bytes(bits >> 62 ? 256u >> (bits >> 62) : 0) {}
 };
 
-/// A matrix in which 16 bytes at a time are contiguous: along K, or (`by_other`) along M or N.
-/// Source: PTX ISA, "Strides" and "Canonical Layouts".
+/// A matrix that is stored in contiguous runs of 16 bytes, along K or (with `by_other`) along M or N. Source: PTX ISA,
+/// "Strides" and "Canonical Layouts".
 class SharedMatrix {
   public:
     SharedMatrix(uint64_t bits, bool by_other, const race::Moment& issued, Site site)
@@ -44,14 +44,14 @@ class SharedMatrix {
         if (bits >> 49 & 7) fail(site, "wgmma: the simulator supports only matrix descriptors with a base offset of 0");
     }
 
-    /// The 16 bytes of row `other` (of M or N) that begin at unit `k_unit` of K.
+    /// Returns the 16 bytes that begin at unit `k_unit` of K, in row `other` (of M or N).
     const char* along_k(unsigned other, unsigned k_unit) const {
         const unsigned width = matrix_.swizzle_bytes ? matrix_.swizzle_bytes : 16;
         const unsigned step = matrix_.swizzle_bytes ? 16 : matrix_.leading;
         return at(other % 8 * width + other / 8 * matrix_.stride + k_unit * step);
     }
 
-    /// The 16 bytes of row `k` of K that begin at unit `other_unit` of M or N.
+    /// Returns the 16 bytes that begin at unit `other_unit` of M or N, in row `k` of K.
     const char* along_other(unsigned other_unit, unsigned k) const {
         if (matrix_.swizzle_bytes == 0) {
             return at(other_unit * matrix_.stride + k % 8 * 16 + k / 8 * matrix_.leading);
@@ -103,8 +103,8 @@ inline constexpr unsigned most_wgmma_n = 256;
 inline constexpr unsigned most_wgmma_k = 32;
 inline constexpr unsigned row_bytes = 32;  // of a row of A or a column of B, along K
 
-/// The operands as numbers: A by rows, and B once for each of the four threads that share a row of D, in the order of
-/// their registers, so that sums are computed in place.
+/// The operands as numbers: A by rows, and a copy of B for each of the four threads that share a row of D, in the order
+/// of the threads' registers, so that sums are computed in place.
 template <class Number>
 struct Matrices {
     Number a[wgmma_m][most_wgmma_k];
@@ -128,8 +128,8 @@ inline void read_rows(char (*rows)[row_bytes], const SharedMatrix& from, unsigne
     }
 }
 
-/// Reads rows of A from registers. a[i] of a lane has four bytes of row lane / 4 + 8 (i % 2), which begin at byte
-/// 4 (lane % 4) + 16 (i / 2).
+/// Reads rows of A from registers. A lane's a[i] holds four bytes of row lane / 4 + 8 (i % 2), starting at byte 4 (lane
+/// % 4) + 16 (i / 2).
 inline void read_registers(char (*rows)[row_bytes], const Thread* threads) {
     for (unsigned t = 0; t < warpgroup_threads; t++) {
         const uint32_t* const registers = static_cast<const WgmmaOperands*>(threads[t].operands)->a_registers;
@@ -138,7 +138,7 @@ inline void read_registers(char (*rows)[row_bytes], const Thread* threads) {
     }
 }
 
-/// Converts a row's elements to numbers.
+/// Converts the elements of a row to numbers.
 template <Element element, class Number>
 inline void convert_row(Number* to, const char* row, int sign) {
     constexpr unsigned k = wgmma_k(element);
@@ -168,7 +168,7 @@ struct Several {
     typedef Number type __attribute__((vector_size(lanes * sizeof(Number))));
 };
 
-/// Computes `blocks` times `lanes` of a thread's sums. D's elements come in fours, from two rows.
+/// Computes `blocks` times `lanes` of a thread's sums. D's elements come in groups of four, from two rows.
 template <unsigned blocks, unsigned lanes, class Number>
 __attribute__((always_inline)) inline void multiply_block(Number* d, const Number* low, const Number* high,
                                                           const Number (*b)[most_wgmma_n / 2], unsigned k,
@@ -193,7 +193,7 @@ __attribute__((always_inline)) inline void multiply_block(Number* d, const Numbe
     memcpy(d, sums, sizeof(sums));
 }
 
-/// Computes one thread's sums, as many at a time as the CPU's vectors have lanes.
+/// Computes one thread's sums. It computes as many at a time as the CPU's vectors have lanes.
 template <unsigned lanes, class Number>
 __attribute__((always_inline)) inline void multiply_thread_by(Number* d, unsigned count, unsigned t,
                                                               const Matrices<Number>& matrices, unsigned k,
@@ -215,7 +215,7 @@ __attribute__((always_inline)) inline void multiply_thread_by(Number* d, unsigne
     }
 }
 
-// The object is compiled for x86-64-v3, but uses the vectors of v4 if the CPU has them.
+// The object is compiled for x86-64-v3, but uses v4's vectors if the CPU has them.
 #if defined(__x86_64__) && defined(__AVX2__) && !defined(__clang__)
 #define TKJIT_SIM_WIDE_VECTORS 1
 template <class Number>
@@ -248,14 +248,14 @@ inline void multiply_halves(uint32_t* d, unsigned count, unsigned t, const Matri
     }
 }
 
-/// The exponent of the smallest normal number.
+/// Returns the exponent of the smallest normal number.
 constexpr int least_exponent(Element element) {
     return element == Element::e4m3                              ? -6
            : element == Element::f16 || element == Element::e5m2 ? least_of_half
                                                                  : least_of_float;
 }
 
-/// Computes all sums as a device's tensor cores do. For 8-bit floats these keep 13 bits of the fraction, else 25.
+/// Computes all sums as a device's tensor cores do. These keep 13 bits of the fraction for 8-bit floats, else 25.
 inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const Matrices<float>& matrices) {
     const bool is_narrow = shape.a == Element::e4m3 || shape.a == Element::e5m2, is_half = shape.sums == Sums::f16;
     const int least_sum = is_half ? least_of_half : least_of_float;
@@ -348,7 +348,8 @@ inline void* room_for_matrices(Block& block, Site site) {
     return block.matrices;
 }
 
-/// Descriptors and signs apply to the whole warpgroup. Threads that disagree have computed them from differing values.
+/// Descriptors and signs apply to the whole warpgroup. If threads disagree, they have computed them from different
+/// values.
 inline void check_agreement(const Thread* threads, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     for (unsigned t = 1; t < warpgroup_threads; t++) {

@@ -1,4 +1,4 @@
-// Places for static variables in a block's window of shared memory.
+// Finds places for static variables in a block's window of shared memory.
 #pragma once
 
 #include "../detail/block.h"
@@ -25,7 +25,7 @@ inline unsigned static_slots = 0;
 
 unsigned new_static_slot() { return static_slots++; }
 
-/// Forgets the places of the block's last launch, which may have been by another launcher.
+/// Forgets the places from the block's last launch, which may have been made by another launcher.
 inline void begin_window(Block& block, size_t dynamic_bytes) {
     const unsigned slots = static_slots < most_static_slots ? static_slots : most_static_slots;
     if (slots) memset(block.static_offsets, 0, slots * sizeof(block.static_offsets[0]));

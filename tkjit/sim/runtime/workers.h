@@ -1,8 +1,8 @@
 // The OS threads of a launch. Each begins new blocks and continues those that wait.
 //
-// No pool of threads outlives a launch, because many shared objects in a process have their own copy of this code, and
-// a pool would not survive fork(). The caller starts alone. Helpers are created once the launch has run for as long as
-// creating them takes, so a small launch never pays for them, and a large one loses nothing.
+// No pool of threads outlives a launch, because each of the many shared objects in a process has its own copy of this
+// code, and because a pool would not survive fork(). The caller starts alone. Helpers are created once the launch has
+// run for as long as creating them takes, so a small launch never pays for them, and a large one loses nothing.
 #pragma once
 
 #include "../detail/block.h"
@@ -25,7 +25,7 @@
 
 #include <utility>
 
-/// Called now and then by the thread that launched, on its own stack. Set by the code that opens the launcher.
+/// Called from time to time by the thread that launched, on its own stack. Set by the code that opens the launcher.
 extern "C" {
 __attribute__((visibility("default"))) tkjit::sim::Judge tkjit_sim_judge = nullptr;
 }
@@ -54,13 +54,13 @@ inline long long now_ns() {
 
 void note_change(Launch& launch) { __atomic_store_n(&launch.last_change_ns, now_ns(), __ATOMIC_RELAXED); }
 
-/// Sleeps, to free the CPU: many OS threads may be waiting for one that works.
+/// Sleeps, to free the CPU, because many OS threads may be waiting for one that is working.
 inline void rest() {
     constexpr timespec nap{0, 1'000'000};
     nanosleep(&nap, nullptr);
 }
 
-/// Returns a block of a launch that has not begun, or null if there is no memory.
+/// Returns a block for a launch that has not begun, or null if there is no memory.
 inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& parked) {
     Block* const block = take_idle_block();
     if (block == nullptr || !reserve_window(*block, launch.dynamic_shared_bytes)) {
@@ -80,7 +80,8 @@ inline void put_away(Block* block) {
     put_idle_block(block);
 }
 
-/// Counts a block that begins; returns false if too many run. An OS thread without other blocks may always begin one.
+/// Counts a block as begun, or returns false if too many are running. An OS thread without other blocks may always
+/// begin one.
 inline bool take_place(Launch& launch, bool has_others) {
     int running = __atomic_load_n(&launch.running, __ATOMIC_RELAXED);
     do {
@@ -103,7 +104,7 @@ inline bool take_number(Launch& launch, bool has_others, unsigned long long& num
     return false;
 }
 
-/// Runs blocks of the grid on the calling OS thread until none are left or one has failed. `first` stays with the OS
+/// Runs the grid's blocks on the calling OS thread until none are left or one has failed. `first` stays with the OS
 /// thread.
 inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, Block& first) {
     const BorrowedSignalStack signal_stack(helpers ? nullptr : first.signal_stack);
@@ -149,7 +150,7 @@ inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, B
     if (next != &first) put_away(next);
 }
 
-/// Lets the calling OS thread work on a launch. Only the caller's OS thread passes `helpers`.
+/// Makes the calling OS thread work on a launch. Only the caller's OS thread passes `helpers`.
 inline void work(Launch& launch, Helpers* helpers) {
     ParkedBlocks parked(launch);
     Block* const block = prepare_block(launch, helpers, parked);
@@ -171,9 +172,9 @@ inline void* help(void* launch) {
     return nullptr;
 }
 
-/// While it exists, the calling thread creates threads that outside signals do not interrupt. Otherwise a handler of
-/// the program, such as the Go runtime's, would run on a fiber's stack. Faults are not blocked. If the launch has a
-/// judge, neither is SIGINT, which ends it.
+/// While this exists, any threads that the calling thread creates are not interrupted by signals from outside.
+/// Otherwise one of the program's handlers, such as the Go runtime's, would run on a fiber's stack. Faults are not
+/// blocked. If the launch has a judge, SIGINT is not blocked either, because it ends the launch.
 class SignalsBlocked {
   public:
     SignalsBlocked() {
@@ -192,7 +193,7 @@ class SignalsBlocked {
     sigset_t before_;
 };
 
-/// Creates OS threads. If the system refuses one, the others do its work.
+/// Creates OS threads. If the system refuses to create one, the other threads do its work.
 inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
     helpers.considered = true;
     const SignalsBlocked blocked;
