@@ -1,4 +1,4 @@
-"""Run the benchmarks: all for the CPU, or only those named; ``gpu`` stands for all that need a GPU."""
+"""Run the named benchmarks, by default all for the CPU; ``gpu`` selects all that need a GPU."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Peer:
 
 
 def compare(what: str, ours: Peer, peers: Sequence[Peer], device: str) -> list[Row]:
-    """Microseconds per call; all take turns. The row of an unavailable peer has the reason and no limit."""
+    """Compare microseconds per call, measured in turns. An unavailable peer's row has the reason and no limit."""
     vectors = {name: torch.randn(8, device=device) for name in "xyz"}
     run = _timing(ours, vectors, device)
     runs = [_timing_or_why_not(peer, vectors, device) for peer in peers]
@@ -56,7 +56,7 @@ def compare(what: str, ours: Peer, peers: Sequence[Peer], device: str) -> list[R
 
 
 def _timing(peer: Peer, vectors: dict[str, torch.Tensor], device: str) -> Callable[[], float]:
-    """A function that times some calls; the first call, which may compile, has already been made."""
+    """A function that returns microseconds per call. The first call, which may compile, has already been made."""
     scope = {"call": peer.build(device), **vectors}
     timer = Timer(peer.statement, torch.cuda.synchronize if device == "cuda" else "pass", globals=scope)
     timer.timeit(1)

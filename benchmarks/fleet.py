@@ -174,9 +174,9 @@ def shared_directory(processes: int, directory: Path) -> list[tuple[str, ...]]:
     """All processes share one empty cache."""
     alone, _ = fleet(1, lambda number: directory / "alone")
     together, results = fleet(processes, lambda number: directory / "shared", TKJIT_CACHE_SHARED="1")
-    builds = sum(one["builds"] for one in results)
+    builds = sum(result["builds"] for result in results)
     entries = len(list_entries(directory / "shared"))
-    isolated = sum(one["isolated"] for one in results)
+    isolated = sum(result["isolated"] for result in results)
     return [
         (
             f"{processes} processes, one empty cache ({isolated} in namespaces)",
@@ -207,7 +207,7 @@ def one_remote(processes: int, directory: Path) -> list[tuple[str, ...]]:
         sent.clear()
         together, results = fleet(processes, lambda number: directory / f"machine{number % caches}", **environ)
         moved, requests = sum(sent), len(sent)
-    builds = sum(one["builds"] for one in results)
+    builds = sum(result["builds"] for result in results)
     return [
         (
             f"{processes} processes, {caches} empty caches, one remote cache",
@@ -224,22 +224,22 @@ def many_variants(count: int, directory: Path) -> list[tuple[str, ...]]:
     kernels.mkdir()
     (kernels / "scale.cu").write_text(_SOURCE)
     root = directory / "variants"
-    warm(root, kernels, 1)  # builds what is shared by an environment
+    warm(root, kernels, 1)  # builds the parts that all kernels of an environment share
     rows: list[tuple[str, ...]] = []
     seconds = 0.0
     for number in (count // 4, count // 2, count):
         begun = len(list_entries(root))
-        # the last builds twice as many, so the time of the one before is half of its own
+        # the last warmup builds twice as many variants as the one before, so after that one's time it is halfway
         seconds, peak = warm(root, kernels, number, interrupt_after_s=seconds if number == count else None)
-        made = len(list_entries(root)) - begun
+        built = len(list_entries(root)) - begun
         rows.append(
-            (f"{made} variants", f"{seconds:.1f} s", f"{seconds / made:.2f} s each", f"peak {peak} MiB of warmup")
+            (f"{built} variants", f"{seconds:.1f} s", f"{seconds / built:.2f} s each", f"peak {peak} MiB of warmup")
         )
     begun = len(list_entries(root))
     seconds, peak = warm(root, kernels, count)
-    made, left = len(list_entries(root)) - begun, len(leftovers(root))
+    built, left = len(list_entries(root)) - begun, len(leftovers(root))
     rows.append(
-        (f"interrupted, and {made} more", f"{seconds:.1f} s", f"{left} leftovers", f"peak {peak} MiB of warmup")
+        (f"interrupted, and {built} more", f"{seconds:.1f} s", f"{left} leftovers", f"peak {peak} MiB of warmup")
     )
     return rows
 

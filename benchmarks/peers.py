@@ -169,9 +169,9 @@ def _load_inline(name: str, device: str, source: str, **options: object) -> Any:
     _put_ninja_on_path()
     name = f"{name}_{device}"
     source = source.replace("DEVICE", device).replace("KEY", device.upper())
-    given = {"extra_cflags": ["-O2"], "no_implicit_headers": True, **options}
+    merged = {"extra_cflags": ["-O2"], "no_implicit_headers": True, **options}
     with tempfile.TemporaryDirectory() as directory:
-        return cpp_extension.load_inline(name, source, build_directory=directory, **given)  # type: ignore[no-untyped-call]
+        return cpp_extension.load_inline(name, source, build_directory=directory, **merged)  # type: ignore[no-untyped-call]
 
 
 @cache
@@ -192,15 +192,15 @@ def _compile(command: Sequence[str | Path], source: str, library: Path) -> None:
 def pyutils(device: str) -> Function:
     """ThunderKittens' own binding. Checks: contiguity and device type, through attributes in Python.
 
-    It rejects CPU tensors, so these tensors report a GPU through a class attribute, which is faster than torch's. The
-    function is a host function that does nothing, bound with ``bind_function``.
+    The binding rejects CPU tensors, so the tensors here report a GPU through a class attribute, which is faster to read
+    than torch's. The function is a host function that does nothing, bound with ``bind_function``.
     """
     settings = Settings.from_environment()
     try:
         root = find_root(LIBRARIES["thunderkittens"], settings)
     except ToolchainError as error:
         raise ModuleNotFoundError(str(error), name="ThunderKittens") from None
-    assert root is not None  # None is only for libraries of a toolkit
+    assert root is not None  # find_root returns None only for libraries of a toolkit
     source = """
 #include <chrono>
 #include "kittens.cuh"

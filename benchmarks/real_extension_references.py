@@ -93,10 +93,10 @@ def _rows(extension: RealExtension, options: argparse.Namespace) -> list[Row]:
             ending = f"timed out after {options.limit:.0f} s"
         found = [json.loads(line) for line in results]
         output.seek(0)
-        said = output.read().splitlines()[-20:]
+        log = output.read().splitlines()[-20:]
     if not found or "error" not in found[-1]:
         function = found[-1]["function"] if found else "load"
-        found.append({"function": function, "error": None, "agrees": False, "said": ending, "log": said})
+        found.append({"function": function, "error": None, "agrees": False, "said": ending, "log": log})
     return _by_function(extension, found)
 
 

@@ -55,36 +55,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     units = ((directory, files) for directory in options.directories for files in _units(directory, options.exclude))
     for directory, files in units:
         text = b"".join(path.read_bytes() for path in files)
-        asked = [*options.flag, *map(str, options.include), *options.beside, os.environ.get("TORCH_CUDA_ARCH_LIST")]
-        key = f"{files[0].absolute()} {hashlib.sha256(text + json.dumps(asked).encode()).hexdigest()[:16]}"
-        found = state.get(key) or _load(files, directory, options)
-        if found["reason"] != _TIMED_OUT:
-            state[key] = found
+        inputs = [*options.flag, *map(str, options.include), *options.beside, os.environ.get("TORCH_CUDA_ARCH_LIST")]
+        key = f"{files[0].absolute()} {hashlib.sha256(text + json.dumps(inputs).encode()).hexdigest()[:16]}"
+        result = state.get(key) or _load(files, directory, options)
+        if result["reason"] != _TIMED_OUT:
+            state[key] = result
             _write(options.state, json.dumps(state, indent=1))
-        outcome = "load unchanged" if found["functions"] else "load with a spec" if found["kernels"] else "do not load"
+        outcome = (
+            "load unchanged" if result["functions"] else "load with a spec" if result["kernels"] else "do not load"
+        )
         counts[outcome] += 1
-        print(f"| {files[0]} | {_said(found)} | {found['seconds']} |", flush=True)
+        print(f"| {files[0]} | {_said(result)} | {result['seconds']} |", flush=True)
     print(f"of {counts.total()}: {', '.join(f'{count} {how}' for how, count in counts.items())}")
 
 
 def _write(path: Path, text: str) -> None:
     """Replace a file atomically."""
-    beside = path.with_suffix(".part")
-    beside.write_text(text)
-    beside.replace(path)
+    temporary = path.with_suffix(".part")
+    temporary.write_text(text)
+    temporary.replace(path)
 
 
 def _units(directory: Path, excluded: Sequence[str]) -> Iterator[list[Path]]:
     """The files of each module: one source, or a ``.cpp`` file that defines the module and the sources next to it."""
     paths = sorted(path for path in directory.rglob("*.cu") if not any(part in str(path) for part in excluded))
-    taken: set[Path] = set()
+    used: set[Path] = set()
     for definition in sorted(directory.rglob("*.cpp")):
-        beside = [path for path in paths if path.parent == definition.parent]
-        if beside and b"PYBIND11_MODULE" in definition.read_bytes():
-            taken.update(beside)
-            yield [definition, *beside]
+        siblings = [path for path in paths if path.parent == definition.parent]
+        if siblings and b"PYBIND11_MODULE" in definition.read_bytes():
+            used.update(siblings)
+            yield [definition, *siblings]
     for path in paths:
-        if path not in taken and _IS_WANTED.search(path.read_bytes()):
+        if path not in used and _IS_WANTED.search(path.read_bytes()):
             yield [path]
 
 
@@ -106,23 +108,25 @@ def _load(files: list[Path], root: Path, options: argparse.Namespace) -> dict[st
     directories = [str(path.absolute()) for path in (*options.include, *near) if path.is_dir()]
     flags = [*FLAGS, *options.flag]
     numbers = dict.fromkeys(("functions", "kernels", "declared", "lines"), 0)
-    found: dict[str, object] = {**numbers, "with": [], "arch": "", "reason": ""}
+    result: dict[str, object] = {**numbers, "with": [], "arch": "", "reason": ""}
     ways = ["module", "specs"] if len(files) == 1 else ["module"]
     for way in ways:
-        left = options.limit - (time.monotonic() - start)
-        given = json.dumps([way, [str(path) for path in files], directories, flags, str(root)])
-        output, reason = _run([sys.executable, "-m", "benchmarks.real_loading", given], environment, left)
+        seconds_left = options.limit - (time.monotonic() - start)
+        request = json.dumps([way, [str(path) for path in files], directories, flags, str(root)])
+        output, reason = _run([sys.executable, "-m", "benchmarks.real_loading", request], environment, seconds_left)
         if _NEWER.search(reason) and environment["TORCH_CUDA_ARCH_LIST"] == _ARCHS[0]:
             environment["TORCH_CUDA_ARCH_LIST"] = _ARCHS[1]
-            found["arch"] = _ARCHS[1].replace(".", "")
+            result["arch"] = _ARCHS[1].replace(".", "")
             ways.insert(1, "module")
             continue
         # For a file without functions of tensors, the reason is that of its kernels.
-        found["reason"] = reason if "no function of its sources" in str(found["reason"]) else found["reason"] or reason
+        result["reason"] = (
+            reason if "no function of its sources" in str(result["reason"]) else result["reason"] or reason
+        )
         if output:
-            found.update(json.loads(output))
+            result.update(json.loads(output))
             break
-    return {**found, "seconds": round(time.monotonic() - start, 1)}
+    return {**result, "seconds": round(time.monotonic() - start, 1)}
 
 
 def _run(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[str, str]:
@@ -138,8 +142,8 @@ def _run(command: Sequence[str], environment: dict[str, str], limit_s: float) ->
         return "", _TIMED_OUT
     if process.returncode == 0:
         return output.strip().rpartition("\n")[2], ""
-    said = [line for line in errors.splitlines() if "Error: " in line] or errors.splitlines()[-1:]
-    return "", said[0] if said else f"exit status {process.returncode}"
+    messages = [line for line in errors.splitlines() if "Error: " in line] or errors.splitlines()[-1:]
+    return "", messages[0] if messages else f"exit status {process.returncode}"
 
 
 if __name__ == "__main__":

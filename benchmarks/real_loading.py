@@ -32,20 +32,20 @@ _OPEN = "TODO"  # an unknown part of a launch in an imported spec
 
 
 def load_module(files: list[Path], directories: Sequence[str], flags: Sequence[str], root: Path) -> dict[str, object]:
-    """The number of functions in the module of these sources, and other files in a root that it needs."""
-    given = list(files)
+    """The number of functions in the module of these sources, and the other files below ``root`` that it needs."""
+    sources = list(files)
     while True:
         try:
-            module = _module(given, directories, flags)
+            module = _module(sources, directories, flags)
             break
         except ImportError as error:
             missing = re.search(r"undefined symbol: (\w+)", str(error))
-            other = _file_that_defines(missing[1], root, given) if missing and len(given) < _MOST_FILES else None
+            other = _file_that_defines(missing[1], root, sources) if missing and len(sources) < _MOST_FILES else None
             if other is None:
                 raise
-            given.append(other)
+            sources.append(other)
     count = sum(callable(each) for each in vars(module).values())
-    return {"functions": count, "with": [str(path.relative_to(root)) for path in given[len(files) :]]}
+    return {"functions": count, "with": [str(path.relative_to(root)) for path in sources[len(files) :]]}
 
 
 def _file_that_defines(symbol: str, root: Path, known: Sequence[Path]) -> Path | None:
@@ -65,14 +65,14 @@ def _module(files: Sequence[Path], directories: Sequence[str], flags: Sequence[s
 
 def load_kernels(path: Path, directories: Sequence[str], flags: Sequence[str]) -> dict[str, int]:
     """The number of a source's kernels that load with the importer's specs, one variant each."""
-    given = [option for directory in directories for option in ("-I", directory)]
-    given += [option for flag in flags if flag.startswith("-D") for option in ("-D", flag[2:])]
-    with tempfile.TemporaryDirectory() as made:  # a spec's paths are relative to its file
-        written = Path(made) / "specs.py"
-        if run_command(["import", str(path), *given, "-o", str(written)]) != 0:
+    options = [option for directory in directories for option in ("-I", directory)]
+    options += [option for flag in flags if flag.startswith("-D") for option in ("-D", flag[2:])]
+    with tempfile.TemporaryDirectory() as temporary:  # a spec's paths are relative to its file
+        spec_file = Path(temporary) / "specs.py"
+        if run_command(["import", str(path), *options, "-o", str(spec_file)]) != 0:
             sys.exit(1)  # the command has printed the reason
-        kernels = [each for each in runpy.run_path(str(written)).values() if isinstance(each, Kernel)]
-        return _loaded(kernels, written.read_text())
+        kernels = [each for each in runpy.run_path(str(spec_file)).values() if isinstance(each, Kernel)]
+        return _loaded(kernels, spec_file.read_text())
 
 
 def _loaded(kernels: Sequence[Kernel], text: str) -> dict[str, int]:
@@ -88,8 +88,8 @@ def _loaded(kernels: Sequence[Kernel], text: str) -> dict[str, int]:
             ctypes.CDLL(str(loader.launcher(spec, variants_of(spec)[0], target).shared_object))
             loader.open_glue(kernel.specs, lambda: None)
         except Exception as error:
-            said = [line for line in str(error).splitlines() if "error" in line] or str(error).splitlines()
-            reason = reason or f"{kernel.name}: {said[0]}"
+            messages = [line for line in str(error).splitlines() if "error" in line] or str(error).splitlines()
+            reason = reason or f"{kernel.name}: {messages[0]}"
             continue
         loaded += 1
         lines += _lines_of(text, kernel.name)

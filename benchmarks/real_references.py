@@ -209,10 +209,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.limit)
             lines = done.stdout.splitlines() or done.stderr.splitlines()
-            said = lines[-1] if lines else f"exit status {done.returncode}"
+            outcome = lines[-1] if lines else f"exit status {done.returncode}"
         except subprocess.TimeoutExpired:
-            said = f"timed out after {options.limit:.0f} s"
-        print(f"| {path} | {said} | {time.monotonic() - start:.1f} |", flush=True)
+            outcome = f"timed out after {options.limit:.0f} s"
+        print(f"| {path} | {outcome} | {time.monotonic() - start:.1f} |", flush=True)
 
 
 def _cases_of(path: Path) -> Cases | None:

@@ -72,8 +72,8 @@ class Line:
 
     def __str__(self) -> str:
         named = f"`{self.kernel}`", f"`{self.source}`", f"`sm_{self.arch}`"
-        rest = self.compiled, self.seconds, self.registers, self.spill_bytes, self.verified
-        return f"| {' | '.join((*named, *rest))} |"
+        figures = self.compiled, self.seconds, self.registers, self.spill_bytes, self.verified
+        return f"| {' | '.join((*named, *figures))} |"
 
 
 def lines() -> Iterator[Line]:
@@ -105,8 +105,8 @@ def _line(loader: Loader, spec: Spec, variant: Variant) -> Line:
 
 
 def _verified(loader: Loader, spec: Spec, variant: Variant, arch: str) -> str:
-    here = "".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
-    if here != arch.rstrip("af") or spec.is_parallel:
+    capability = "".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
+    if capability != arch.rstrip("af") or spec.is_parallel:
         return "not run"
     calls = [call for call in HELPERS["calls"](spec.name) if (call.spec, call.variant) == (spec, variant)]
     for call in calls:
@@ -155,7 +155,7 @@ _LAYERNORM = """
 
 
 def _layouts(dtype: str, *extents: str) -> str:
-    return ", ".join(f"{{static_cast<{dtype}*>(p[{i}]), {given}}}" for i, given in enumerate(extents))
+    return ", ".join(f"{{static_cast<{dtype}*>(p[{i}]), {numbers}}}" for i, numbers in enumerate(extents))
 
 
 _MATRICES = ("nullptr, nullptr, n[0], n[2]", "nullptr, nullptr, n[2], n[1]", "nullptr, nullptr, n[0], n[1]")
@@ -177,7 +177,8 @@ LAUNCHES = {
     ),
 }
 
-# A template's text reaches the host compiler unchanged. That is needed because nvcc cannot spell every struct itself.
+# The code is in a template, because nvcc passes the text of templates to the host compiler unchanged. Outside of a
+# template, nvcc writes the type of the struct itself, which it cannot do for every struct.
 _AROUND = """\
 #include "{included}"
 template <int D> struct Around {{
@@ -222,10 +223,10 @@ print(time.perf_counter() - start)
 
 
 def cold(settings: Settings) -> list[Row]:
-    """Compare the build of a launcher with nvcc on the source.
+    """Compare the build of a launcher by tkjit with builds of the source by nvcc.
 
-    The peers are a launcher in C, with the whole source and without its ``main`` and what that launches; and pybind11,
-    as in the source.
+    The peers are a launcher in C with the whole source, a launcher in C without the source's ``main`` and the launches
+    there, and pybind11 as in the source.
     """
     rows = []
     for name, launch in LAUNCHES.items():
@@ -236,14 +237,14 @@ def cold(settings: Settings) -> list[Row]:
         values = {**asdict(launch), "source": path, "name": name, "pointers": pointers}
         flags = launcher_flags(spec, TARGET, path.parent)
         python = (sysconfig.get_path("include"), str(Path(torch.__file__).parent / "include"))
-        own = [path for path in flags.paths if str(STAND_INS) not in path]  # the stand-ins would replace pyutils
-        with_python = flags._replace(paths=(*own, *(f"-I{directory}" for directory in python)))
-        whole, alone = (_AROUND.format(**values, included=name) for name in (path, ALONE))
+        own_paths = [path for path in flags.paths if str(STAND_INS) not in path]  # the stand-ins would replace pyutils
+        with_python = flags._replace(paths=(*own_paths, *(f"-I{directory}" for directory in python)))
+        whole_source, entry_alone = (_AROUND.format(**values, included=name) for name in (path, ALONE))
         by_nvcc = partial(_by_nvcc, settings, source=path)
         peers = {
-            "nvcc, a launcher in C of the entry alone": partial(by_nvcc, alone + _IN_C.format(**values), flags),
-            "nvcc, a launcher in C": partial(by_nvcc, whole + _IN_C.format(**values), flags),
-            "nvcc, pybind11 in the source": partial(by_nvcc, whole + _IN_PYTHON.format(**values), with_python),
+            "nvcc, a launcher in C of the entry alone": partial(by_nvcc, entry_alone + _IN_C.format(**values), flags),
+            "nvcc, a launcher in C": partial(by_nvcc, whole_source + _IN_C.format(**values), flags),
+            "nvcc, pybind11 in the source": partial(by_nvcc, whole_source + _IN_PYTHON.format(**values), with_python),
         }
         ours, *theirs = interleaved([partial(_through_tkjit, name), *peers.values()], RUNS)
         rows += [
@@ -370,8 +371,8 @@ def main() -> None:
     except TkjitError as error:
         sys.exit(str(error))
     before, _, rest = PAGE.read_text().partition(BEGIN)
-    made, _, after = rest.partition(END)
-    first, _, second = made.strip().partition(COLD)
+    tables, _, after = rest.partition(END)
+    first, _, second = tables.strip().partition(COLD)
     parts = [first.strip(), COLD + second]
     table = []
     if arguments.only != "cold":

@@ -1,7 +1,7 @@
 """Compares bound libraries with C++ programs, cppyy and pybind11.
 
-``python -m benchmarks.bind`` prints a table of medians; tkjit and its peers take turns. ``--cppyy`` gives a Python that
-has cppyy, and pybind11 comes from torch's headers.
+``python -m benchmarks.bind`` prints a table of medians; tkjit and its peers take turns. ``--cppyy`` takes the path of a
+Python that has cppyy; pybind11 comes from torch's headers.
 """
 
 from __future__ import annotations

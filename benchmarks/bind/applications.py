@@ -52,10 +52,10 @@ def run(application: applications.Application, cache: Path, *, batch: bool = Fal
     )
     environment = {**os.environ, "TKJIT_CACHE": str(cache), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
     before = children_seconds()
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    if found.returncode:
-        raise RuntimeError(f"{application.name}: {found.stderr}")
-    imports, wall = json.loads(found.stdout.splitlines()[-1])
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{application.name}: {done.stderr}")
+    imports, wall = json.loads(done.stdout.splitlines()[-1])
     return children_seconds() - before - imports, wall
 
 
@@ -118,20 +118,20 @@ def rows(runs: int, only: Collection[str]) -> list[Row]:
     """Run all applications, or only the named ones."""
     figures = {}
     for application in chosen(only):
-        figures[application.name] = found = measure(application, runs)
-        print(application.name, {key: round(value, 3) for key, value in found.items()}, file=sys.stderr, flush=True)
+        figures[application.name] = measured = measure(application, runs)
+        print(application.name, {key: round(value, 3) for key, value in measured.items()}, file=sys.stderr, flush=True)
     return _rows(figures) if figures else []
 
 
 def _rows(figures: dict[str, dict[str, float]]) -> list[Row]:
-    compiled = [found["compiled"] for found in figures.values()]
+    compiled = [measured["compiled"] for measured in figures.values()]
     rows = []
     for key, what, limit in [
         ("empty", "empty cache", 4),
         ("headers", "header set cached", 1.5),
         ("batched", "header set cached, calls batched", 0.9),
     ]:
-        ours = [found[key] for found in figures.values()]
+        ours = [measured[key] for measured in figures.values()]
         rows.append(
             Row(
                 f"applications, {what}: geometric mean",

@@ -49,7 +49,7 @@ calls = [("f()", dict(f=p.norm)), ("f(q)", dict(f=p.dot, q=q)), ("f(p, q)", dict
 print(json.dumps([min(timeit.repeat(text, globals=names, number=100_000, repeat=7)) * 10 for text, names in calls]))
 """
 WHAT = ["a method call", "a method of two objects", "a function of two objects"]
-# one instantiation, to measure a single miss
+# compiles a single call, to measure one cache miss
 MISS = """
 import resource, sys, numpy, tkjit
 library = tkjit.bind({headers}, namespaces="thrust", backend="omp")
@@ -103,7 +103,7 @@ def rows(runs: int, cppyy: Path | None) -> list[Row]:
 
 
 def _missed(runs: int, directory: Path) -> list[Row]:
-    """The first call of each algorithm; everything before it is in the cache."""
+    """Measure the first call of each algorithm; the calls that precede it in the program are in the cache."""
     found = []
     for algorithm, arguments in MISSED.items():
         call = f"{algorithm}({arguments})"

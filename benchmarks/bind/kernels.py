@@ -133,7 +133,7 @@ def rows(runs: int) -> list[Row]:
     for number, kernel in enumerate(KERNELS):
         for n in SIZES:
             medians = {
-                peer: sorted(one[n][number] for one in every)[runs // 2] * 1e3 for peer, every in measured.items()
+                peer: sorted(times[n][number] for times in every)[runs // 2] * 1e3 for peer, every in measured.items()
             }
             for peer in ("C++", "by hand"):
                 named = "C++" if peer == "C++" else "pybind11, by hand"

@@ -33,8 +33,8 @@ SIZES = {
     "inner_product": (2**13, 2**14),  # a matrix of n * n / 2 doubles
 }
 LIMIT = 1.05
-# Without this glibc may return an array's memory to the system, depending on what else was freed. The page faults of
-# allocating it again are half of some computing times.
+# Without these settings, glibc may return an array's memory to the system, depending on what else was freed. The page
+# faults of allocating the memory again take half of some computing times.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 _TIMES = 5
 
@@ -56,7 +56,7 @@ def rows(runs: int, only: Collection[str]) -> list[Row]:
 
     The limit is for the mean, because single times with OpenMP's threads differ by a fifth between two runs.
     """
-    found: dict[str, list[Row]] = defaultdict(list)
+    rows_by_kind: dict[str, list[Row]] = defaultdict(list)
     for application in chosen(only):
         with tempfile.TemporaryDirectory() as directory:
             program = Path(directory) / "program"
@@ -68,8 +68,8 @@ def rows(runs: int, only: Collection[str]) -> list[Row]:
                 )
                 row = Row(f"  {application.name} of {n:,}", "", ours * 1e3, theirs * 1e3, "ms")
                 print(f"{row.what}: {row.ratio:.3f}", file=sys.stderr, flush=True)
-                found[application.kind].append(row)
-    return [row for kind, of_kind in found.items() for row in (_mean(kind, of_kind), *of_kind)]
+                rows_by_kind[application.kind].append(row)
+    return [row for kind, of_kind in rows_by_kind.items() for row in (_mean(kind, of_kind), *of_kind)]
 
 
 def _mean(kind: str, rows: list[Row]) -> Row:
@@ -99,5 +99,5 @@ def _run_program(program: Path, n: int) -> float:
 
 
 def _typical(printed: str) -> float:
-    """The median of the printed seconds without the first."""
+    """The median of the printed seconds, without those of the first, small run."""
     return median(float(word) for word in printed.split()[-_TIMES:])

@@ -92,7 +92,7 @@ _MAKEFILE = """$(TARGET): $(TARGET:.so=.cpp)
 
 
 def rows(runs: int, checkout: Path) -> list[Row]:
-    """Run both with the same program.
+    """Run tkjit and WAYOUT with the same program, and compare their CPU times.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def _seconds_of_theirs(checkout: Path, directory: Path) -> float:
 def _seconds(code: str, directory: Path, **environment: str) -> float:
     """The CPU seconds of a program and its compilers, without its imports."""
     before = children_seconds()
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -144,6 +144,6 @@ def _seconds(code: str, directory: Path, **environment: str) -> float:
         text=True,
         check=False,
     )
-    if found.returncode:
-        raise RuntimeError(found.stdout + found.stderr)
-    return children_seconds() - before - float(json.loads(found.stdout.splitlines()[-1]))
+    if done.returncode:
+        raise RuntimeError(done.stdout + done.stderr)
+    return children_seconds() - before - float(json.loads(done.stdout.splitlines()[-1]))

@@ -45,7 +45,7 @@ ADD = Peer("torch.add(out=), 8 elements", peers.torch_add, "call(x, y, alpha=1.0
 OPERATOR = Peer("tkjit's operator", lambda device: nothing.operator.default)
 COMPILED = Peer("tkjit, compiled", lambda device: _compiled(tkjit.load(nothing)), "call(x, y, z)")
 COMPILED_PEERS = (
-    # two runs of the same code differ by a tenth
+    # the limit is 1.1, because two runs of the same code differ by a tenth
     Peer(
         "an operator in C++, no checks",
         lambda device: _compiled(_traceable(peers.torch_op)),

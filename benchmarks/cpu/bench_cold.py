@@ -67,7 +67,7 @@ print(time.perf_counter() - start)
 
 
 def run() -> list[Row]:
-    """Time first calls, with everything that kernels share cached and with an empty cache, and the runtime's build."""
+    """Time the build of the runtime, and first calls: with the shared parts cached, and with an empty cache."""
     stock, prepared_cpu, empty = interleaved(
         [
             lambda: in_fresh_process(_LOAD_INLINE),

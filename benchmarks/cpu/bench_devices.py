@@ -82,7 +82,7 @@ def run() -> list[Row]:
     kernel(x)
     (step,) = interleaved([partial(_microseconds, Timer("kernel(x)", globals=locals()), CALLS_OF_BLOCKS)], RUNS)
     rows.append(Row(f"step: {max(DEVICES)} devices, each of 4 blocks of 256 threads", "", step, None, "us"))
-    for threads in (384, 1024):  # the process's memory only grows
+    for threads in (384, 1024):  # in this order, because the peak memory of the process never shrinks
         what = f"step: {max(DEVICES)} devices, {RESIDENT} blocks of {threads} threads each, all waiting for each other"
         seconds, mebibytes = _meeting(threads)
         rows += [Row(what, "", seconds, None, "s"), Row(what, "", mebibytes, None, "MiB", LIMIT_MIB)]

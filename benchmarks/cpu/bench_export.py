@@ -66,11 +66,11 @@ def _in_c(output: Path, directory: Path) -> tuple[float, float, float]:
     link = [f"-L{output}/lib", "-llayers", f"-Wl,-rpath,{output}/lib", "-ldl"]
     source = str(PROGRAMS / "export.c")
     subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", *include, source, *link, "-o", str(built)], check=True)
-    # several processes, because the random addresses of the simulator's stacks make some slower by half
+    # several processes, because the random addresses of the simulator's stacks make some of them slower by half
     command = [str(built), str(launcher), str(CALLS)]
     printed = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(PROCESSES)]
     figures = [list(map(float, line.split())) for line in printed]
-    bare, checked, pointers = (median(kept) for kept in zip(*figures, strict=True))
+    bare, checked, pointers = (median(column) for column in zip(*figures, strict=True))
     return bare, checked, pointers
 
 
@@ -78,11 +78,11 @@ def _in_go(go: str, output: Path) -> tuple[float, float]:
     shutil.copy(PROGRAMS / "export_test.go", output)
     command = [go, "test", "-run", "none", "-bench", ".", "-count", "5", "."]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=output).stdout
-    found = {
+    times_ns = {
         name: [float(ns) for ns in re.findall(rf"Benchmark{name}\S*\s+\d+\s+([\d.]+) ns", printed)]
         for name in ("Call", "Cgo")
     }
-    return median(found["Call"]) / 1e3, median(found["Cgo"]) / 1e3
+    return median(times_ns["Call"]) / 1e3, median(times_ns["Cgo"]) / 1e3
 
 
 def _in_rust(cargo: str, output: Path) -> float:

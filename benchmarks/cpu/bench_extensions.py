@@ -1,7 +1,7 @@
 """Compares cold builds by ``tkjit.cpp_extension.load`` and torch's: five LeetCUDA sources in LEETCUDA_ROOT, for sm_90a.
 
-A machine without a GPU has a torch build without CUDA. So torch's side links with empty libraries, and skips the
-comparison with nvcc's version. Both sides compile and link as usual, one after the other, but import nothing.
+A machine without a GPU has a torch build without CUDA. So torch's side links with empty libraries, and skips
+torch's check of nvcc's version. Both sides compile and link as usual, one after the other, but import nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _fresh(code: str, **given: object) -> float:
     with tempfile.TemporaryDirectory() as directory:
         if given:
             code = code.format(**given, build=directory)
-        home = os.environ.get("CUDA_HOME", "/usr/local/cuda")  # a torch build without CUDA does not look for it
+        home = os.environ.get("CUDA_HOME", "/usr/local/cuda")  # a torch build without CUDA does not look for a toolkit
         return in_fresh_process(code, TKJIT_CACHE=directory, TORCH_CUDA_ARCH_LIST="9.0a", MAX_JOBS="1", CUDA_HOME=home)
 
 

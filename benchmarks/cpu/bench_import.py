@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.harness import Row, in_fresh_process, interleaved, start_of_python
 
-LIMIT = 5.4  # as fast as on 2026-11-22 (956098b): 5.15, plus a twentieth, because two runs differ by that
+LIMIT = 5.4  # the 5.15 of 2026-11-22 (956098b) plus a twentieth, because two runs differ by that much
 _CODE = """
 import time
 start = time.perf_counter()

@@ -40,11 +40,11 @@ def run() -> list[Row]:
     for what, (kernel, args) in cases.items():
         step = kernel.prepare(*args)
         call: Any = partial(kernel, *args)
-        ours, theirs, whole = interleaved(
+        ours, theirs, full_call = interleaved(
             [partial(_microseconds, step), partial(loop, step), partial(_microseconds, call)], RUNS
         )
         rows.append(Row(f"prepared launch: {what}", "a loop in C", ours, theirs, "us", LIMIT))
-        rows.append(Row(f"prepared launch: {what}", "a call", ours, whole, "us"))
+        rows.append(Row(f"prepared launch: {what}", "a call", ours, full_call, "us"))
     return rows
 
 

@@ -14,7 +14,7 @@ from tkjit.loader import loader_for
 from tkjit.spec import Variant
 
 HEADERS = 300
-LIMIT = 0.26  # as fast as on 2026-11-22 (956098b): 0.25, plus a twentieth, because two runs differ by that
+LIMIT = 0.26  # the 0.25 of 2026-11-22 (956098b) plus a twentieth, because two runs differ by that much
 _CODE = """
 import time, torch, tkjit
 x, y = torch.randn(1000), torch.randn(1000)

@@ -30,7 +30,7 @@ ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
 def _grey() -> Iterator[Case]:
     image = torch.randint(0, 256, (23, 37, 3), dtype=torch.uint8)
     expected = (image.double() @ torch.tensor([0.21, 0.71, 0.07]).double()).floor()
-    yield Case("rgb_to_grayscale", (image,), expected, tolerance=1 / 200)  # one level, because it may round differently
+    yield Case("rgb_to_grayscale", (image,), expected, tolerance=1 / 200)  # one level: rounding may differ
 
 
 @of("cuda_mode_mean_filter")

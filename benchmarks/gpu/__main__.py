@@ -57,7 +57,7 @@ class Shard:
     tests : tuple of str
         pytest's node ids; empty for a benchmark.
     compiler : str
-        For all device code of the tests; empty to let each source choose.
+        The compiler for all device code of the tests; empty to let each source choose its own.
     """
 
     name: str
@@ -191,17 +191,17 @@ def _missing_headers() -> list[str]:
     from tkjit.headers import find_root
     from tkjit.spec import LIBRARIES
 
-    found = []
+    hints = []
     for name in ("thunderkittens", "curand"):
         library = LIBRARIES[name]
         try:
             find_root(library, Settings.from_environment())
         except TkjitError:
-            found.append(
+            hints.append(
                 f"{name} is missing (its verification): set {library.variable}, or run "
                 f"python -m tkjit headers add {name}"
             )
-    return found
+    return hints
 
 
 # ---- running
@@ -211,12 +211,12 @@ def run(shard: Shard, out: Path, seconds: int, commit: str, device: str) -> Resu
     """Run a shard, and write its result to a file."""
     command = shard.command(out, seconds)
     result = Result(shard.name, commit, device, command)
-    for earlier in _reports(shard, out):  # of another commit; a killed process would leave them in place
+    for earlier in _reports(shard, out):  # an earlier run's reports would stay if the process were killed
         earlier.unlink(missing_ok=True)
     begun = time.monotonic()
     log = out / f"{shard.name}.log"
     with log.open("wb") as output:
-        # a session of its own, to kill the processes of its tests and their compilers as well
+        # a new session, so that the processes of its tests and their compilers are killed as well
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             code = process.wait(seconds)
@@ -247,9 +247,9 @@ def _read_reports(shard: Shard, out: Path, result: Result) -> None:
         result.rows = json.loads(rows.read_text())
     if xml.is_file():
         add_tests(result, xml)
-    told = result.passed + result.failed + result.skipped
-    if shard.tests and told < len(shard.tests) and result.ended == "ended":
-        result.ended = f"{len(shard.tests) - told} of {len(shard.tests)} tests not run: time ran out"
+    reported = result.passed + result.failed + result.skipped
+    if shard.tests and reported < len(shard.tests) and result.ended == "ended":
+        result.ended = f"{len(shard.tests) - reported} of {len(shard.tests)} tests not run: time ran out"
 
 
 def add_tests(result: Result, xml: Path) -> None:
@@ -273,7 +273,7 @@ def finished(shard: Shard, out: Path, commit: str) -> Result | None:
         result = Result(**json.loads((out / f"{shard.name}.json").read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    # the shards depend on the number of cores
+    # on a machine with another number of cores, a shard of this name has other tests
     is_same = result.commit == commit and tuple(word for word in result.command if "::" in word) == shard.tests
     return result if is_same and result.ended == "ended" else None
 
@@ -288,16 +288,18 @@ def markdown(results: Sequence[Result]) -> str:
         "",
     ]
     lines += ["| shard | passed | failed | skipped | seconds | ended |", "|---|---|---|---|---|---|"]
-    for one in results:
-        lines.append(f"| {one.shard} | {one.passed} | {one.failed} | {one.skipped} | {one.seconds:.0f} | {one.ended} |")
-    rows = [row for one in results for row in one.rows]
+    for each in results:
+        lines.append(
+            f"| {each.shard} | {each.passed} | {each.failed} | {each.skipped} | {each.seconds:.0f} | {each.ended} |"
+        )
+    rows = [row for each in results for row in each.rows]
     if rows:
         lines += ["", "| what | tkjit | peer | peer's | ratio |", "|---|---|---|---|---|"]
     for row in rows:
         theirs = "" if row["theirs"] is None else f"{row['theirs']:.3g} {row['unit']}"
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
         lines.append(f"| {row['what']} | {row['ours']:.3g} {row['unit']} | {row['peer']} | {theirs} | {ratio} |")
-    failures = [failure.replace("`", "'") for one in results for failure in one.failures]
+    failures = [failure.replace("`", "'") for each in results for failure in each.failures]
     if failures:
         lines += ["", "Failures:", "", *(f"* `{failure}`" for failure in failures)]
     return "\n".join(lines) + "\n"
@@ -338,11 +340,11 @@ def _run_all(todo: Sequence[Shard], out: Path, arguments: argparse.Namespace) ->
     commit, device = _commit(), torch.cuda.get_device_name()
     seconds = int(60 * arguments.minutes)
     over = time.monotonic() + 60 * arguments.budget if arguments.budget else float("inf")
-    results, left = [], 0
+    results, remaining = [], 0
     for shard in todo:
         known = None if arguments.again else finished(shard, out, commit)
         if known is None and time.monotonic() + seconds > over:
-            left += 1
+            remaining += 1
             continue
         result = known or run(shard, out, seconds, commit, device)
         results.append(result)
@@ -355,9 +357,9 @@ def _run_all(todo: Sequence[Shard], out: Path, arguments: argparse.Namespace) ->
         (out / "results.json").write_text(json.dumps([asdict(one) for one in results], indent=1))
         (out / "results.md").write_text(markdown(results))
         print(f"{out}/results.md")
-    if left:
-        print(f"{left} shards are left; run the same command again to resume")
-    return 0 if not left and all(one.is_good for one in results) else 1
+    if remaining:
+        print(f"{remaining} shards are left; run the same command again to resume")
+    return 0 if not remaining and all(one.is_good for one in results) else 1
 
 
 def _commit() -> str:

@@ -19,7 +19,7 @@ def garden() -> tkjit.Library:
 
 @pytest.fixture
 def units(monkeypatch) -> list[int]:
-    """The number of calls in each unit that is compiled."""
+    """The number of calls in each translation unit, in the order of compilation."""
     counts: list[int] = []
 
     def compile_counted(self, staging, calls, of=call_plans.UnitPlan._compile):

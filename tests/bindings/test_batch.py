@@ -49,7 +49,7 @@ def test_repeated_call_is_compiled_once(own_garden, units):
         beds = [own_garden.Bed(int)([1, number]) for number in range(5)]
         totals = [own_garden.total(bed.begin(), bed.end()) for bed in beds]
     assert totals == [1, 2, 3, 4, 5]
-    # once each: a bed from an array, its two ends, their total, and what NumPy's view needs
+    # compiled once each: a bed from an array, its two ends, their total, and the calls that NumPy's view needs
     assert len(units) == 1 and units[0] < 10
 
 
@@ -117,9 +117,9 @@ def test_errors_in_a_batch(own_garden):
         wrong = own_garden.add("a", 1)
         after = own_garden.twice(2)
     assert value_of(before) is None
-    for one in (wrong, after):
+    for result in (wrong, after):
         with pytest.raises(TkjitError, match="has not been called"):
-            int(one)
+            int(result)
     with pytest.raises(IndexError, match="no such bed"), tkjit.batch():
         own_garden.fail(0)
     with pytest.raises(ZeroDivisionError), tkjit.batch():
@@ -140,7 +140,7 @@ def test_batches_of_two_threads_are_independent(own_garden):
             bed.resize(5)
 
     with tkjit.batch():
-        own_garden.shed.tools()  # waits
+        own_garden.shed.tools()  # deferred until a result is needed
         thread = threading.Thread(target=resize_in_a_batch)
         thread.start()
         thread.join()

@@ -99,7 +99,7 @@ def test_variables_and_enumerators(features):
 def test_aliases_and_standard_containers(features):
     assert features.sum(features.Integers([1, 2, 3])) == features.sum(features.vector(int)([1, 2, 3])) == 6
     assert list(features.words()) == list(features.Words(["a", "bc"])) == ["a", "bc"]
-    assert [(one.first, one.second) for one in features.table()] == [(1, "one"), (2, "two")]
+    assert [(pair.first, pair.second) for pair in features.table()] == [(1, "one"), (2, "two")]
     assert features.make().second == 2.5
     assert np.asarray(features.three()).tolist() == [7, 8, 9]
     assert features.get(features.both(), template_args=[1]) == 2.5
@@ -203,7 +203,7 @@ def test_types_of_newer_standards(features):
 
 
 def test_special_functions_of_the_standard_library():
-    """The precompiled header leaves them out, unless the headers use them or ``std`` is bound."""
+    """The precompiled header omits these functions, unless the headers use them or ``std`` is bound."""
     waves = "#include <cmath>\nnamespace waves { inline double bessel(double x) { return std::cyl_bessel_j(0.0, x); } }"
     used = tkjit.bind(source=waves, namespaces="waves")
     assert used.bessel(0.0) == 1

@@ -56,7 +56,7 @@ def depot(tmp_path_factory) -> Path:
 
 def test_static_library_has_its_state_once(depot):
     library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[depot], libraries=[depot / "libdepot.a"])
-    assert [library.take(), library.take(), library.taken()] == [1, 2, 2]  # three calls in units of their own
+    assert [library.take(), library.take(), library.taken()] == [1, 2, 2]  # three calls, compiled separately
 
 
 def test_hooks_run_at_start_and_exit(depot, python):
@@ -292,4 +292,4 @@ def test_total_size_of_precompiled_headers_is_limited(tmp_path, monkeypatch, fre
     limited = "from tkjit.bindings import prepared; prepared.MOST_PRECOMPILED_BYTES = 1\n" + code.format("three")
     assert fresh.run(limited, TKJIT_CACHE=str(tmp_path)) == "1\n"
     assert len(list(tmp_path.rglob("*.gch"))) == 1
-    assert fresh.run(code.format("one"), TKJIT_CACHE=str(tmp_path)) == "1\n"  # its calls are still there
+    assert fresh.run(code.format("one"), TKJIT_CACHE=str(tmp_path)) == "1\n"  # the calls are still in the cache

@@ -102,7 +102,8 @@ def test_walk_along_a_long_list(lives):
     with pytest.raises(ReferenceError):
         node.number  # noqa: B018
     del node, linked
-    kept.clear()  # in order, although each node keeps the one before it alive
+    # drops the references in order; each node keeps the previous one alive, so the last one frees the whole chain
+    kept.clear()
     gc.collect()
 
 

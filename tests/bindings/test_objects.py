@@ -91,9 +91,9 @@ def test_invalidated_references_raise(garden):
     bed = garden.Bed(int)([5, 6, 7])
     begin, successor, reference = bed.begin(), bed.begin() + 1, bed.front()
     bed.resize(1000)
-    for one in (begin, successor):
+    for iterator in (begin, successor):
         with pytest.raises(ReferenceError, match="refers into a garden::Bed<int, 4ul> that has changed since"):
-            garden.total(one, bed.end())
+            garden.total(iterator, bed.end())
     with pytest.raises(ReferenceError):
         int(reference)
     assert garden.total(bed.begin(), bed.end()) == 18

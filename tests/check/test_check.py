@@ -152,16 +152,16 @@ def test_an_unchecked_result_is_not_compared_even_if_it_is_returned():
 
 def test_the_tolerance_of_the_spec_applies_to_the_reference():
     assert check(doubled(lambda x: 2.001 * x, tolerance=0.01), dims={"N": 5}).findings == []
-    assert [one.kind for one in found(doubled(lambda x: 2.001 * x), dims={"N": 5})] == ["result"]
+    assert [finding.kind for finding in found(doubled(lambda x: 2.001 * x), dims={"N": 5})] == ["result"]
 
 
 def test_the_tolerance_of_the_spec_does_not_apply_between_two_orders():
     spec = doubled(lambda x: 2 * x, tolerance=0.1).specs[0]
     forward, reverse = {"y": torch.tensor([100.0, 1, 2])}, {"y": torch.tensor([100.0, 4, 2])}
-    assert [one["kind"] for one in differences(spec, forward, reverse, "reverse")] == ["order"]
-    assert [one["kind"] for one in differences(spec, {"y": forward["y"]}, reverse, None)] == []
+    assert [finding["kind"] for finding in differences(spec, forward, reverse, "reverse")] == ["order"]
+    assert [finding["kind"] for finding in differences(spec, {"y": forward["y"]}, reverse, None)] == []
     rows = {"y": torch.tensor([[100.0, 100.0], [1, 2]])}, {"y": torch.tensor([[100.0, 100.0], [1.5, 2]])}
-    assert [one["kind"] for one in differences(spec, *rows, None)] == ["result"]
+    assert [finding["kind"] for finding in differences(spec, *rows, None)] == ["result"]
 
 
 def test_a_source_that_a_call_rejects_is_rejected():
@@ -220,8 +220,10 @@ def test_the_exit_code_shows_whether_anything_was_found(kernels, capsys):
 def test_findings_as_json(kernels, capsys):
     assert main(["check", "racy", "--race", "--init", "--json"]) == 1
     printed = json.loads(capsys.readouterr().out)
-    assert {one["kind"] for one in printed["findings"]} == {"race", "uninitialized"} and printed["launches"] == 3
-    race = next(one for one in printed["findings"] if one["kind"] == "race")
+    assert {finding["kind"] for finding in printed["findings"]} == {"race", "uninitialized"} and printed[
+        "launches"
+    ] == 3
+    race = next(finding for finding in printed["findings"] if finding["kind"] == "race")
     assert race["here"].keys() == {"access", "file", "line", "block", "thread"} and race["here"]["file"].endswith(
         "racy.cu"
     )

@@ -56,7 +56,7 @@ def test_a_crash_of_the_kernel_is_a_finding(how):
     for mode in ("race", "init", "order"):
         with pytest.raises(KernelCheckError) as caught:
             check(die, modes=[mode], dims={"how": how, "zero": 0})
-        (finding,) = (one for one in caught.value.report.findings if one.kind in ("fault", "memory"))
+        (finding,) = (each for each in caught.value.report.findings if each.kind in ("fault", "memory"))
         assert WORDS[how] in finding.text and finding.here.line == (2 if how == 3 else LINES[how])
         assert finding.kind == ("memory" if how in (1, 2) else "fault")
 

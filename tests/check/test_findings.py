@@ -61,8 +61,8 @@ def test_a_race_names_both_sides():
 
 
 def test_each_mode_reports_only_its_own_findings():
-    assert {one.kind for one in found(reverse(RACY), modes=["init"])} == {"uninitialized"}
-    assert {one.kind for one in found(reverse(RACY), modes=["order"])} <= {"order", "result"}
+    assert {finding.kind for finding in found(reverse(RACY), modes=["init"])} == {"uninitialized"}
+    assert {finding.kind for finding in found(reverse(RACY), modes=["order"])} <= {"order", "result"}
     assert check(reverse(RACY), modes=["memory"]).findings == []
 
 
@@ -76,7 +76,7 @@ def test_a_wrong_result_is_found():
 
 def test_a_result_that_depends_on_the_order_of_threads_is_found():
     source = "__global__ void reverse(Globals g) { g.y[threadIdx.x] = g.x[127 - threadIdx.x]; g.y[0] = threadIdx.x; }"
-    kinds = {one.kind: one.text for one in found(reverse(source), modes=["order"])}
+    kinds = {finding.kind: finding.text for finding in found(reverse(source), modes=["order"])}
     assert re.search(
         r"depends on the order of the threads: y\[0\] is .* in forward order, .* in \w+ order", kinds["order"]
     )
@@ -96,7 +96,7 @@ def test_a_result_that_depends_on_the_order_of_threads_is_found():
 )
 def test_accesses_out_of_bounds_are_found(statement, text):
     source = "#include <tkjit/shared_memory.cuh>\n" + CLEAN.replace("    g.y", f"    {statement}\n    g.y")
-    memory = [one for one in found(reverse(source), modes=["memory"]) if one.kind == "memory"]
+    memory = [finding for finding in found(reverse(source), modes=["memory"]) if finding.kind == "memory"]
     assert memory and memory[0].here.line == 6 and memory[0].here.file == "inline.cu"
     assert text in memory[0].text
 
@@ -159,7 +159,7 @@ __global__ void reverse(Globals g) {
     __syncthreads();
     g.y[threadIdx.x] = tile[127 - threadIdx.x];
 }"""
-    kinds = {one.kind: one for one in found(reverse(source), modes=["init"])}
+    kinds = {finding.kind: finding for finding in found(reverse(source), modes=["init"])}
     assert {kinds["copy"].here.line, kinds["copy"].there.line} == {4, 8}
     assert "is used while an asynchronous copy to it is in progress; wait for the copy first" in kinds["copy"].text
     assert check(reverse(source.replace("wait<1>", "wait<0>"))).findings == []
@@ -179,10 +179,10 @@ def test_an_endless_loop_is_stopped():
         with pytest.raises(KernelCheckError) as caught:
             check(endless, modes=[mode], timeout_s=1.0)
         report = caught.value.report
-        faults = [one for one in report.findings if one.kind == "fault"]
+        faults = [finding for finding in report.findings if finding.kind == "fault"]
         assert report.launches == 1  # no other launch, because each would take as long
         text = "it does not end: a loop, or a wait for something that no thread does; --timeout gives it longer"
-        assert [(one.text, one.here.line, one.here.thread) for one in faults] == [(text, 4, (0, 0, 0))]
+        assert [(finding.text, finding.here.line, finding.here.thread) for finding in faults] == [(text, 4, (0, 0, 0))]
 
 
 def test_an_endless_loop_of_barriers_is_reported_with_its_line():
@@ -193,7 +193,7 @@ def test_an_endless_loop_of_barriers_is_reported_with_its_line():
     for mode in ("memory", "race"):
         with pytest.raises(KernelCheckError) as caught:
             check(endless, modes=[mode], timeout_s=1.0)
-        (fault,) = [one for one in caught.value.report.findings if one.kind == "fault"]
+        (fault,) = [finding for finding in caught.value.report.findings if finding.kind == "fault"]
         assert fault.text.startswith("it does not end") and fault.here.line == 4
 
 
@@ -202,7 +202,7 @@ def test_an_unwritten_output_of_a_grid_with_axes_suggests_that_they_are_swapped(
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = 1; }", entry="f", grid=grid, block=1)
     def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
 
-    (unwritten,) = [one for one in found(f, modes=["init"], dims={"N": 3}) if one.kind == "unwritten"]
+    (unwritten,) = [finding for finding in found(f, modes=["init"], dims={"N": 3}) if finding.kind == "unwritten"]
     assert unwritten.text.startswith("2 elements of the output y are not written, the first at index 1: ")
     assert ("the grid's x and y are swapped" in unwritten.text) == has_axes
 
@@ -214,7 +214,7 @@ def test_a_wait_for_a_flag_that_is_never_set_is_a_deadlock():
     __syncthreads();
     while (atomicAdd(&flag, 0) == 0) {}
 }"""
-    (fault,) = [one for one in found(reverse(source), modes=["race"]) if one.kind == "fault"]
+    (fault,) = [finding for finding in found(reverse(source), modes=["race"]) if finding.kind == "fault"]
     assert fault.text.startswith("deadlock") and fault.here.line == 5
 
 
@@ -348,7 +348,7 @@ def test_a_result_that_depends_on_the_order_of_blocks_is_found():
     )
     def turns(x: In[Tensor, "int32", 5], y: Out[Tensor, "int32", 5]) -> Tensor: ...
 
-    texts = [one.text for one in found(turns, modes=["order"])]
+    texts = [finding.text for finding in found(turns, modes=["order"])]
     assert any("y[0] is 0.0 in forward order, 4.0 in reverse order; 4 elements differ" in text for text in texts), texts
 
 
@@ -364,7 +364,7 @@ def test_a_result_that_is_a_fifth_too_large_is_found(dtype):
     def f(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor:
         return x.clone()
 
-    assert {one.kind for one in found(f, modes=["order"])} == {"result"}
+    assert {finding.kind for finding in found(f, modes=["order"])} == {"result"}
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse", "random", "adversarial"])

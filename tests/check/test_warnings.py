@@ -82,7 +82,7 @@ def test_volatile_on_the_command_line(flags, capsys):
     assert main(["check", "flags", "--race", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["findings"] == []
-    assert [(one["kind"], one["mode"]) for one in report["warnings"]] == [("volatile", "race")]
+    assert [(finding["kind"], finding["mode"]) for finding in report["warnings"]] == [("volatile", "race")]
     assert main(["check", "flags", "--race", "--strict", "--volatile=atomic"]) == 0
 
 
@@ -91,7 +91,7 @@ def test_a_race_of_a_plain_and_a_volatile_access_is_a_finding(flags):
     (flags.parent / "flags.cu").write_text(source)
     with pytest.raises(KernelCheckError) as caught:
         check(kernel_of_file(flags), modes=["race"])
-    assert {one.kind for one in caught.value.report.findings} >= {"volatile"}
+    assert {finding.kind for finding in caught.value.report.findings} >= {"volatile"}
 
 
 def test_a_grid_sync_after_some_threads_have_returned_is_a_warning():

@@ -56,6 +56,6 @@ def test_divergent_barriers_are_found():
     with pytest.warns(KernelCheckWarning) as caught:
         report = check(kernel_of_file(ZOO / "barriers/barriers.py"), modes=["race"])
     assert len(caught) == len(report.warnings) == 5
-    texts = "\n".join(one.text for one in report.warnings)
+    texts = "\n".join(finding.text for finding in report.warnings)
     assert "__syncthreads is reached by 96 of 128 threads; the others, such as thread (" in texts
     assert "by 16 lanes of a warp but not by the others" in texts and "96 of the 128 arrivals" in texts

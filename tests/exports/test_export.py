@@ -87,7 +87,7 @@ def test_kernel_that_does_not_compile_leaves_no_files(tmp_path):
 
 def test_unwritable_directory_is_reported(tmp_path):
     if os.geteuid() == 0:
-        target = "/proc/made"  # where not even root can write
+        target = "/proc/made"  # not even root can write here
     else:
         tmp_path.chmod(0o500)
         target = tmp_path / "made"
@@ -123,7 +123,7 @@ def test_bundled_export_is_checked_and_unpacked(tmp_path, capsys):
     command = ["bundle", "axpy", "--device", "cpu", "--types", "float32", "--export", "cpp", "--name", "lib2"]
     assert main([*command, "-o", str(bundle)]) == 0
     assert main(["cache", "verify", str(bundle)]) == 0
-    # on a machine without compilers, and without the cache
+    # as on a machine without compilers and without the cache
     environment = {**os.environ, "TKJIT_CACHE": str(tmp_path / "none"), "PATH": "/nonexistent"}
     unpack = [sys.executable, "-m", "tkjit", "export", "--from-bundle", str(bundle), "-o", str(output)]
     subprocess.run(unpack, check=True, env=environment)
@@ -153,21 +153,24 @@ def interface(directory: Path) -> str:
 @pytest.mark.slow  # compiles two exports
 def test_two_versions_work_in_one_process(tmp_path):
     """Each program uses its own version, but a library with more functions also serves programs for one with fewer."""
-    made = {
+    directories = {
         version: tkjit.export(*kernels, name="lib", output=tmp_path / version, types=["float32"], version=version)
         for version, kernels in {"1.0": ["axpy"], "1.1": ["axpy", "softmax"], "2.0": ["axpy"]}.items()
     }
-    libraries = {version: Library(path, "lib") for version, path in made.items()}
+    libraries = {version: Library(path, "lib") for version, path in directories.items()}
     for library in libraries.values():
         y = torch.ones(3)
         library("axpy", torch.ones(3), y, 2.0)
         assert y.tolist() == [3, 3, 3]
-    libraries["1.1"]._call("lib_check_interface", [interface(made["1.0"])])
+    libraries["1.1"]._call("lib_check_interface", [interface(directories["1.0"])])
     with pytest.raises(Failed, match="this library has no softmax, for which the program was compiled"):
-        libraries["1.0"]._call("lib_check_interface", [interface(made["1.1"])])
+        libraries["1.0"]._call("lib_check_interface", [interface(directories["1.1"])])
     with pytest.raises(Failed, match="the program was compiled for another version than this library has"):
-        libraries["2.0"]._call("lib_check_interface", [interface(made["1.0"])])
-    assert {path.name for path in (made["2.0"] / "lib").iterdir() if path.is_file()} == {"liblib.so", "liblib.so.2"}
+        libraries["2.0"]._call("lib_check_interface", [interface(directories["1.0"])])
+    assert {path.name for path in (directories["2.0"] / "lib").iterdir() if path.is_file()} == {
+        "liblib.so",
+        "liblib.so.2",
+    }
 
 
 def test_functions_with_the_same_name_are_rejected(tmp_path):

@@ -44,9 +44,9 @@ def test_shape_function_describes_the_output(zoo):
     zoo("softmax", x, y)  # allocates an output of that shape
     assert torch.allclose(values(y), x.softmax(-1))
     zoo.common("tensor_free", y)
-    given = torch.zeros(7)
+    output = torch.zeros(7)
     with pytest.raises(Failed, match="expected"):
-        zoo("softmax_shape", torch.ones(2, dtype=torch.int8), c_tensor(given))
+        zoo("softmax_shape", torch.ones(2, dtype=torch.int8), c_tensor(output))
 
 
 def test_plain_pointers(zoo):
@@ -133,7 +133,7 @@ def test_use_of_freed_memory_is_detected(zoo):
     view = copied(x)
     zoo.common("tensor_free", x)
     assert x.abi == 0 and not x.data
-    zoo.common("tensor_free", x)  # a zeroed tensor is left alone
+    zoo.common("tensor_free", x)  # freeing a zeroed tensor does nothing
     for _ in range(2):
         with pytest.raises(Failed, match="tensor_free: the tensor is already freed"):
             zoo.common("tensor_free", view)
@@ -141,7 +141,7 @@ def test_use_of_freed_memory_is_detected(zoo):
         zoo("softmax", view, CTensor())
     with pytest.raises(Failed, match="softmax: y is already freed"):
         zoo("softmax", torch.ones(2, 3), copied(view))
-    again = [new(zoo, 2, 3) for _ in range(100)]  # the block is used again, with another generation
+    again = [new(zoo, 2, 3) for _ in range(100)]  # one of these reuses the freed block, with another generation
     with pytest.raises(Failed, match="is already freed"):
         zoo("softmax", view, CTensor())
     for tensor in again:

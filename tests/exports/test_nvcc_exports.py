@@ -30,7 +30,7 @@ def test_library_for_gpus_also_runs_on_the_cpu(tmp_path, loader):
 
 
 def test_library_for_the_cpu_passes_gpu_calls_on(tmp_path, loader):
-    """Programs call the shared functions of the first of two exports; if that has no CUDA, it asks the other."""
+    """Of two exports, programs call the shared functions of the first; without CUDA, it calls those of the other."""
     made = {
         name: tkjit.export("axpy", name=name, output=tmp_path / name, archs=archs, types=["float32"])
         for name, archs in {"plain": ["cpu"], "both": ["cpu", "90a"]}.items()

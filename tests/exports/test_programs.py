@@ -30,7 +30,7 @@ def test_c_program_leaks_nothing(program):
 
 @pytest.mark.slow  # compiles an export once more
 def test_library_passes_under_sanitizers(tmp_path, monkeypatch):
-    """The library's own source is instrumented, and gets extents that wrap, freed memory and excessive sizes."""
+    """The library's own source is instrumented; the program passes overflowing extents, freed memory and huge sizes."""
     sanitize = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
     compiled, linked = build._compile_flags, build._link_command
     monkeypatch.setattr(build, "_compile_flags", lambda *given: [*compiled(*given), *sanitize])
@@ -87,7 +87,7 @@ def test_simulator_threads_block_signals(program):
 
 
 def test_two_exports_in_one_process(zoo_directory, tmp_path):
-    """A tensor of one is valid in the other, and either frees it."""
+    """A tensor of one export is valid in the other, and either export can free it."""
     other = tkjit.export("axpy", name="other", output=tmp_path / "other", types=["float32"])
     built = tmp_path / "main"
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-fsanitize=address"]

@@ -36,9 +36,12 @@ def refusal_in_c(library: Any, function: str, *arguments: Any) -> tuple[str, str
 
 
 def same(kernel: Any, library: Any, arguments: list[Any], *, out: torch.Tensor | None = None, **keywords: Any) -> None:
-    """Check that both reject a call with the same text. Python gets arrays, for which no method of torch is advised."""
+    """Check that Python and the library reject a call with the same text.
+
+    Python gets tensors that are not contiguous as arrays, because its advice for tensors names a method of torch.
+    """
     name = kernel.name
-    in_python = refusal_in_python(kernel, [as_array(one) for one in arguments], {"out": out, **keywords})
+    in_python = refusal_in_python(kernel, [as_array(argument) for argument in arguments], {"out": out, **keywords})
     in_c = refusal_in_c(library, name, *arguments, *keywords.values(), new() if out is None else out)
     assert in_c == in_python
 

@@ -27,8 +27,8 @@ F32 = "float32"
 
 
 def export(output: Path, *kernels: Any, binding: str = "stable", archs: tuple[str, ...] = ("cpu",)) -> Path:
-    given = {"name": PACKAGE, "output": output, "archs": archs, "binding": binding, "types": ["float32"]}
-    return tkjit.export(*kernels, languages=["torch"], **given)
+    options = {"name": PACKAGE, "output": output, "archs": archs, "binding": binding, "types": ["float32"]}
+    return tkjit.export(*kernels, languages=["torch"], **options)
 
 
 @pytest.fixture(scope="module", params=["stable", "pybind11"])
@@ -62,7 +62,7 @@ def test_stable_binding_needs_only_stable_symbols(package, built):
     assert list(unstable_symbols(library)) == [] if is_stable else "_C.cpython" in library.name
 
 
-# calls as text, which both sides evaluate
+# calls as text, which both tkjit and the package evaluate
 REFUSALS = (
     "gemm(x(2, 3), x(4, 5))",
     "gemm(x(2, 3), x(3, 5, dtype=torch.float16))",
@@ -122,7 +122,7 @@ print(json.dumps([refusal(call) for call in {REFUSALS!r}]))
 
 
 def _counting_items(text: str) -> str:
-    """Python shows the items of a list, and C counts them."""
+    """Replace the items of a list, which errors in Python show, by their number, which errors in C show."""
     return text.replace("[0, 1, 2, 3, 4] (list)", "5 items")
 
 
@@ -169,7 +169,7 @@ except ImportError as error:
     print(error)
 """
     shown = run(built, "-c", program).strip()
-    is_stable = (package / "build.toml").exists()  # a pybind11 module fits one version, which pip checks
+    is_stable = (package / "build.toml").exists()  # pip checks the version for a pybind11 module
     assert shown == ("layers needs PyTorch 2.11 or later; this is 2.10.1+cpu" if is_stable else "")
 
 
@@ -364,7 +364,7 @@ def test_kernel_without_an_operator_is_rejected(tmp_path):
 
 
 def written(directory: Path) -> str:
-    """Compile all Python of the package, and return the module with its functions."""
+    """Compile all Python files of the package, and return the text of the module with its functions."""
     for path in directory.rglob("*.py"):
         compile(path.read_text(), str(path), "exec")
     return (directory / f"torch-ext/{PACKAGE}/__init__.py").read_text()

@@ -129,7 +129,7 @@ def test_tensors_and_defaults(module):
     assert converted.dtype == torch.float32 and converted.tolist() == [7, 1, 28]
 
 
-@pytest.mark.parametrize("first", [0, 1])  # with 1, x itself does not begin where its memory does
+@pytest.mark.parametrize("first", [0, 1])  # with 1, x has a storage offset
 def test_views(module, first):
     x = torch.randn(2 + first, 3, 4)[first:]
     expected = [x.transpose(0, -1), x.permute(2, 0, 1), x.unsqueeze(1), x.unsqueeze(-1), x, x.narrow(1, 1, 2)]
@@ -295,7 +295,7 @@ def test_wrong_options_and_sources_are_reported(tmp_path, monkeypatch):
 
 
 def test_init_function_without_pymodinit_func_is_exported(tmp_path):
-    """It would be hidden, like all functions of a source."""
+    """Without the export, the function would be hidden, like all functions of a source."""
     path = tmp_path / "plain.cpp"
     path.write_text(
         "#include <Python.h>\n#include <torch/library.h>\n"

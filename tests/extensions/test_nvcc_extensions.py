@@ -87,7 +87,7 @@ def test_source_for_torchs_stable_api(tmp_path):
     with pytest.raises(RuntimeError, match="expected 2 dims"):
         module.add(torch.ones(3), torch.ones(3), None, "add", None)
     assert module.one_more(torch.ones(3, 3), sizes=[3, 3]).tolist() == [[2, 2, 2]] * 3  # in the simulator
-    if not torch.cuda.is_available():  # the error comes from torch's guard or stream
+    if not torch.cuda.is_available():  # torch's device guard or its stream raises the error
         with pytest.raises(RuntimeError, match=r"CUDA|accelerator|API call failed"):
             module.one_more(torch.ones(3, 3, device="meta"), [3, 3])
 
@@ -173,7 +173,7 @@ def test_code_for_each_architecture(tmp_path, monkeypatch, listed, flags, elf, p
 
 
 def test_wheel_with_kernels(tmp_path, monkeypatch):
-    """nvcc compiles it for two architectures. Its argument checks run even without a GPU."""
+    """nvcc compiles the wheel's kernels for two architectures. The argument checks run even without a GPU."""
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0;9.0a")
     setup = """
         from setuptools import setup

@@ -26,15 +26,15 @@ torch::Tensor twice(torch::Tensor x) {
 
 def extension(**changes: object) -> Extension:
     sources = (Source("main.cpp", None, "int a;"), CUDA_SYMBOLS, Source("k.cu", Path("/src"), '#include "k.cu"\n'))
-    given = {"archs": ("90a",), "cuda_flags": ("-O3",), "include_dirs": (Path("/include"),), **changes}
-    return Extension("mine", sources, **given)  # type: ignore[arg-type]
+    options = {"archs": ("90a",), "cuda_flags": ("-O3",), "include_dirs": (Path("/include"),), **changes}
+    return Extension("mine", sources, **options)  # type: ignore[arg-type]
 
 
 def test_record_lists_what_was_loaded(tmp_path):
     path = tmp_path / "record"
     listed = [Loaded(extension()), Loaded(extension(archs=("cpu",))), Loaded(extension(), is_python_module=False)]
-    for one in [*listed, listed[0]]:
-        record_extension(path, one)
+    for loaded in [*listed, listed[0]]:
+        record_extension(path, loaded)
     assert read_extensions(path) == listed
     assert str(CUDA_SYMBOLS.directory) not in path.read_text(), "tkjit's directory differs between machines"
 
@@ -60,7 +60,7 @@ def test_recorded_run_works_on_a_machine_that_must_not_compile(tmp_path, fresh, 
     assert main(["why", "--from-file", str(record)]) == 0
     assert capsys.readouterr().out.count("hit ") == 4  # the functions, two objects, the module
     assert main(["bundle", "--from-file", str(record), "-o", str(bundle)]) == 0
-    assert "5 ready (5 from the cache), 0 failed" in capsys.readouterr().out  # and the runtime
+    assert "5 ready (5 from the cache), 0 failed" in capsys.readouterr().out  # these four, and the runtime
     empty = {"TKJIT_CACHE": str(tmp_path / "empty"), "TKJIT_JIT": "0"}
     assert fresh.run(code, TKJIT_CACHE_READONLY=str(bundle), **empty) == "[2.0, 2.0]\n"
     failed = fresh.start(code, **empty).wait()

@@ -72,10 +72,10 @@ def test_a_missing_library_is_reported_with_its_install_command(settings):
 @pytest.mark.parametrize("own", [True, False])
 def test_a_root_without_the_library_is_rejected(settings, tmp_path, own):
     library = replace(PAWS, root=tmp_path) if own else PAWS
-    given = settings if own else replace(settings, header_roots=(("paws", tmp_path),))
+    changed_settings = settings if own else replace(settings, header_roots=(("paws", tmp_path),))
     origin = "the spec" if own else "PAWS_ROOT"
     with pytest.raises(ToolchainError, match=rf"paws is not in .* \(from {origin}\): it has no include/paws\.h"):
-        find_root(library, given)
+        find_root(library, changed_settings)
 
 
 def test_a_library_of_the_toolkit_needs_no_root(settings):
@@ -205,7 +205,7 @@ def test_a_tar_archive_with_members_outside_is_rejected(settings, tmp_path, memb
     except ToolchainError as error:
         assert "evil.tar cannot be unpacked" in str(error)
     else:
-        assert member.startswith("/")  # the leading / is dropped
+        assert member.startswith("/")  # Python drops the leading /, so the file is unpacked inside
     assert not list(tmp_path.rglob("outside.h")) and not Path("/tmp/tkjit-test-outside.h").exists()
     assert left_over(settings) == []
 
@@ -216,15 +216,15 @@ def test_members_outside_of_a_zip_archive_are_unpacked_inside(settings, tmp_path
         archive.writestr(PAWS.proof, "")
         archive.writestr("../../outside.h", "")
     root = install(PAWS, settings, path)
-    assert {found.parent for found in tmp_path.rglob("outside.h")} == {root}
+    assert {outside.parent for outside in tmp_path.rglob("outside.h")} == {root}
 
 
 @pytest.mark.parametrize("kind", ["zip", "gz"])
 def test_a_broken_archive_is_rejected(settings, paws, tmp_path, kind):
     write(paws / "include/random.h", os.urandom(20000).hex())
-    whole = archive_of(paws, kind, "paws", tmp_path / f"paws.{kind}").read_bytes()
+    content = archive_of(paws, kind, "paws", tmp_path / f"paws.{kind}").read_bytes()
     broken = tmp_path / f"broken.{kind}"
-    broken.write_bytes(whole[:3000] + b"?" * 400 + whole[3400:] if kind == "zip" else whole[:5000])
+    broken.write_bytes(content[:3000] + b"?" * 400 + content[3400:] if kind == "zip" else content[:5000])
     with pytest.raises(ToolchainError, match=f"broken.{kind}"):
         install(PAWS, settings, broken)
     assert left_over(settings) == []

@@ -36,7 +36,7 @@ def test_a_kernel_matches_its_reference(name):
 
 @pytest.mark.parametrize("cols", [32, 128])
 def test_a_fixed_extent_of_the_structs_type_selects_the_variant(cols):
-    """The struct is nested in a template, deduced from the entry, and sets its own grid, block and shared memory."""
+    """The struct is nested in a template and deduced from the entry; it sets its own grid, block and shared memory."""
     x = torch.randn(5, cols)
     assert torch.equal(KERNELS["row_scale"](x, 3.0), x.flip(1) * 3)
 
@@ -99,7 +99,7 @@ def test_a_tensor_that_contradicts_a_fixed_extent_is_rejected():
 
 
 def described_as(dtype: str, fields: int) -> tkjit.Kernel:
-    """A spec for the struct of gemm.cu that may be wrong."""
+    """A spec for the struct of gemm.cu, with a dtype and a number of fields that may be wrong."""
     options = {
         "headers": MITTENS,
         "entry": "mittens::kernel<gemm_template<16>>",
@@ -201,7 +201,7 @@ def test_a_bundle_carries_the_sources_of_its_header_libraries(
     assert carried == ["row_scale.cu"] and not (other / "headers").exists()
     assert fresh.tkjit("cache", "verify", bundle).printed().endswith(" 0 problems\n")
 
-    # a machine that has the bundles but not the library, and may not compile
+    # as on a machine that has the bundles but not the library, and that may not compile
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("TKJIT_CACHE_READONLY", f"{other}:{bundle}")
     rows = "import torch, tkjit; print(tkjit.load('rows_of_paws')(torch.arange(32.0).view(1, 32), 2.0)[0, 0].item())"

@@ -22,7 +22,7 @@ def test_a_dim_is_named_after_the_kernels_parameter():
         "k<<<rows, 64>>>(x.data_ptr<float>(), w.data_ptr<float>(), rows, cols);",
         ("a", FLOATS), ("b", FLOATS), ("M", INT), ("N", INT),
     )  # fmt: skip
-    assert extents.dims == {"a": ["M", "N"]}  # nothing is known of w
+    assert extents.dims == {"a": ["M", "N"]}  # nothing is known about w
     assert extents.computed == {"M": "M", "N": "N"}
 
 

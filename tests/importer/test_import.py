@@ -282,8 +282,8 @@ def test_an_error_in_a_needed_declaration_is_reported(tmp_path, capsys):
     assert "k: unknown type name 'none' (a.cu:2)" in refused(tmp_path / "a.cu", capsys)
     (tmp_path / "b.cu").write_text("template <class T> struct g { typename T::none x; };\n"
                                    "template <class T> __global__ void k(g<T> a) {}")  # fmt: skip
-    said = refused(tmp_path / "b.cu", capsys, "--instance", "k<int>")
-    assert "k<int>: " in said and "(b.cu:1)" in said
+    errors = refused(tmp_path / "b.cu", capsys, "--instance", "k<int>")
+    assert "k<int>: " in errors and "(b.cu:1)" in errors
 
 
 def test_errors_elsewhere_do_not_matter(importing):

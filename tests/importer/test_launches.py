@@ -81,7 +81,7 @@ def test_a_launch_config_is_read():
         "pdl": "shape<2>::PDL",
     }
     more = "void f() { LaunchConfig<true, false> c(1, 2, 3, 0, dim3(4, 1, 1), 2); cudaLaunchKernelEx(c, k, g); }"
-    assert dict(launches_of(more)[0].parts)["cluster"].text == "2"  # the preferred 4 are not guaranteed
+    assert dict(launches_of(more)[0].parts)["cluster"].text == "2"  # 4 is only the preferred size
     assert launches_of("void f() { Other<true> c(1, 2, 3); cudaLaunchKernelEx(c, k, g); }")[0].parts == ()
 
 

@@ -36,7 +36,7 @@ def test_binary_has_one_architecture_and_no_spills(loader, sass, name, arch):
     assert entry.manifest["registers"] > 0
     assert entry.manifest["spill_store_bytes"] == 0
     code = sass(entry.shared_object)
-    # the listing of a cubin shows the architecture in another place
+    # the listing of a cubin shows the architecture in a different format, hence two patterns
     assert set(re.findall(r"^(?:arch = |\t\.target\t)(sm_\w+)", code, re.MULTILINE)) == {f"sm_{arch}"}
 
 

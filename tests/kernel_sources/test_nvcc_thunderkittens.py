@@ -33,14 +33,14 @@ def placed(loader):
 
     def place(spec):
         try:
-            found = locate(spec, SETTINGS)
+            located = locate(spec, SETTINGS)
         except ToolchainError as error:
             pytest.skip(str(error))
-        for library in found.headers:
+        for library in located.headers:
             # a complete toolkit may include the library
             if library.root is None and not (loader.toolchain.cuda_root / "include" / library.proof).is_file():
                 pytest.skip(f"this CUDA toolkit has no {library.proof}: python -m tkjit headers add {library.name}")
-        return found
+        return located
 
     return place
 
@@ -57,15 +57,15 @@ def test_glue_accepts_the_calls_that_verify_makes_on_a_gpu(placed, kernel, monke
         if library.root:
             monkeypatch.setenv(library.variable, str(library.root))
     for call in calls(kernel):
-        *_, found = tkjit.make_globals(kernel, **arguments(call))
-        assert set(found) == {field.name for field in call.spec.struct_fields}
+        *_, struct_values = tkjit.make_globals(kernel, **arguments(call))
+        assert set(struct_values) == {field.name for field in call.spec.struct_fields}
 
 
 def test_every_source_with_a_kernel_has_a_spec(placed):
     root = placed(tkjit.find("tk_gemm").specs[0]).headers[0].root
     named = {source.place for name in KERNELS for spec in tkjit.find(name).specs for _, source in spec.sources}
-    there = {path.relative_to(root).as_posix() for path in (root / "kernels").rglob("*.cu")}
-    without = {path for path in there if f"<thunderkittens>/{path}" not in named}
+    sources = {path.relative_to(root).as_posix() for path in (root / "kernels").rglob("*.cu")}
+    without = {path for path in sources if f"<thunderkittens>/{path}" not in named}
     assert {Path(path).name for path in without if "/baselines/" not in path} == {"launch.cu"}
 
 

@@ -31,7 +31,7 @@ def test_cell_defines_a_kernel(shell, run, session_cache):
     before = set(shell.user_ns)
     assert run(PLAIN) == ("", None)
     assert {name for name in set(shell.user_ns) - before if name[0] != "_"} == {"relu"}
-    assert shell.user_ns["In"] != tkjit.In and isinstance(shell.user_ns["Out"], dict)  # the shell's own
+    assert shell.user_ns["In"] != tkjit.In and isinstance(shell.user_ns["Out"], dict)  # still IPython's
     relu = shell.user_ns["relu"]
     x = torch.randn(3, 100)
     assert torch.equal(relu(x), x.relu()) and torch.equal(relu.reference(x), x.relu())

@@ -36,7 +36,7 @@ def test_edited_source_and_header_are_reported(run, directory):
     edit(directory / "step.cuh", "#define STEP 10\n")
     note = "tkjit: step.cuh has changed since bump was loaded; load it again: bump = tkjit.load('bump')\n"
     assert run("None")[0] == note
-    assert run("None")[0] == ""  # once
+    assert run("None")[0] == ""  # the note appears only once
     assert run("bump(x); print(x[0].item())")[0] == "2.0\n"  # the loaded kernel does not change
     assert run("bump = tkjit.load('bump')\nbump(x); print(x[0].item())")[0] == "12.0\n"
     assert run("None")[0] == ""

@@ -26,7 +26,7 @@ def part(rank: int, *shape: int) -> torch.Tensor:
 
 
 def parts(*shape: int) -> list[torch.Tensor]:
-    """The parts of all processes."""
+    """The parts of all processes, in the order of their ranks."""
     return [part(rank, *shape) for rank in range(dist.get_world_size())]
 
 
@@ -134,7 +134,7 @@ def _errors(call: Planned, given: dict[str, Any]) -> dict[str, float]:
 
 
 def killed(note: dict[str, Any]) -> None:
-    """Kills rank 1; the GPU of rank 0 waits for it, so rank 0 is ended."""
+    """Kills rank 1. The GPU of rank 0 waits for rank 1, so tkjit ends rank 0 as well."""
     flags = tkjit.ParallelTensor(torch.zeros(64 * dist.get_world_size(), dtype=torch.int32, device=DEVICE))
     x = tkjit.ParallelTensor(part(dist.get_rank(), 1000))
     all_reduce = tkjit.load("all_reduce")

@@ -116,7 +116,7 @@ def tensors(note: dict[str, Any]) -> None:
 
 
 def killed(note: dict[str, Any]) -> None:
-    """Kills rank 2 in the middle of a program; the others have to notice it."""
+    """Kills rank 2 in the middle of a program; the others have to notice that it has ended."""
     x, flags = tkjit.ParallelTensor((1000,)), signals()
     x.tensor.fill_(1)
     all_reduce, axpy = tkjit.load("all_reduce"), tkjit.load("axpy")
@@ -166,7 +166,7 @@ def late(note: dict[str, Any]) -> None:
 
 
 def apart(note: dict[str, Any]) -> None:
-    """Lets rank 1 be at another step than the others, like a rank that arrives after they were aborted."""
+    """Lets rank 1 be at another step than the others, like a rank that arrives after the others were aborted."""
     signals()
     if dist.get_rank() == 1:
         note["refused"] = refusal(lambda: exchange(dist.group.WORLD, "shares its part"))

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.compiles
 
 
 def starts_with(code: str) -> tkjit.Kernel:
-    """The kernel, with other code before its barriers."""
+    """The kernel ``total``, with this code before its barriers."""
 
     @tkjit.kernel(
         SOURCE.replace("if (g.fails == g.dev_idx) __trap();", code),
@@ -219,11 +219,11 @@ def test_a_wait_for_a_device_that_has_ended_is_a_deadlock():
     with pytest.raises(LaunchError) as caught:
         starts_with("if (g.dev_idx == 1) return;")(parts(4, 10), numbers(4), signals(4))
     text = str(caught.value)
-    who = re.search(r"on device (\d): deadlock in block \(0, 0, 0\)", text)  # any of them may notice it first
-    assert who
+    reporting = re.search(r"on device (\d): deadlock in block \(0, 0, 0\)", text)  # any device may report it first
+    assert reporting
     # thread i of a block waits for the flag of device i
     assert "1 of 64 threads, (1, 0, 0) wait in a wait for other devices" in text
-    others = " and ".join(sorted({"0", "2", "3"} - {who[1]}))
+    others = " and ".join(sorted({"0", "2", "3"} - {reporting[1]}))
     assert f"\n  device 1 has ended, devices {others} wait as well" in text
 
 
@@ -257,7 +257,7 @@ WORK = """
 
 @pytest.mark.slow
 def test_devices_that_compute_for_long_in_turns_are_not_a_deadlock():
-    """Each computes longer than the timeout of a deadlock, after barriers of its block or without any."""
+    """Each device computes longer than the timeout of a deadlock, in one case after barriers within its block."""
 
     def agrees(between: str) -> bool:
         in_turns = starts_with(f"""
@@ -268,8 +268,8 @@ def test_devices_that_compute_for_long_in_turns_are_not_a_deadlock():
         x = parts(2, 10)
         return bool(torch.allclose(in_turns(x, numbers(2), signals(2), club=tkjit.Club(["cpu"] * 2))[0], sum(x)))
 
-    with ThreadPoolExecutor() as both:
-        assert all(both.map(agrees, ["", "for (int i = 0; i < 300; ++i) __syncthreads();"]))
+    with ThreadPoolExecutor() as pool:
+        assert all(pool.map(agrees, ["", "for (int i = 0; i < 300; ++i) __syncthreads();"]))
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def notes(program: str, directory: Path, count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def several(gpu) -> int:
-    """The number of GPUs, of which a test needs at least two."""
+    """The number of GPUs, at most 8; the test is skipped if there is only one."""
     if torch.cuda.device_count() < 2:
         pytest.skip("one GPU; run on a machine with several")
     return min(8, torch.cuda.device_count())

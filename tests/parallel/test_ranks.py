@@ -109,7 +109,7 @@ def test_parallel_tensors_are_made_together_or_rejected_on_all_ranks(tmp_path):
 
 
 def without_torchrun(program: str, directory: Path) -> list[subprocess.Popen[bytes]]:
-    """Runs the ranks while rank 2 is killed; torchrun would end the others itself."""
+    """Runs a program that kills rank 2, without torchrun, which would end the other ranks; returns the processes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])

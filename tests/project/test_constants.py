@@ -40,7 +40,7 @@ def test_a_number_is_the_same_in_cpp(ours: int, file: str, name: str):
 
 
 def test_element_types_have_one_order():
-    """Of Python, of launchers and of exports, whose headers are read without each other."""
+    """Python, launchers and exports each have a list, because launchers and exports share no header."""
     listed = [f"TKJIT_{dtype.name.upper()}" for dtype in DTYPES]
     for file in ("include/tkjit/arg.h", "include/tkjit/export/tensors.h"):
         text = (PACKAGE / file).read_text()

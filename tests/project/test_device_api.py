@@ -15,9 +15,9 @@ from tkjit.compile.flags import INCLUDE, SIMULATOR
 from tkjit.importer.clang import parse_text
 
 pytestmark = pytest.mark.compiles
-OTHERWISE = "where indices are compared"  # a row that says so is another one there
+OTHERWISE = "where indices are compared"  # a row with this text has another value in the simulator
 FIELD_HEADERS = ("gl.h", "pgl.h", "list.h", "strided.h", "philox.h")
-INTERNAL = {"converter"}  # of the launcher
+INTERNAL = {"converter"}  # only the launcher uses it
 
 
 @pytest.mark.parametrize("section", GROUPS, ids=lambda section: section.name)
@@ -26,7 +26,12 @@ def test_every_line_has_the_value_that_the_page_says(section: Section):
     marks = [torch.zeros(len(rows), dtype=torch.int32) for _ in range(2 if section.is_parallel else 1)]
     kernel = members_kernel(section, rows)
     kernel(is_right=marks if section.is_parallel else marks[0], **section.values())
-    wrong = [f"{row.line} is not {row.said}" for mark in marks for row, one in zip(rows, mark, strict=True) if not one]
+    wrong = [
+        f"{row.line} is not {row.said}"
+        for mark in marks
+        for row, is_right in zip(rows, mark, strict=True)
+        if not is_right
+    ]
     assert wrong == []
 
 
@@ -52,7 +57,7 @@ def test_every_header_compiles():
 
 
 def in_tkjit(cursors: Any, namespace: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """The declarations of the namespace itself, each with the name of its header."""
+    """Yield the declarations directly in the namespace tkjit, each with the name of its header."""
     for cursor in cursors:
         if cursor.kind.name == "NAMESPACE":
             yield from in_tkjit(cursor.get_children(), (*namespace, cursor.spelling))
@@ -64,7 +69,7 @@ def in_tkjit(cursors: Any, namespace: tuple[str, ...] = ()) -> Iterator[tuple[st
 
 @pytest.fixture(scope="module")
 def declarations() -> Iterator[list[tuple[str, Any]]]:
-    """What the headers of fields, and those of the page, declare in the namespace, each with its header's name."""
+    """Parse the headers of fields and those of the page; yield their declarations with the names of the headers."""
     text = "\n".join(
         ["#include <tkjit/launcher.h>", "#include <tkjit/philox.h>", *sorted({r.line for r in HEADERS.rows})]
     )
@@ -74,35 +79,37 @@ def declarations() -> Iterator[list[tuple[str, Any]]]:
 
 
 def types_of_fields(declarations: list[tuple[str, Any]]) -> dict[str, Any]:
-    """By name; of a template that is only declared, its specialization."""
-    found = [one for name, one in declarations if name in FIELD_HEADERS and one.spelling not in INTERNAL]
-    return {cursor.spelling: cursor for cursor in found if public_members(cursor)}
+    """Return the types of fields by name; for a template that is only declared, its specialization."""
+    cursors = [cursor for name, cursor in declarations if name in FIELD_HEADERS and cursor.spelling not in INTERNAL]
+    return {cursor.spelling: cursor for cursor in cursors if public_members(cursor)}
 
 
 def public_members(cursor: Any) -> list[Any]:
-    """Of a type: its fields, functions, constants and types."""
+    """Return the public fields, functions, constants and types of a type."""
     kinds = ("FIELD_DECL", "CXX_METHOD", "CONVERSION_FUNCTION", "FUNCTION_TEMPLATE", "VAR_DECL", "CONSTRUCTOR")
     kinds += ("TYPE_ALIAS_DECL", "TYPE_ALIAS_TEMPLATE_DECL", "TYPEDEF_DECL")
-    return [one for one in cursor.get_children() if one.kind.name in kinds and one.access_specifier.name == "PUBLIC"]
+    return [
+        child for child in cursor.get_children() if child.kind.name in kinds and child.access_specifier.name == "PUBLIC"
+    ]
 
 
 def how_it_is_used(member: Any) -> re.Pattern[str]:
-    """What a line with the member has. Overloads differ in the number of their arguments."""
+    """Return a pattern for lines that use the member. Overloads differ in the number of their arguments."""
     field = r"(?<!\w)g\.\w+(?:\[\w+\])?"
-    parameters = [one for one in member.get_children() if one.kind.name == "PARM_DECL"]
-    least = sum("=" not in [token.spelling for token in one.get_tokens()] for one in parameters)
-    is_variadic = any("..." in [token.spelling for token in one.get_tokens()] for one in parameters)
+    parameters = [parameter for parameter in member.get_children() if parameter.kind.name == "PARM_DECL"]
+    least = sum("=" not in [token.spelling for token in parameter.get_tokens()] for parameter in parameters)
+    is_variadic = any("..." in [token.spelling for token in parameter.get_tokens()] for parameter in parameters)
     argument = r"[^,()]+"
     most = 7 if is_variadic else max(len(parameters) - 1, 0)
-    given = rf"\({argument}(?:, {argument}){{{max(least - 1, 0)},{most}}}\)" if parameters else r"\(\)"
+    call = rf"\({argument}(?:, {argument}){{{max(least - 1, 0)},{most}}}\)" if parameters else r"\(\)"
     if member.spelling == "operator bool":
         return re.compile(rf"\bbool\({field}\)")
     if member.spelling == "operator[]":
         return re.compile(rf"{field}\[")
     if member.spelling == "operator()":
-        return re.compile(field + given)
+        return re.compile(field + call)
     is_function = member.kind.name in ("CXX_METHOD", "FUNCTION_TEMPLATE")
-    return re.compile(rf"(?:\.|::){re.escape(member.spelling)}" + (given if is_function else r"\b(?!\()"))
+    return re.compile(rf"(?:\.|::){re.escape(member.spelling)}" + (call if is_function else r"\b(?!\()"))
 
 
 def section_of(type_name: str) -> Section:
@@ -122,15 +129,17 @@ def test_every_public_member_has_a_row(declarations):
 
 
 def test_every_public_function_of_a_header_has_a_row(declarations):
-    said: dict[str, set[str]] = {}
+    documented: dict[str, set[str]] = {}
     for row in HEADERS.rows:
         header = row.line.removeprefix("#include <tkjit/").removesuffix(">")
-        said.setdefault(header, set()).update(re.findall(r"\w+", row.said))
-    assert {name for name in said if name.endswith(".cuh")} == {path.name for path in (INCLUDE / "tkjit").glob("*.cuh")}
-    declared = {header: {one.spelling for name, one in declarations if name == header} for header in said}
-    declared["shared_memory.cuh"].add("TKJIT_DYNAMIC_SHARED")  # a macro
-    declared["element.h"] = {"torch_type"}  # the others are the launcher's
-    assert said == declared
+        documented.setdefault(header, set()).update(re.findall(r"\w+", row.said))
+    assert {name for name in documented if name.endswith(".cuh")} == {
+        path.name for path in (INCLUDE / "tkjit").glob("*.cuh")
+    }
+    declared = {header: {cursor.spelling for name, cursor in declarations if name == header} for header in documented}
+    declared["shared_memory.cuh"].add("TKJIT_DYNAMIC_SHARED")  # a macro, so libclang does not list it
+    declared["element.h"] = {"torch_type"}  # the other declarations are for the launcher
+    assert documented == declared
 
 
 def test_every_row_of_a_table_is_read():

@@ -1,4 +1,4 @@
-"""Runs what docs/migrating.md says was written before, with the other systems."""
+"""Runs the examples of docs/migrating.md that use the other systems."""
 
 import pytest
 from support.migrating import named, run

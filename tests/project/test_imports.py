@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 PAGE = (PACKAGE.parent / "docs/architecture.md").read_text()
 IN_CPP = ("runtime", "sim")
 PACKAGES = [name for name in re.findall(r"^\| `(\w+)(?:\.py|/)` \|", PAGE, re.MULTILINE) if name not in IN_CPP]
-# the package itself shows users what the packages hold, __main__ starts the command line
+# __init__ re-exports public names of the packages, and __main__ starts the command line
 ENTRANCES = {"__init__", "__main__"}
 
 
@@ -32,14 +32,14 @@ def parsed(path: Path) -> ast.Module:
 
 
 def for_types_only(tree: ast.AST) -> set[ast.AST]:
-    """What stands under ``if TYPE_CHECKING``, and so never runs."""
+    """Return the nodes under ``if TYPE_CHECKING``, which never run."""
     blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
     guarded = (block for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
     return {node for block in guarded for statement in block.body for node in ast.walk(statement)}
 
 
 def imported_modules(path: Path, *, types: bool = True) -> list[tuple[int, str]]:
-    """Each import of tkjit in a file, inside functions too, as (line, dotted name)."""
+    """Return each import of tkjit in a file, also inside functions, as (line, dotted name)."""
     found = []
     tree = parsed(path)
     skipped = set() if types else for_types_only(tree)
@@ -58,7 +58,7 @@ def imported_modules(path: Path, *, types: bool = True) -> list[tuple[int, str]]
 
 
 def imported_packages(path: Path) -> list[tuple[int, str]]:
-    """The packages that a file imports; "tkjit" stands for the package itself."""
+    """Return the packages that a file imports, with line numbers; "tkjit" is ``tkjit/__init__.py``."""
     modules = [(line, [*name.split("."), "tkjit"][1]) for line, name in imported_modules(path)]
     return [(line, name if name in PACKAGES else "tkjit") for line, name in modules]
 
@@ -71,13 +71,13 @@ def test_a_package_imports_only_packages_above_it():
     for path in FILES:
         package = package_of(path)
         for line, other in imported_packages(path) if package not in ENTRANCES else ():
-            # the command line is the only package below the package's own face
+            # only the command line may import from tkjit/__init__.py
             allowed = package == "cli" if other == "tkjit" else PACKAGES.index(other) <= PACKAGES.index(package)
             assert allowed, f"{path}:{line}: {package} imports {other}"
 
 
 def imports_of_modules(*, types: bool = True) -> dict[str, set[str]]:
-    """What each module imports, also inside functions."""
+    """Return the modules that each module imports, also inside functions."""
     modules = {".".join(["tkjit", *path.relative_to(PACKAGE).with_suffix("").parts]): path for path in FILES}
     modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
 
@@ -90,12 +90,12 @@ def imports_of_modules(*, types: bool = True) -> dict[str, set[str]]:
         name: {target(other) for _, other in imported_modules(path, types=types)} - {name}
         for name, path in modules.items()
     }
-    # a package's face imports its modules, and the command line reaches the package's face inside functions
+    # tkjit/__init__.py imports other modules, and the command line imports tkjit inside functions: no real cycle
     return {**found, "tkjit": set()}
 
 
 def test_no_module_imports_itself_through_others():
-    """Not for its types either: what two modules need of each other belongs to a third."""
+    """Imports for types count as well. Code that two modules need from each other belongs in a third module."""
     imports = imports_of_modules()
     finished: set[str] = set()
 
@@ -110,8 +110,8 @@ def test_no_module_imports_itself_through_others():
         visit(name, ())
 
 
-# code that the plans import and that changes neither a text, nor a flag, nor a key: it builds, stores and finds, and
-# what it is set to (config, where headers lie) stands in the key itself
+# modules that the plans import but that change no text, flag or key: they build, store and look up. Their settings
+# (config, the directories of headers) are part of the key.
 SAYS_NOTHING = re.compile(
     r"tkjit(\.errors|\.config|\.system\..*|\.headers.*|\.cache(\.(?!recipe).*)?"
     r"|\.compile\.(compiler|cxx_check|embedded|log|resources|run_measured|tool_memo)|\.loader\.(plan|source_errors|torch_files|variant_names))?"
@@ -119,7 +119,7 @@ SAYS_NOTHING = re.compile(
 
 
 def test_a_warm_call_looks_at_all_code_that_decides_what_is_compiled():
-    """A file that is forgotten in ``rendering_files`` would mean a stale cache after it was edited."""
+    """If a file were missing from ``rendering_files``, the cache would be stale after an edit of that file."""
     imports = imports_of_modules(types=False)
     reached: set[str] = set()
     pending = ["tkjit.loader.launchers", "tkjit.loader.modules", "tkjit.loader.simulator"]
@@ -135,7 +135,7 @@ def test_a_warm_call_looks_at_all_code_that_decides_what_is_compiled():
 
 @cache
 def words_in(path: Path) -> set[str]:
-    """The names in a file's code, and their parts; not those in comments or docstrings."""
+    """Return the names in a file's code, split at dots, without those in comments and docstrings."""
     found: set[str] = set()
     for node in ast.walk(parsed(path)):
         words = {
@@ -150,15 +150,15 @@ def words_in(path: Path) -> set[str]:
 
 
 def mentions(name: str) -> set[str]:
-    """The files in whose code a name stands."""
+    """Return the files whose code contains a name."""
     return {str(path.relative_to(PACKAGE)) for path in FILES if name in words_in(path)}
 
 
 @pytest.mark.parametrize("name", ["environ", "environb", "getenv", "getenvb", "expanduser", "expandvars"])
 def test_only_config_reads_the_environment(name):
-    # compile/compiler.py sets PATH and CXX for the time of a load_inline call, which reads them there and nowhere else
+    # compile/compiler.py sets PATH and CXX during a load_inline call, which takes them only from the environment
     allowed = {"config.py", "compile/compiler.py"} if name == "environ" else {"config.py"}
-    # config's own parameter has the name of what it stands for
+    # config.py also has a parameter named environ
     assert mentions(name) <= allowed
 
 
@@ -194,7 +194,7 @@ def test_pure_packages_stay_pure(package, modules):
 
 
 def words_imported(path: Path) -> set[str]:
-    """The parts of all names that a file imports and runs: torch, utils, cpp_extension."""
+    """Return the parts of all names that a file imports at run time, such as torch, utils and cpp_extension."""
     tree = parsed(path)
     found: set[str] = set()
     for node in set(ast.walk(tree)) - for_types_only(tree):

@@ -1,4 +1,4 @@
-"""Every command that a text gives to install something names what exists, and can be pasted into any shell."""
+"""Install commands in code and documents name packages that exist, and can be pasted into any shell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = {str(path.relative_to(ROOT)): path.read_text() for path in FILES}
 EXTRAS = set(
     re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text().partition("optional-dep")[2], re.MULTILINE)
 )
-# what texts say to install, as PyPI and Debian have it
+# the packages that install commands may name, as they are called on PyPI and in Debian
 ON_PYPI = {"nvidia-cuda-cccl", "ninja", "torch", "cupy-cuda13x", "flashinfer-python", "apache-tvm-ffi", "libclang"}
 IN_DEBIAN = {
     *("g++", "git", "gdb", "binutils", "cmake", "clang", "libclang-rt-dev", "cargo", "golang-go", "pkg-config"),
@@ -39,9 +39,9 @@ def found(pattern: str) -> list[tuple[str, str]]:
 def test_extras_exist_and_are_quoted():
     extras = found(r"""(?:tkjit|'\.|"\.)\[([a-z]+)\]""")
     assert len(extras) > 10
-    assert [one for one in extras if one[1] not in EXTRAS] == []
-    # zsh takes brackets without quotation marks for a pattern
-    bare = [one for one in found(r"pip install ((?:tkjit|\.)\[\w+\])") if not one[0].startswith("tests/")]
+    assert [hint for hint in extras if hint[1] not in EXTRAS] == []
+    # zsh treats unquoted brackets as a pattern
+    bare = [hint for hint in found(r"pip install ((?:tkjit|\.)\[\w+\])") if not hint[0].startswith("tests/")]
     assert bare == []
 
 
@@ -49,7 +49,7 @@ def test_packages_of_pypi_exist():
     named = found(r"pip install (?:-[\w-]+ )*([a-z][\w-]*)\b(?![\[/])") + found(
         r"pip_install\(\W?([a-z][\w-]*)\b(?!\[)"
     )
-    unknown = {one for one in named if one[1] not in ON_PYPI | {"tkjit", "requirements", "library", "nvrtc", "f"}}
+    unknown = {hint for hint in named if hint[1] not in ON_PYPI | {"tkjit", "requirements", "library", "nvrtc", "f"}}
     assert unknown == set()
 
 
@@ -57,7 +57,7 @@ def test_packages_of_debian_exist():
     lists = found(r"apt-get install ((?:--yes )?[a-z][\w+ .-]*[\w+])") + found(r"system_install\(\W([\w+-]+)\W")
     named = {(name, word) for name, words in lists for word in words.split() if word != "--yes"}
     words_of_sentences = {"libgcc", "where", "in", "and", "it", "brings", "makes", "or", "package"}
-    assert {one for one in named if one[1] not in IN_DEBIAN | words_of_sentences} == set()
+    assert {hint for hint in named if hint[1] not in IN_DEBIAN | words_of_sentences} == set()
 
 
 @pytest.mark.parametrize("name", sorted({name for _, name in found(r"headers add ([a-z][\w-]+)")}))

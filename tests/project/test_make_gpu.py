@@ -48,10 +48,10 @@ def test_tests_run_side_by_side_under_the_compiler_of_their_shard(tmp_path: Path
 
 def test_a_report_is_counted_with_the_reasons(tmp_path: Path):
     (tmp_path / "one.xml").write_text(REPORT)
-    one = result()
-    add_tests(one, tmp_path / "one.xml")
-    assert (one.passed, one.failed, one.skipped) == (1, 2, 1) and not one.is_good
-    assert one.failures == ["test_b: assert 1 == 2", "test_d: no message"]
+    outcome = result()
+    add_tests(outcome, tmp_path / "one.xml")
+    assert (outcome.passed, outcome.failed, outcome.skipped) == (1, 2, 1) and not outcome.is_good
+    assert outcome.failures == ["test_b: assert 1 == 2", "test_d: no message"]
 
 
 def test_a_shard_that_has_ended_is_not_run_again_until_the_commit_is_another(tmp_path: Path):
@@ -61,7 +61,7 @@ def test_a_shard_that_has_ended_is_not_run_again_until_the_commit_is_another(tmp
     (tmp_path / "one.json").write_text(json.dumps(asdict(result(passed=3, command=command))))
     assert finished(shard, tmp_path, "abc").passed == 3
     assert finished(shard, tmp_path, "another") is None
-    assert finished(Shard("one", (*shard.tests, "tests/a.py::test_b")), tmp_path, "abc") is None  # of other cores
+    assert finished(Shard("one", (*shard.tests, "tests/a.py::test_b")), tmp_path, "abc") is None  # of more cores
     (tmp_path / "one.json").write_text(json.dumps(asdict(result(ended="killed after 480 s", command=command))))
     assert finished(shard, tmp_path, "abc") is None
 
@@ -71,9 +71,9 @@ def test_a_shard_that_hangs_is_killed_and_says_so(tmp_path: Path, monkeypatch: p
     started = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', {child!r}])"
     sleeping = [sys.executable, "-c", started]
     monkeypatch.setattr(Shard, "command", lambda self, out, seconds: sleeping)
-    one = run(Shard("one", ("tests/sim/test_gpu_a.py::test_a",)), tmp_path, 1, "abc", "H100")
-    assert one.ended == "killed after 1 s" and "begun" in one.output
-    assert json.loads((tmp_path / "one.json").read_text())["ended"] == one.ended
+    outcome = run(Shard("one", ("tests/sim/test_gpu_a.py::test_a",)), tmp_path, 1, "abc", "H100")
+    assert outcome.ended == "killed after 1 s" and "begun" in outcome.output
+    assert json.loads((tmp_path / "one.json").read_text())["ended"] == outcome.ended
     status = Path(f"/proc/{(tmp_path / 'child').read_text()}/stat")
     wait_until(lambda: not status.exists() or b") Z " in status.read_bytes(), what="the end of what the shard started")
 
@@ -82,8 +82,8 @@ def test_tests_that_the_time_did_not_reach_are_not_called_good(tmp_path: Path, m
     report = f"open({str(tmp_path / 'one.xml')!r}, 'w').write({REPORT!r})"
     monkeypatch.setattr(Shard, "command", lambda self, out, seconds: [sys.executable, "-c", report])
     tests = tuple(f"tests/sim/test_gpu_a.py::test_{i}" for i in range(6))
-    one = run(Shard("one", tests), tmp_path, 20, "abc", "H100")
-    assert one.ended == "2 of 6 tests not run: time ran out" and not one.is_good
+    outcome = run(Shard("one", tests), tmp_path, 20, "abc", "H100")
+    assert outcome.ended == "2 of 6 tests not run: time ran out" and not outcome.is_good
 
 
 @pytest.mark.compiles
@@ -94,15 +94,15 @@ def test_the_time_of_tests_side_by_side_may_be_over(tmp_path: Path, monkeypatch:
     options = "-q -n 1 -p no:cacheprovider --session-timeout 1".split()
     command = [sys.executable, "-m", "pytest", *options, f"--junitxml={tmp_path}/one.xml", *shard.tests]
     monkeypatch.setattr(Shard, "command", lambda self, out, seconds: command)
-    one = run(shard, tmp_path, 60, "abc", "H100")
-    assert one.ended.endswith("of 3 tests not run: time ran out") and one.passed >= 1, one.output
+    outcome = run(shard, tmp_path, 60, "abc", "H100")
+    assert outcome.ended.endswith("of 3 tests not run: time ran out") and outcome.passed >= 1, outcome.output
 
 
 def test_a_report_of_an_earlier_run_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "one.xml").write_text(REPORT)
     monkeypatch.setattr(Shard, "command", lambda self, out, seconds: [sys.executable, "-c", "raise SystemExit(4)"])
-    one = run(Shard("one", ("tests/sim/test_gpu_a.py::test_a",)), tmp_path, 20, "abc", "H100")
-    assert one.ended == "exit 4" and (one.passed, one.failed, one.skipped) == (0, 0, 0)
+    outcome = run(Shard("one", ("tests/sim/test_gpu_a.py::test_a",)), tmp_path, 20, "abc", "H100")
+    assert outcome.ended == "exit 4" and (outcome.passed, outcome.failed, outcome.skipped) == (0, 0, 0)
 
 
 def test_the_report_has_the_device_the_rows_and_the_failures():

@@ -27,10 +27,10 @@ def test_what_a_page_names_exists(page):
     for path, name in PLACE.findall(page.read_text()):
         if PLACEHOLDER.search(path):
             continue
-        found = [
+        files = [
             place for place in (ROOT / path, ROOT / "tkjit" / path, ROOT / "examples/package" / path) if place.is_file()
         ]
         last = re.split(r"[.:]+", name)[-1]
-        if not found or not re.search(rf"\b{last}\b", found[0].read_text()):
+        if not files or not re.search(rf"\b{last}\b", files[0].read_text()):
             missing.append(f"{path}:{name}")
     assert missing == []

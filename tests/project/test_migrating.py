@@ -1,4 +1,4 @@
-"""Runs what docs/migrating.md says is written now."""
+"""Runs the examples of docs/migrating.md that use tkjit."""
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ from tkjit import ToolchainError
 
 
 def test_each_system_has_both():
-    assert len({one.section for one in EXAMPLES}) == 6
-    assert sum(one.is_before for one in EXAMPLES) == 5  # ThunderKittens' is C++
+    assert len({example.section for example in EXAMPLES}) == 6
+    assert sum(example.is_before for example in EXAMPLES) == 5  # ThunderKittens' example is C++, so it is not included
 
 
 @pytest.mark.compiles

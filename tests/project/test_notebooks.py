@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, with their own checks, and show what they should."""
+"""The notebooks run from top to bottom, pass their own checks, and show the expected outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tkjit.spec import Variant
 
 pytestmark = pytest.mark.compiles
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-# of bound libraries: what must be there, and the package that has it
+# for each notebook on bound libraries: the paths in /usr/include that it needs, and the Debian packages with them
 NEEDED = {
     "thrust": {},
     "kokkos": {"trilinos": "libtrilinos-kokkos-kernels-dev libtrilinos-kokkos-dev"},
@@ -46,7 +46,7 @@ def _outputs(notebook):
 
 
 def _written(notebook):
-    """What the cells write to standard error."""
+    """Return the texts that the cells write to standard error."""
     return [output.text for output in _outputs(notebook) if output.get("name") == "stderr"]
 
 
@@ -92,7 +92,7 @@ def test_hopper_runs_on_the_cpu():
 @pytest.mark.nvcc
 @pytest.mark.slow
 def test_hopper_compiles_for_hopper(loader):
-    """Each kernel of the notebook, from its cells."""
+    """Run the cells, which define the kernels, and compile each kernel."""
     namespace: dict = {}
     for cell in _code(_read("hopper")):
         exec(cell.source, namespace)

@@ -1,4 +1,4 @@
-"""``docs/packages.md``: its package is that of ``tkjit new``, and builds, installs and runs."""
+"""The package of ``docs/packages.md`` is the one that ``tkjit new`` writes; it builds, installs and runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(*command: str, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The package, written by the command, built, and installed in two places."""
+    """Write the package with the command, build it, and install it in two directories; return both."""
     place = tmp_path_factory.mktemp("package")
     written, sites = place / "written", [place / "first/site", place / "second/site"]
     run(sys.executable, "-m", "tkjit", "new", "my_kernels", "-o", str(written))
@@ -59,7 +59,7 @@ def test_it_runs_where_it_is_installed_and_elsewhere_from_the_same_entries(sites
     first, second = ({"PYTHONPATH": str(site)} for site in sites)
     run(sys.executable, "-c", CALL, **first)
     run(sys.executable, "-c", CALL, **first)
-    # no compiler: the keys do not depend on where the package lies
+    # compiling is forbidden, so this finds the entries only if the keys do not depend on the package's directory
     run(sys.executable, "-c", CALL, TKJIT_JIT="0", **second)
 
 
@@ -68,7 +68,7 @@ def test_the_commands_take_its_name(sites, cache_with_runtime, operators, tmp_pa
     operators(cache_with_runtime)
     first, second = ({"PYTHONPATH": str(site)} for site in sites)
     tkjit = [sys.executable, "-m", "tkjit"]
-    listed = {one["name"]: one["summary"] for one in json.loads(run(*tkjit, "list", "--json", **first))}
+    listed = {entry["name"]: entry["summary"] for entry in json.loads(run(*tkjit, "list", "--json", **first))}
     assert listed["my_kernels.silu_mul"] == "Computes silu(gate) * up."
     bundle = tmp_path / "bundle"
     chosen = ["--device", "cpu", "--types", "float32"]
@@ -83,8 +83,8 @@ def test_the_commands_take_its_name(sites, cache_with_runtime, operators, tmp_pa
         **second,
     )
     verified = json.loads(run(*tkjit, "verify", "my_kernels", "--types", "float32", "--json", **first))
-    assert {one["kernel"] for one in verified} == {"silu_mul", "squared_relu"}
-    assert all(one["is_right"] for one in verified)
+    assert {entry["kernel"] for entry in verified} == {"silu_mul", "squared_relu"}
+    assert all(entry["is_right"] for entry in verified)
     assert (
         "nothing found"
         in subprocess.run(

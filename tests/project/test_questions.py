@@ -1,4 +1,4 @@
-"""``docs/questions.md``: every kernel runs, and the texts of errors are those that the code has."""
+"""``docs/questions.md``: every kernel runs, and the quoted errors occur in the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs/questions.md").read_text()
 QUESTIONS = dict(re.findall(r"^## (How do I .*?\?)$(.*?)(?=^## )", PAGE, re.DOTALL | re.MULTILINE))
 IMPORTS, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 TEXTS = re.findall(r"^\| `(.*?)`", PAGE.partition("## Errors by their text")[2], re.MULTILINE)
-VALUES = re.compile(r"<typename T>|2 \* D|tkjit: ")  # which the code fills in
+VALUES = re.compile(r"<typename T>|2 \* D|tkjit: ")  # parts that the code fills in
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -23,7 +23,7 @@ def marks(path: Path) -> set[str]:
     """The markers of a whole module."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
-            return {one.attr for one in ast.walk(node.value) if isinstance(one, ast.Attribute)}
+            return {child.attr for child in ast.walk(node.value) if isinstance(child, ast.Attribute)}
     return set()
 
 

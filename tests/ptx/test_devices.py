@@ -114,7 +114,7 @@ __global__ void meet(int* count) {
 
 @pytest.mark.slow  # waits for seconds
 def test_the_launch_waits_for_blocks_that_begin_late():
-    """OS threads begin late on a machine with hundreds of them: later here than the limit for waiting blocks."""
+    """With hundreds of OS threads, some begin late; in this test, later than the time limit for waiting blocks."""
 
     @tkjit.kernel(SLOW_TO_BEGIN, entry="meet", args=True, grid=6, block=1)
     def meet(count: InOut[Tensor, "int32", 1]) -> None: ...

@@ -55,7 +55,7 @@ torch.cuda.synchronize()
 
 @pytest.mark.parametrize("at", ["1 0 0 0 0 0", "0 0 0 1 0 0", "0 0 0 -4 0 0", "0 0 0 0 -1 0", "0 0 0 0 0 -1"])
 def test_a_box_that_the_simulator_rejects_ends_the_kernel(hopper, at):
-    """It runs in a separate process, because the process cannot use the device afterwards."""
+    """The kernel runs in a separate process, because its process cannot use the device afterwards."""
     around = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     ended = subprocess.run([sys.executable, "-c", BOX, *at.split()], env=around, capture_output=True, text=True)
     assert ended.returncode == 1 and "an illegal instruction was encountered" in ended.stderr

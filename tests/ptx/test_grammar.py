@@ -109,7 +109,7 @@ def test_an_unsupported_instruction_becomes_a_trap_with_its_name():
     [
         ("m64n8k16.f32.bf16.bf16", ", 1, 1, 0, 1", True),
         ("m64n8k8.f32.tf32.tf32", ", 1, 1", True),
-        ("m64n8k8.f32.tf32.tf32", ", 1, 1, 0, 1", False),  # ptxas also transposes only 16-bit elements
+        ("m64n8k8.f32.tf32.tf32", ", 1, 1, 0, 1", False),  # ptxas, like tkjit, transposes only 16-bit elements
         ("m64n8k32.f32.e4m3.e4m3", ", 1, 1, 0, 1", False),
         ("m64n8k32.s32.s8.s8", "", True),
         ("m64n8k32.s32.s8.s8", ", 1, 1", False),

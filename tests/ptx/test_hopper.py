@@ -32,7 +32,7 @@ def test_a_product_equals_its_reference(product: Product):
 def test_a_moved_box_equals_its_reference(at, adds):
     source, target = torch.randn(5, 9, 16), torch.randn(5, 9, 16)
     expected = target.clone()
-    # padding for everything that is outside of the tensor
+    # the padding covers elements outside of the tensor
     x, y, z, to_x, to_y, to_z = at
     read = torch.nn.functional.pad(source, [48] * 6)[48 + z :, 48 + y :, 48 + x :][:2, :4, :8]
     written = expected[to_z : to_z + 2, to_y : to_y + 4, to_x : to_x + 8]
@@ -45,7 +45,7 @@ def test_a_moved_box_equals_its_reference(at, adds):
 @pytest.mark.parametrize("adds", [0, 1])
 @pytest.mark.parametrize(("x", "to_x"), [(13, 0), (-3, 0), (12, 1)], ids=["read", "read below zero", "written"])
 def test_a_box_must_begin_at_a_multiple_of_16_bytes(x, to_x, adds):
-    """An H100 ends such a kernel with an illegal instruction, and also the kernels of the next test."""
+    """An H100 ends such a kernel, and the kernels of the next test, with an illegal instruction."""
     at = to_x or x
     message = rf"coordinate {at} of the innermost dimension is {4 * at} bytes; it must be a multiple of 16 bytes"
     with pytest.raises(tkjit.LaunchError, match=message):

@@ -28,7 +28,7 @@ def run(directory: Path, source: str, header: str, *, threads: int = 32, **optio
 
 
 def test_keywords_that_nvcc_does_not_need_are_added(tmp_path):
-    """The compiler rejects the text twice: for a template of a dependent object, and a type of a dependent class."""
+    """The compiler rejects the text twice: the keyword ``template`` is missing first, and then ``typename``."""
     header = """
     struct pool { template <class T, int n> __device__ int count() { return n * sizeof(T); } };
     struct layout { struct tile { char bytes[8]; }; };
@@ -59,7 +59,7 @@ def test_each_instance_of_a_template_has_its_own_shared_variables(tmp_path):
 
 
 def test_a_template_constant_can_be_part_of_an_opcode(tmp_path):
-    """This is the constraint `C` of CUDA's guide to inline PTX."""
+    """The source passes the constant with the constraint `C` of CUDA's guide to inline PTX."""
     header = """
     template <int mode> struct way;
     template <> struct way<0> { static constexpr const char round[] = ".rm", kind[] = "s32"; };
@@ -143,7 +143,7 @@ def test_the_architecture_is_undefined_in_host_functions_of_a_header(tmp_path):
 
 
 def test_editing_a_header_that_only_the_host_includes_rebuilds(tmp_path):
-    """Only the second preprocessing lists it as a dependency."""
+    """Only the second preprocessing pass lists such a header as a dependency."""
     header = '#ifndef __CUDA_ARCH__\n#include "of_host.h"\n#endif\ninline float value() { return from_host(); }\n'
     source = "void f(float* x) { x[0] = value(); }"
     for expected in (1, 2):

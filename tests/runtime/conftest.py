@@ -12,7 +12,7 @@ from tkjit.loader import loader_for
 
 @pytest.fixture(params=["TensorImpl", "exchange API", "__dlpack__"])
 def reading(request: pytest.FixtureRequest, session_cache) -> Iterator[str]:
-    """Each way in which the runtime reads tensors."""
+    """Runs the test once for each way in which the runtime reads tensors."""
     runtime = loader_for(Settings.from_environment()).runtime
     runtime.read_tensors_through(request.param)
     try:

@@ -49,7 +49,8 @@ def is_plain(value: object) -> bool:
     return type(value) is torch.Tensor and value.layout == torch.strided and value.device.type == "cpu"
 
 
-# torch's dispatcher resolves conjugate and negative views before an operator sees them; a class has another text there
+# torch's dispatcher resolves conjugate and negative views before an operator sees them; for a class, the operator's
+# error has another text
 NOT_OF_OPERATORS = ("conjugate", "negative", "class")
 
 
@@ -151,7 +152,7 @@ def nested_tensor(layout: torch.layout) -> torch.Tensor:
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls them a prototype
+        warnings.simplefilter("ignore")  # torch warns that nested tensors are a prototype
         return torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=layout)
 
 
@@ -159,7 +160,7 @@ def test_quantized_tensor_is_rejected():
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated, but still available
+        warnings.simplefilter("ignore")  # quantized tensors are deprecated, but still available
         quantized = torch.quantize_per_tensor(x23(), 0.1, 0, torch.qint8)
     keywords = good_arguments() | {"x": quantized}
     with pytest.raises(ArgumentError, match=r"^probe: x is \(2, 3\) qint8 on cpu") as raised:

@@ -51,7 +51,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     compiler = directory / "g++"
     compiler.write_text(INSTRUMENTING)
     compiler.chmod(0o755)
-    # the C++ library as well, or the sanitizer does not find its __cxa_throw
+    # the C++ library is preloaded as well, because otherwise the sanitizer does not find its __cxa_throw
     names = ("libasan.so", "libstdc++.so.6")
     found = [subprocess.check_output(["g++", f"-print-file-name={name}"], text=True).strip() for name in names]
     if not all(map(os.path.isabs, found)):

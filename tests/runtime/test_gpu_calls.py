@@ -11,7 +11,7 @@ import torch
 
 import tkjit
 
-# torch 2.11 warns so in Python 3.12 when inductor is imported
+# torch 2.11 gives this warning in Python 3.12 when inductor is imported
 DEPRECATED = "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings(DEPRECATED)]
 

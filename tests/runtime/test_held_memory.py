@@ -179,7 +179,7 @@ def test_object_that_raises_for_every_attribute_is_named():
     axpy, freed = tkjit.load("axpy"), torch.zeros(BIG)
     freed.untyped_storage().resize_(0)
     with pytest.raises(ArgumentError, match=r"y is an object that cannot be shown \(list\); expected a torch.Tensor"):
-        axpy(torch.zeros(4), [freed])  # which torch cannot print
+        axpy(torch.zeros(4), [freed])  # torch cannot print this tensor
     for call in (lambda: axpy(torch.zeros(4), Odd()), lambda: axpy(torch.zeros(4), torch.zeros(4), Odd())):
         with pytest.raises(ArgumentError, match=r"axpy: .* is an object that cannot be shown \(Odd\); expected a "):
             call()
@@ -222,7 +222,7 @@ def test_tensor_written_in_place_must_not_share_part_of_an_input():
         ):
             axpy(x, y)
     assert axpy(memory[:4], memory[4:]).tolist() == [2.0] * 4
-    assert axpy(memory, memory).tolist() == [2.0] * 4 + [4.0] * 4  # all of it
+    assert axpy(memory, memory).tolist() == [2.0] * 4 + [4.0] * 4  # sharing all memory is allowed
     assert axpy(memory[3:3], memory[3:3]).numel() == 0
     with pytest.raises(
         ArgumentError, match=r"xs\[0\], which is .* some but not all of its memory with xs\[1\]; pass xs\[1\].clone"

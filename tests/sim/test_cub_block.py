@@ -153,9 +153,9 @@ def test_sorts(library, shape, end_bit):
     merges = shape.threads & (shape.threads - 1) == 0
     for row, order in [*orders, *([(12, down)] if merges else [])]:
         np.testing.assert_array_equal(y[row], x[order], err_msg=f"row {row}")
-        wanted = indices if row in (0, 8) else indices[order]  # sorts of keys only leave the values
+        wanted = indices if row in (0, 8) else indices[order]  # 0 and 8 sort keys without their values
         np.testing.assert_array_equal(y[row + 1], wanted.astype(shape.dtype), err_msg=f"row {row + 1}")
-    if merges and x.min() >= 0:  # no key may come after the default
+    if merges and x.min() >= 0:  # the default pads the keys, so no key may sort after it
         np.testing.assert_array_equal(y[14, :valid], x[part])
         np.testing.assert_array_equal(y[15, :valid], indices[part].astype(shape.dtype))
 

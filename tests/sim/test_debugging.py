@@ -22,7 +22,7 @@ from tkjit.cli import main
 pytestmark = pytest.mark.compiles
 
 
-# executes a billion barriers in each block, and nothing else for minutes
+# each block executes only barriers, a billion of them, which takes minutes
 ENDLESS = """
 import os, signal, sys, threading, time, torch, tkjit
 from tkjit import InOut, Tensor

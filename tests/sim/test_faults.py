@@ -32,7 +32,7 @@ def faults(compiled) -> Library:
 
 @pytest.fixture(autouse=True)
 def later_launches_work(library):
-    """Whatever a test does to the simulator, the next launch works."""
+    """Check after each test that the next launch still works."""
     yield
     x = np.zeros(4 * 256, np.int32)
     assert library.launch("barriers", 4, 256, x, 10) is None

@@ -266,7 +266,7 @@ def test_an_unused_asm_is_not_rejected():
 
     assert harmless(torch.zeros(1)).item() == 5
 
-    # nor is it blamed for an unrelated error
+    # an unrelated error is not blamed on the unused asm
     @tkjit.kernel(source.replace("5;", "5"), entry="lacking", args=True, grid=1, block=1)
     def broken(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 

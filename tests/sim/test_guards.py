@@ -73,7 +73,7 @@ def test_a_prepared_launch_is_checked_as_well():
     assert prepared() is prepared.result, "a correct launch after a wrong one"
     storage = prepared.result.untyped_storage()
     storage.resize_(0)
-    storage.resize_(160)  # other memory, or the same without a guard
+    storage.resize_(160)  # the storage has other memory now, or the same memory without a guard
     with suppress(tkjit.ArgumentError):
         prepared()
 

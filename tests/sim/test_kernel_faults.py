@@ -116,7 +116,7 @@ def test_a_fault_in_a_launch_from_host_code_names_both_lines(x):
 
 def test_the_smallest_integer_divided_by_minus_one_gives_a_gpus_result(x):
     assert [int(faulty.faulty(x, mistake)[100]) for mistake in (20, 21, 22, 23)] == [-(2**31), 0, 1, 1]
-    assert faulty.faulty(x, 20, who=-1).unique().tolist() == [-(2**31)]  # each thread of the grid
+    assert faulty.faulty(x, 20, who=-1).unique().tolist() == [-(2**31)]  # -1: each thread of the grid makes the mistake
 
 
 def test_a_launch_with_many_failing_threads_raises_once(x):
@@ -226,7 +226,8 @@ def test_a_handler_installed_later_does_not_end_the_process(fresh: Server):
     assert "null pointer" in printed and "division by zero" in printed
 
 
-# a handler before ours that uses as much stack as forty libraries with the simulator, chained one after the other
+# a handler that is called before tkjit's; it uses as much stack as the chained handlers of forty libraries that
+# contain the simulator
 GREEDY = """
 #include <csignal>
 #include <cstring>
@@ -273,8 +274,8 @@ def test_the_handler_does_not_overflow_a_small_signal_stack(fresh: Server, tmp_p
     assert "null pointer" in printed and "division by zero" in printed
 
 
-# a handler like libclang's: it restores the earlier handlers, and sends the signal to its own thread again, which
-# receives it in the kernel, when the handler returns
+# a handler like libclang's: it restores the earlier handlers and raises the signal again in its own thread, which
+# receives the signal in the kernel when the handler returns
 RECOVERY = """
 #include <csignal>
 #include <initializer_list>

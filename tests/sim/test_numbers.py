@@ -26,7 +26,7 @@ def run(library: Library, name: str, *arrays: np.ndarray) -> None:
 
 
 def values(name: str, bits: np.ndarray) -> np.ndarray:
-    """Return the numbers that ``bits`` stand for, as float64."""
+    """Return the numbers that ``bits`` encode, as float64."""
     if name == "half":
         return bits.view(np.float16).astype(np.float64)
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
@@ -98,7 +98,8 @@ def test_directed_narrowing(library, name, direction):
 
 @pytest.mark.parametrize("name, bits", [("half", 11), ("bfloat16", 8)])
 def test_double_and_integers_are_rounded_once(library, name, bits):
-    # Values so close to a midpoint that float32, and for the longest integers float64, cannot tell them from it.
+    # Some values are so close to a midpoint that float32 cannot tell them from it; for the longest integers, not even
+    # float64 can.
     ulp = 2.0 ** (1 - bits)
     midpoint = 1 + ulp / 2
     x = np.array([midpoint, midpoint + 2.0**-40, midpoint - 2.0**-40, midpoint + ulp, math.nan, 1e300, -1e-300])
@@ -222,7 +223,7 @@ def test_float_to_integer_saturates(library):
         np.testing.assert_array_equal(result, expected)
     expected = [0 if math.isnan(v) else int(min(max(float(v), 0), 2**32 - 1)) for v in np.rint(x)]
     np.testing.assert_array_equal(unsigned, expected)
-    # PTX ISA, "cvt": in 64 bits a NaN is the top bit alone, not 0.
+    # PTX ISA, "cvt": a NaN becomes 0 in 32 bits, but in 64 bits an integer with only the top bit set.
     expected = [
         -(2**63) if math.isnan(v) or v <= -(2**63) else 2**63 - 1 if v >= 2**63 else int(v) for v in np.trunc(x)
     ]

@@ -38,7 +38,7 @@ def test_a_launcher_depends_on_all_of_the_simulator(filled: Path):
 
 
 def test_a_launcher_is_compiled_without_the_headers_of_strings_and_streams(filled: Path):
-    """They would take a third of its compile time, and each of their files a microsecond of a warm call."""
+    """The headers would take a third of the compile time, and each of their files a microsecond of a warm call."""
     (entry,) = filled.glob("v1/*/cpu-*/axpy-*/*/dependencies.json")
     files = json.loads(entry.read_text())["files"]
     heavy = {"basic_string.h", "iostream", "sstream", "locale_classes.h", "stl_algo.h", "unordered_map.h", "regex.h"}
@@ -78,7 +78,7 @@ def test_lanes_of_one_warp_at_different_barriers_are_an_error(other):
     message = r"divergent barrier: lanes of one warp reach __syncthreads from here and from inline.cu:[23]"
     with pytest.raises(tkjit.LaunchError, match=message):
         block_of_64(source.replace("CONDITION", "threadIdx.x % 2"))(torch.zeros(64))
-    # but different warps may
+    # different warps may be at different barriers
     if other:
         assert block_of_64(source.replace("CONDITION", "threadIdx.x < 32"))(torch.zeros(64)).sum() == 64
 

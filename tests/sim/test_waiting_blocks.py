@@ -16,7 +16,7 @@ from tkjit import InOut, LaunchError, Tensor
 
 pytestmark = pytest.mark.compiles
 RESIDENT = 132  # the number of multiprocessors of an H100
-TOO_MANY = RESIDENT + (os.cpu_count() or 1) + 1  # an OS thread without a block may always begin one
+TOO_MANY = RESIDENT + (os.cpu_count() or 1) + 1  # each OS thread that has no block may begin one more
 MEET = """
 __device__ void meet(int* arrived, int blocks) {
     __syncthreads();

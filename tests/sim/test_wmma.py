@@ -8,7 +8,7 @@ from support.simulator.compiled import SOURCES, Library, compile_source
 
 pytestmark = pytest.mark.compiles
 SHAPES = {16: (16, 16, 16), 32: (32, 8, 16), 8: (8, 32, 16)}
-# by the name in the source: the types in memory, of A and B, and of C
+# for each name in the source: the type of A and B in memory, and the type of C
 TYPES = {
     "half": (np.float16, np.float32),
     "half_to_half": (np.float16, np.float16),

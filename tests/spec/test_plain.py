@@ -88,7 +88,7 @@ def test_unpacked_specs_equal_the_packed_ones(name):
     kernel = tkjit.find(name)
     for spec in kernel.specs:
         for dim in spec.grid:
-            dim.evaluate(dict.fromkeys([*dim.names], 1))  # the parsed trees must not be packed
+            dim.evaluate(dict.fromkeys([*dim.names], 1))  # stores the parsed tree in the dim; it must not be packed
     specs = unpack(pack(kernel.specs, bundled_directory() / f"{name}.py"))
     assert specs == kernel.specs and repr(specs) == repr(kernel.specs)
     assert all(vars(dim).keys() == {"text"} for spec in specs for dim in spec.grid)
@@ -109,7 +109,7 @@ def test_unpacked_reference_is_found_when_it_is_called(tmp_path: Path):
 
 
 def test_reference_is_rejected_after_its_file_has_changed(tmp_path):
-    """It would belong to the next version of the kernel."""
+    """The reference in the changed file would belong to the next version of the kernel."""
     path = tmp_path / "twice.py"
     text = """
 import tkjit

@@ -68,7 +68,7 @@ def test_each_attribute_of_a_part_is_an_attribute_of_the_spec():
 
 
 def test_repr_of_a_spec_has_everything_that_affects_compilation():
-    """Warm keys hash it."""
+    """Warm keys are hashes of the repr, so a part that is missing there would give a stale launcher."""
     text = repr(by_hand(field()))
     shown = {f.name for kind in PARTS.values() for f in dataclasses.fields(kind) if f.repr}
     hidden = {f.name for f in dataclasses.fields(Operator) if not f.repr}

@@ -1,4 +1,4 @@
-"""max(x, 0), for the hidden layer."""
+"""The activation of the hidden layer."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -6,7 +6,7 @@ from tkjit import In, Out, Tensor
 
 @tkjit.kernel("relu.cu", entry="relu<T>", grid="cdiv(x.numel, 256)", block=256, variants={"T": ("float32", "bfloat16")})
 def relu(x: In[Tensor, "T", "..."], y: Out[Tensor, "T", "..."]) -> Tensor:
-    """y <- max(x, 0).
+    """Computes max(x, 0).
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ func TestForward(t *testing.T) {
 		Hidden: tensor(t, []float32{1, -1, 0, 2}, 2, 2),
 		Output: tensor(t, []float32{1, 0, 0, 1}, 2, 2),
 	}
-	// (1, 1) becomes (1, 1); (-1, 1) becomes (-1, 3), and (0, 3) behind the ReLU
+	// (1, 1) becomes (1, 1); (-1, 1) becomes (-1, 3), and (0, 3) after the ReLU
 	probabilities, err := p.Forward(tensor(t, []float32{1, 1, -1, 1}, 2, 2))
 	if err != nil {
 		t.Fatal(err)

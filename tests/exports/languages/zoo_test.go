@@ -198,7 +198,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A finalizer of the program that allocates must not wait for itself.
+// If a finalizer of the program allocates a tensor, the allocation must not wait for that finalizer.
 func TestAFinalizerMayAllocate(t *testing.T) {
 	SetMemoryBudget(1)
 	defer SetMemoryBudget(1 << 30)

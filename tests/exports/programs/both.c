@@ -1,4 +1,4 @@
-/* A library with code for GPUs, on a machine without one. */
+/* Uses a library with code for GPUs on a machine without a GPU. */
 #include <both.h>
 
 #include <stdio.h>

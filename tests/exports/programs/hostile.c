@@ -1,4 +1,4 @@
-/* Calls that nobody should make; each is rejected, and the next one works. */
+/* Makes invalid calls, each of which is rejected; valid calls still work afterwards. */
 #include <small.h>
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A product in memory of the library, a rejected call, and the frees. */
+/* Computes a matrix product that the library allocates, makes a call that is rejected, and frees the tensors. */
 #include <zoo.h>
 
 #include <stdio.h>

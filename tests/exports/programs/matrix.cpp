@@ -1,4 +1,4 @@
-// The same in C++: tensors that own their memory, exceptions, results and views.
+// The calls of matrix.c in C++; also tensors that own their memory, exceptions, result objects and views.
 #include <zoo.hpp>
 
 #include <cstdio>

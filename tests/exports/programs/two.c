@@ -1,4 +1,5 @@
-/* Two exports: a function of one takes memory of the other, and the export that is linked first frees it. */
+/* Links two exports. A function of one takes a tensor that the other has allocated, and the export that is linked
+ * first frees the tensors. */
 #include <other.h>
 #include <zoo.h>
 

@@ -33,7 +33,7 @@ class Proxy:
 
 
 class Attributes:
-    """Raises for every attribute."""
+    """An object that raises the given error for every attribute."""
 
     def __init__(self, error: BaseException) -> None:
         object.__setattr__(self, "_error", error)

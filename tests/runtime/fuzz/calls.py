@@ -46,7 +46,7 @@ class Call:
         self.choose = choose
         self.name = choose.choice(["mix", "mix", "total", "product"])
         self.dtype = choose.choice([torch.float32, torch.float64])
-        self.changed: list[str] = []  # the kinds of changes that may have made it invalid
+        self.changed: list[str] = []  # the kinds of changes that may have made the call invalid
         self.arguments: dict[str, Any] = getattr(self, f"_{self.name}")()
         self.has_out = False
         self.positional = choose.randrange(3)
@@ -197,13 +197,13 @@ class Call:
 
     def _expected(self) -> Any:
         """Return the expected results, or None if the call may be invalid."""
-        taken = {name: value for name, value in self.arguments.items() if name not in (*self.outputs, "out", "stream")}
+        inputs = {name: value for name, value in self.arguments.items() if name not in (*self.outputs, "out", "stream")}
         if self.name == "product" and "y" in self.arguments:
-            taken["y"] = self.arguments["y"]
+            inputs["y"] = self.arguments["y"]
         if self.changed and any(kind != "out" for kind in self.changed):
             return None
         try:
-            return [value.clone() for value in kernels.reference(self.name, {k: _copied(v) for k, v in taken.items()})]
+            return [value.clone() for value in kernels.reference(self.name, {k: _copied(v) for k, v in inputs.items()})]
         except Exception as error:
             raise Mistake(f"the reference failed: {error!r}") from error
 
@@ -220,7 +220,7 @@ class Call:
 
 def _copied(value: Any) -> Any:
     if isinstance(value, list):
-        return [_copied(one) for one in value]
+        return [_copied(item) for item in value]
     if isinstance(value, arguments.Producer):
         return torch.tensor(value.array)
     if isinstance(value, np.ndarray):
@@ -232,7 +232,7 @@ def _copied(value: Any) -> Any:
 
 def live_tensors() -> int:
     gc.collect()
-    return sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects())
+    return sum(issubclass(type(item), torch.Tensor) for item in gc.get_objects())
 
 
 def one(seed: int, step: int, tally: Counter[str]) -> None:
@@ -310,14 +310,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--reader", choices=READERS, default=READERS[0])
     parser.add_argument("--step", type=int, help="make only this call")
-    given = parser.parse_args()
+    args = parser.parse_args()
     begun = time.monotonic()
-    if given.step is not None:
-        loader_for(Settings.from_environment()).runtime.read_tensors_through(given.reader)
-        one(given.seed, given.step, Counter())
+    if args.step is not None:
+        loader_for(Settings.from_environment()).runtime.read_tensors_through(args.reader)
+        one(args.seed, args.step, Counter())
         return
-    tally = run(given.seed, given.count, given.reader)
-    print(f"{given.reader}: seed {given.seed}, {given.count} calls in {time.monotonic() - begun:.0f} s: {dict(tally)}")
+    tally = run(args.seed, args.count, args.reader)
+    print(f"{args.reader}: seed {args.seed}, {args.count} calls in {time.monotonic() - begun:.0f} s: {dict(tally)}")
 
 
 if __name__ == "__main__":
