@@ -79,7 +79,7 @@ inline Owned dlpack_capsule(PyObject* array) {
     if (type == kDLCUDA) {
         void* stream = nullptr;
         torch.exchange->current_work_stream(kDLCUDA, index, &stream);
-        // the producer makes this stream wait for its own stream; 1 stands for the default stream
+        // the producer makes this stream wait for its own stream; 1 is the default stream
         const Owned number = build("K", stream ? static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(stream)) : 1ull);
         if (PyDict_SetItemString(keywords.get(), "stream", number.get()) != 0) throw Raised{};
     }

@@ -332,7 +332,8 @@ inline PyObject* call_function(PyObject* callable, PyObject* const* given, std::
             const Owned callback(Py_NewRef(before_call));
             const Owned done(PyObject_CallNoArgs(callback.get()));
             if (!done) return nullptr;
-            // read the arguments again, because the calls that waited may have ended or moved what these refer into
+            // read the arguments again, because the batch's calls, which the callback makes now, may have destroyed or
+            // moved the objects that the arguments refer into
             return with_arguments(count, [&](Argument* now) -> PyObject* {
                 for (Py_ssize_t i = 0; i < count; ++i)
                     if (!read(given[i], now[i])) return nullptr;

@@ -51,7 +51,7 @@ public:
         devices_ = devices;
         left.store(uint32_t(devices), std::memory_order_relaxed);
     }
-    // Called by a part whose threads have done nothing but wait for seconds.
+    // Called by a part whose threads have only been waiting, for several seconds.
     void waits_in_vain(int dev_idx) { reported_ns_[size_t(dev_idx)].store(now_ns()); }
     void goes_on(int dev_idx) { reported_ns_[size_t(dev_idx)].store(0); }
     void ends(int dev_idx) {

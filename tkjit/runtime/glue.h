@@ -66,9 +66,9 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
     return true;
 }
 
-// Whether no other Python thread can run during the launch. This does not notice a C++ library's thread that enters
-// Python for the first time while a kernel runs. In all supported versions of Python, a thread state begins with the
-// pointers to its neighbours in the interpreter's list.
+// Returns whether no other Python thread can run during the launch. This does not notice a C++ library's thread that
+// enters Python for the first time while a kernel runs. It reads the pointers to the neighbours in the interpreter's
+// list, with which a thread state begins in all supported versions of Python.
 inline bool is_only_thread() {
     const PyThreadState* const state = PyThreadState_Get();
     return !state->prev && !state->next;
@@ -147,7 +147,8 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
     };
     if (overloads[0].detours && !call.choosing && !call.prepares) {
         const uint32_t modes = call.table.modes() & overloads[0].detours;
-        if (modes) return through_operator(!(modes & kAutocast));  // it casts the arguments that decide the overload
+        // autocast changes dtypes, which decide the overload, so the overload is not chosen yet
+        if (modes) return through_operator(!(modes & kAutocast));
     }
     if (count == 1) {
         PyObject* const result = try_overload(call, overloads[0]);
@@ -171,7 +172,7 @@ struct Contents {
     const char* name;
     const Overload* overloads;
     const Signature* const* signatures;
-    const char* const* kinds;  // a letter for each argument; p stands for a parallel layout
+    const char* const* kinds;  // a letter for each argument; p is a parallel layout
     const Numbers* numbers;    // the numbers that a prepared launch can replace
     int count;
     int variant_count;

@@ -39,7 +39,7 @@ inline void on_interruption(int number, siginfo_t* info, void* context) {
     errno = error;
 }
 
-// Replaces Python's handler, unless the program has installed its own or none.
+// Replaces Python's handler, unless the program has already replaced or removed it.
 inline void watch_interruptions(GiveUp give_up) {
     size_t known = 0;  // a launcher may be opened twice
     while (known < give_up_count.load() && known < kMostSimulators && give_ups[known].load() != give_up) ++known;

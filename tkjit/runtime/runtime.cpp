@@ -286,7 +286,7 @@ PyObject* make_dispatcher_type() {
 }
 
 // Lets instances of a Python subclass be called through `vectorcall`, although the class has its own __call__ for
-// tracers. CPython inherits the flag only to subclasses without a __call__.
+// tracers. CPython passes the flag on only to subclasses without a __call__.
 PyObject* enable_vectorcall(PyObject*, PyObject* type) {
     if (!PyType_Check(type)) return PyErr_SetString(PyExc_TypeError, "expected a class"), nullptr;
     const auto raw = reinterpret_cast<PyTypeObject*>(type);
@@ -393,7 +393,7 @@ PyObject* open_launcher(PyObject*, PyObject* args) {
 // ---- the module ----------------------------------------------------------------------------------------------------
 
 #ifdef __x86_64__
-// Whether the CPU supports x86-64-v3. Without this, tkjit/compile/targets.py reads /proc/cpuinfo in 0.1 ms.
+// Returns whether the CPU supports x86-64-v3, so that tkjit/compile/targets.py need not read /proc/cpuinfo for 0.1 ms.
 bool has_x86_64_v3() {
     unsigned eax, ebx, features, edx;
     if (!__get_cpuid(1, &eax, &ebx, &features, &edx)) return false;

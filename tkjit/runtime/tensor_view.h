@@ -37,8 +37,8 @@ inline bool is_watching(PyTypeObject* type) {
 
 inline bool is_plain_type(PyTypeObject* type) { return type == torch.tensor_type || type == torch.parameter_type; }
 
-// Replaces has_any, which rejects sets with per-backend keys such as Quantized and Sparse. Their bits compare like all
-// others.
+// Replaces has_any, which rejects sets with per-backend keys such as Quantized and Sparse. The bits of such keys can be
+// compared like all others.
 inline bool share_a_bit(c10::DispatchKeySet a, c10::DispatchKeySet b) { return !(a & b).empty(); }
 
 // Uses a tensor's dispatch keys to find why it is not plain. Wrappers are checked before the device and the layout,
@@ -59,8 +59,8 @@ inline uint32_t problems_of(c10::DispatchKeySet keys, const c10::TensorImpl& imp
     return problems;
 }
 
-// Asks torch, for use when the word is not known. Subclasses and modes are disabled, because they would run Python
-// code.
+// Asks torch for a tensor's TensorImpl, for use when torch.impl_word is not known. Subclasses and modes are disabled,
+// because they would run Python code.
 inline c10::TensorImpl& impl_from_torch(PyObject* object) {
     class Silence {
     public:

@@ -92,7 +92,7 @@ class lane_group {
     /// The warp's lanes that belong to the group, for code that builds on groups.
     unsigned lanes() const { return mask_; }
 
-    /// The same, for an operation of the group that follows. It fails unless all threads of the group take part.
+    /// Returns the same lanes, and makes the group's next operation fail unless all threads of the group take part.
     unsigned whole() const {
         tkjit::sim::require_whole_group();
         return mask_;
@@ -227,7 +227,7 @@ inline thread_block_tile<Size, thread_block_tile<ParentSize, GrandParent>> tiled
     return {parent.thread_rank() / Size, ParentSize / Size};
 }
 
-/// Makes a group of every `size` ranks.
+/// Divides a group into groups of `size` consecutive ranks, and returns the caller's.
 inline coalesced_group tiled_partition(const coalesced_group& parent, unsigned size) {
     const unsigned tile = parent.thread_rank() / size;
     unsigned mask = 0;
@@ -243,13 +243,13 @@ inline thread_group tiled_partition(const thread_group& parent, unsigned size,
     return coalesced_group(detail::tile_mask(size) & tkjit::sim::existing_lanes(*tkjit::sim::current_thread));
 }
 
-/// The group's threads with the caller's label.
+/// Returns the threads of the group that have the same label as the caller.
 template <class Group, class Label>
 inline coalesced_group labeled_partition(const Group& group, Label label, detail::Site site = detail::Site::here()) {
     return coalesced_group(__match_any_sync(group.whole(), label, site));
 }
 
-/// The group's threads with the caller's predicate.
+/// Returns the threads of the group that have the same predicate as the caller.
 template <class Group>
 inline coalesced_group binary_partition(const Group& group, bool predicate, detail::Site site = detail::Site::here()) {
     const unsigned all = group.lanes() & tkjit::sim::existing_lanes(*tkjit::sim::current_thread);
@@ -276,7 +276,7 @@ inline void invoke_one(const Group& group, Function&& function, Arguments&&... a
     if (group.thread_rank() == 0) function(static_cast<Arguments&&>(arguments)...);
 }
 
-/// The same, and returns the result to all threads.
+/// Like invoke_one, but returns the function's result to all threads of the group.
 template <class Group, class Function, class... Arguments>
 inline auto invoke_one_broadcast(const Group& group, Function&& function, Arguments&&... arguments) {
     decltype(function(static_cast<Arguments&&>(arguments)...)) result{};

@@ -29,7 +29,7 @@ inline CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType typ
     return refusal ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/// Not modelled.
+/// Always fails, because the simulator has no im2col maps.
 template <class... Arguments>
 inline CUresult cuTensorMapEncodeIm2col(CUtensorMap*, Arguments...) {
     return CUDA_ERROR_NOT_SUPPORTED;

@@ -6,7 +6,7 @@
 #include "cuda_fp8.h"
 #include "detail/block_scaling.h"
 
-// ---- from wider formats; the element in the low bits comes first
+// ---- conversions from wider formats; the first element of a pair goes to the low bits
 #define TKJIT_SIM_TO_FP4(source, type, value)                                                                         \
     inline __nv_fp4_storage_t __nv_cvt_##source##_to_fp4(type x, __nv_fp4_interpretation_t, cudaRoundMode rounding) { \
         return tkjit::sim::e2m1_bits(value, rounding);                                                                \
@@ -30,7 +30,7 @@ TKJIT_SIM_PAIR_TO_FP4(__nv_cvt_bfloat16raw2_to_fp4x2, __nv_bfloat162_raw, bfloat
                       __nv_bfloat16_raw{x.y})
 #undef TKJIT_SIM_PAIR_TO_FP4
 
-// ---- to half, which can represent every value
+// ---- conversions to half, which can represent every value
 inline __half_raw __nv_cvt_fp4_to_halfraw(__nv_fp4_storage_t x, __nv_fp4_interpretation_t) {
     return {tkjit::sim::half_bits(tkjit::sim::e2m1_value(x))};
 }

@@ -10,7 +10,7 @@
 #include "detail/block_scaling.h"
 #include "detail/fp8_rounding.h"
 
-// ---- from wider formats; the element in the low bits comes first
+// ---- conversions from wider formats; the first element of a pair goes to the low bits
 inline __nv_fp8_storage_t __nv_cvt_float_to_fp8(float x, __nv_saturation_t saturation,
                                                 __nv_fp8_interpretation_t interpretation) {
     return tkjit::sim::fp8_bits(x, saturation, interpretation);
@@ -41,7 +41,7 @@ TKJIT_SIM_PAIR_TO_FP8(__nv_cvt_bfloat16raw2_to_fp8x2, __nv_bfloat162_raw, bfloat
                       __nv_bfloat16_raw{x.y})
 #undef TKJIT_SIM_PAIR_TO_FP8
 
-// ---- to half, which can represent every value of both formats
+// ---- conversions to half, which can represent every value of both formats
 inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8_interpretation_t interpretation) {
     return {tkjit::sim::half_bits(tkjit::sim::fp8_value(x, interpretation))};
 }

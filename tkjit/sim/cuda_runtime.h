@@ -16,7 +16,7 @@
 //   detail/barrier.h       __syncthreads, named barriers, the grid's barrier
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
 //   detail/window.h        addresses of shared memory, and static variables in it
-//   detail/multicast.h     addresses that stand for memory on several devices
+//   detail/multicast.h     addresses that refer to memory on several devices
 //   detail/copy_queue.h    cp.async
 //   detail/bulk_copies.h   mbarriers, and the bulk copies that complete on them
 //   detail/atomics.h, math_functions.h, integer_intrinsics.h, simd_intrinsics.h, float_intrinsics.h
@@ -24,10 +24,10 @@
 //   detail/launch.h        a grid of blocks
 //   detail/host_errors.h, host_launch.h, host_memory.h, host_pitched.h, host_api.h  the API for a source's host code
 //
-// Before this is compiled, source/preprocessed.py turns inline PTX into calls of ptx/. Not modelled: clusters, dynamic
-// parallelism, textures, missing memory fences, bank conflicts. A block is never preempted, so a plain loop on a
-// volatile flag that another thread of the block sets never ends; one with an atomic or __nanosleep does. A thread that
-// needs more than 1 MiB of stack hits a guard page and fails (runtime/hardware_faults.h).
+// Before a source is compiled, source/preprocessed.py turns its inline PTX into calls of ptx/. Not modelled: clusters,
+// dynamic parallelism, textures, missing memory fences, bank conflicts. A block is never preempted, so a plain loop on
+// a volatile flag that another thread of the block sets never ends; a loop with an atomic or __nanosleep does end. A
+// thread that needs more than 1 MiB of stack hits a guard page and fails (runtime/hardware_faults.h).
 #pragma once
 
 #define TKJIT_SIM 1
@@ -61,9 +61,9 @@
 #include "detail/host_api.h"
 #include "library_types.h"
 
-// A translated source is preprocessed for the device and for the host, so __CUDA_ARCH__ has its meaning there. Any
-// other source is compiled once. Its own tests of the macro have been renamed (source/cuda_arch.py), and a header that
-// still tests it would only get its host branch, so the name is poisoned.
+// A translated source is preprocessed once for the device and once for the host, so there __CUDA_ARCH__ has its usual
+// meaning. Any other source is compiled only once. source/cuda_arch.py has renamed the macro in that source itself, but
+// a header that still tests __CUDA_ARCH__ would get only its host branch, so the name is poisoned.
 #ifdef TKJIT_SIM_HAS_FEATURES
 #define __CUDA_ARCH_FEAT_SM90_ALL 1
 #endif

@@ -1,6 +1,7 @@
 // The simulator's `math_constants.h`: limits and constants, named as in NVIDIA's documentation of the header.
 //
-// Each value is the rounded number that its name stands for. HI is that rounding, and LO the rounded remainder.
+// Each value is the exact constant that the name denotes, rounded. HI is the rounded constant, and LO is its rounding
+// error, also rounded.
 #pragma once
 
 #include "cuda_runtime.h"

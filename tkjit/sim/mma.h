@@ -1,8 +1,8 @@
 // The simulator's `mma.h`: nvcuda::wmma, products of small matrices by a warp.
 //
 // Source: CUDA C++ Programming Guide, "Warp Matrix Functions". The guide leaves the layout of a fragment unspecified.
-// Here it is that of sm_80 for 16 x 16, and fragments of one type share a layout. Products are exact, and sums of
-// floats are rounded to float after each addition. Sub-byte types are missing.
+// The simulator uses sm_80's layout for 16 x 16 matrices, and all fragments of one type have the same layout. Products
+// are exact, and sums of floats are rounded to float after each addition. Sub-byte types are missing.
 #pragma once
 
 #include "cuda_bf16.h"
@@ -70,7 +70,7 @@ template <>
 struct Element<precision::tf32> {
     using type = float;
     using Sum = float;
-    /// Truncates a float that was not rounded before.
+    /// Truncates the float to tf32, in case the kernel has not rounded it with __float_to_tf32.
     static float value(float element) { return __uint_as_float(__float_as_uint(element) & ~0x1fffu); }
 };
 

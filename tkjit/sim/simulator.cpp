@@ -1,7 +1,7 @@
 // The part of the simulator that is compiled once and linked with every launcher: scheduling, barriers, copies,
 // launches. It is one file, so that the compiler sees all of it at once.
 //
-// It is built three times: as it is; with TKJIT_SIM_MEMORY, for kernels under AddressSanitizer; and with
+// It is built three times: without a macro; with TKJIT_SIM_MEMORY, for kernels under AddressSanitizer; and with
 // TKJIT_SIM_RACE, for kernels whose every access is reported to check/race.h. It is never instrumented itself.
 #include "cuda_runtime.h"
 

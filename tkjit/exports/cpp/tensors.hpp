@@ -78,7 +78,7 @@ struct Done {};
 using Device = tkjit_device;
 using Sizes = std::vector<std::int64_t>;
 
-// Contiguous elements; in C++20 it converts to a std::span.
+// A view of contiguous elements. In C++20, a Span converts to a std::span.
 template <class T>
 class Span {
 public:
@@ -96,7 +96,7 @@ private:
     std::size_t size_ = 0;
 };
 
-// The items of a list, which must live as long as the call. Without arguments it stands for the parameter's default.
+// The items of a list, which must live as long as the call. A default-constructed list selects the parameter's default.
 template <class T>
 class Items {
 public:
@@ -214,7 +214,7 @@ struct Seed {
     std::uint64_t seed, offset;
 };
 
-// The tensors of a list, as C takes them; null for a missing one.
+// Converts a list of tensors for C. A missing tensor becomes null.
 template <class Pointer>
 std::vector<const tkjit_tensor*> pointers(const std::vector<Pointer>& tensors) {
     std::vector<const tkjit_tensor*> made;

@@ -7,7 +7,7 @@
 
 namespace {
 
-// Returns an exception of libtorch as an error for tkjit_free_error().
+// Calls a function. If libtorch throws an exception, returns an error with its text, for tkjit_free_error() to free.
 template <class Body>
 tkjit_error returning_errors(Body&& body) {
     try {

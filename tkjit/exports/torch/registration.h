@@ -1,5 +1,5 @@
-// Macros that kernel-builder would otherwise generate. They register operators in a namespace that a macro names, and define a
-// module without functions, so that `import` loads the library.
+// Macros that a build with Hugging Face's kernel-builder would generate. They register operators in a namespace whose
+// name is itself a macro, and define a Python module without functions, so that `import` loads the library.
 #pragma once
 
 #include <Python.h>

@@ -20,8 +20,8 @@ inline void raise(Clocks& clocks, const Clocks& others) {
     for (size_t i = 0; i < others.size(); i++) clocks[i] = clocks[i] < others[i] ? others[i] : clocks[i];
 }
 
-/// The clocks that a thread, or an object at which threads meet, knows: those of its own block, and any that it has
-/// learned from others.
+/// The clocks that a thread, or an object at which threads meet, knows: the clocks of its own block's threads, and the
+/// clocks of other blocks' threads that it has learned.
 class Knowledge {
   public:
     bool is_empty() const { return own_.empty() && others_ == nullptr; }

@@ -1,7 +1,7 @@
 // Copies and fills in instrumented code. g++ does not report the accesses of a __builtin_memcpy that it expands inline,
-// nor the accesses in its library's std::copy and std::fill. So these become calls, which the linker redirects to the
-// checker. If g++ turns a copy into one load and one store, it does report them, so copies of those sizes stay inline
-// and type punning stays fast.
+// nor the accesses in its library's std::copy and std::fill. So this file turns copies and fills into calls, which the
+// linker redirects to the checker. If g++ turns a copy into one load and one store, it does report them, so copies of
+// those sizes stay inline and type punning stays fast.
 #pragma once
 
 #include <stddef.h>

@@ -19,15 +19,16 @@
 
 namespace tkjit::sim::race {
 
-/// What the detector knows about an mbarrier in the running block.
+/// The detector's record of an mbarrier in the running block.
 struct MbarrierState {
     unsigned pending, count;
     Site site;  // of the last arrival
     uint3 thread;
 };
 
-// by block, because the blocks of a cooperative launch take turns
-inline std::map<const void*, std::array<unsigned, max_warps_per_block>> lanes_at;  // of named barriers
+// For each named barrier, the lanes of each warp that have reached it.
+inline std::map<const void*, std::array<unsigned, max_warps_per_block>> lanes_at;
+// By block, because the blocks of a cooperative launch take turns.
 inline std::map<const Block*, std::map<const void*, MbarrierState>> mbarriers;
 
 inline check::Json place_of(Site site, uint3 thread) {

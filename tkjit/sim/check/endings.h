@@ -43,7 +43,7 @@ inline int note_calls(unsigned long long* calls) {
 }
 
 /// Finds where a signal arrived, and the calls that led there. For example, an abort comes from the C library, but the
-/// line to report is that of its caller.
+/// line to report is its caller's.
 inline std::vector<unsigned long long> interrupted_calls(void* context) {
     unsigned long long calls[1 + most_calls] = {interrupted_at(context)};
     return {calls, calls + 1 + note_calls(calls + 1)};

@@ -11,7 +11,7 @@ namespace tkjit::sim::race {
 
 #ifdef TKJIT_SIM_RACE
 
-/// When, and where in the source, a thread (or an asynchronous copy that it issued) did something.
+/// The time and the place in the source at which a thread, or an asynchronous copy that it issued, did something.
 struct Moment {
     unsigned launch, block, thread, clock, where;
 };

@@ -135,8 +135,8 @@ class Check {
         (slot ? *slot : cell.reads[turn++ % Cell::readers]) = access_;
     }
 
-    /// Ranks a read by what it can conflict with: an atomic read does not conflict with atomics, and a volatile one
-    /// less seriously than a plain one.
+    /// Ranks a read by how serious its conflicts are. An atomic read does not conflict with atomics, and a conflict of
+    /// a volatile read is less serious than one of a plain read.
     static int weight_of(Kind kind) { return kind == atomic ? 0 : kind == volatile_access ? 1 : 2; }
 
     void write(Cell& cell, uintptr_t address, unsigned bytes) {

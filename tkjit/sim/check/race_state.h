@@ -15,10 +15,10 @@ namespace tkjit::sim::race {
 using check::places;
 using check::Region;
 
-/// What the detector records about a CUDA thread.
+/// The detector's record of a CUDA thread.
 struct ThreadState {
     Knowledge knows;
-    Knowledge released;  // at its last fence
+    Knowledge released;  // its knowledge at its last fence
     std::vector<unsigned> calls;  // places, outermost first
     unsigned copies[3] = {};      // how many it has issued, by copier; products count at the warpgroup's first thread
     std::vector<unsigned> groups;  // for products not waited for yet: the number of products at each commit
@@ -29,7 +29,8 @@ struct BlockState {
     std::vector<ThreadState> threads;
 };
 
-/// An object at which threads meet: what the threads know, and what they knew at their last fences, for later atomics.
+/// An object at which threads meet. It collects the threads' knowledge and, for later atomics, their knowledge at their
+/// last fences.
 struct Meeting {
     Knowledge gathered, completed;
     Knowledge fences_gathered, fences_completed;

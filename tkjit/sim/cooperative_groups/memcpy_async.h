@@ -18,7 +18,7 @@ inline unsigned copy_piece(const void* destination, const void* source, size_t b
 
 }  // namespace detail
 
-/// Copies bytes. Every thread of the group calls it, with the same arguments.
+/// Copies bytes. Every thread of the group must call this with the same arguments.
 template <class Group>
 inline void memcpy_async(const Group& group, void* destination, const void* source, size_t bytes,
                          detail::Site site = detail::Site::here()) {
@@ -30,7 +30,7 @@ inline void memcpy_async(const Group& group, void* destination, const void* sour
     tkjit::sim::commit_copies();
 }
 
-/// Copies the smaller of two numbers of elements.
+/// Copies as many elements as the smaller of the two counts.
 template <class Group, class T>
 inline void memcpy_async(const Group& group, T* destination, size_t destination_count, const T* source,
                          size_t source_count, detail::Site site = detail::Site::here()) {

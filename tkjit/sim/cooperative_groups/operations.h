@@ -27,7 +27,7 @@ TKJIT_SIM_GROUP_OPERATION(bit_xor, a ^ b)
 
 namespace detail {
 
-/// The name of a reduction in errors: that of its instruction, or that of the sum for a user's own operation.
+/// The operation that error messages name for a reduction. For a user's own operation, they name the sum.
 template <class Combine>
 struct reduction {
     static constexpr Operation operation = Operation::reduce_add;

@@ -26,7 +26,7 @@ inline T inclusive_scan(const Group& group, T value, detail::Site site = detail:
     return inclusive_scan(group, value, plus<T>(), site);
 }
 
-/// The same without the thread's own value: rank 0 gets `T()`.
+/// Like inclusive_scan, but without the thread's own value. Rank 0 gets `T()`.
 template <class Group, class T, class Combine>
 inline T exclusive_scan(const Group& group, T value, Combine&& combine, detail::Site site = detail::Site::here()) {
     const T inclusive = inclusive_scan(group, value, combine, site);

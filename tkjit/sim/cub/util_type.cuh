@@ -86,7 +86,7 @@ struct DoubleBuffer {
     T* Alternate() { return d_buffers[selector ^ 1]; }
 };
 
-/// An initial value that is in memory when the kernel runs.
+/// An initial value that is read from memory only when the kernel runs.
 template <class T, class Iterator = T*>
 struct FutureValue {
     using value_type = T;
@@ -135,7 +135,7 @@ T value_of_bits(typename BitsOfSize<sizeof(T)>::type bits) {
 
 }  // namespace detail
 
-/// A number's bits as an unsigned integer. TwiddleIn gives these the order of the numbers.
+/// A number's bits as an unsigned integer. TwiddleIn changes these bits so that they compare like the numbers.
 template <class T>
 struct NumericTraits {
     static constexpr Category CATEGORY = detail::category_of<T>;

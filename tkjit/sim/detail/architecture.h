@@ -12,8 +12,8 @@
 
 namespace tkjit::sim {
 
-/// This is not a std::logic_error, because that class's headers would be a third of the code that is compiled for each
-/// launcher.
+/// Thrown when host code calls a function that was compiled only for the device. This class is not derived from
+/// std::logic_error, whose headers would be a third of the code that is compiled for each launcher.
 class HostError : public std::exception {
 public:
     explicit HostError(Site site) {

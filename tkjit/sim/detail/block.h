@@ -86,7 +86,7 @@ struct Stack {
     unsigned mapped_with_it;  // the number of stacks in its mapping if it is the first of them, else 0
 };
 
-/// Where a suspended fiber will continue. Only runtime/fiber.h knows what the pointer points to.
+/// The point at which a suspended fiber will continue. Only runtime/fiber.h uses the pointer.
 struct Context {
     void* saved;
 #ifdef TKJIT_SIM_MEMORY

@@ -97,8 +97,8 @@ inline unsigned short half_bits(float value) { return half_bits_portable(value);
 inline float half_value(unsigned short bits) { return half_value_portable(bits); }
 #endif
 
-/// If `bits`, the result of rounding `value` to nearest, was rounded the wrong way, returns the neighbouring number's
-/// bits.
+/// Returns `bits`, which is `value` rounded to nearest. But if this was a rounding in the wrong direction, returns the
+/// neighbouring number's bits.
 enum class Direction { towards_zero, up, down };
 inline unsigned short redirect(unsigned short bits, float rounded_value, float value, Direction direction) {
     if (rounded_value == value || value != value) return bits;

@@ -23,8 +23,8 @@ struct Fp8Format {
     unsigned exponent_rebias;  // float's bias less this format's
     unsigned largest_code;     // of a finite number
     unsigned overflow_code;    // of a number too large, without saturation: infinity, or NaN if there is no infinity
-    float smallest_normal;     // below it, codes are multiples of the smallest subnormal:
-    float subnormal_rounder;   // a float whose last bit weighs as much as that
+    float smallest_normal;     // smaller numbers are multiples of the smallest subnormal
+    float subnormal_rounder;   // a float whose last bit has the value of the smallest subnormal
 };
 
 constexpr Fp8Format e4m3_format{3, 127 - 7, 0x7e, 0x7f, 0x1p-6f, 0x1p14f};

@@ -49,8 +49,8 @@ inline long long clock64() {
 #endif
 }
 
-/// While a thread sleeps, other threads of its block run, and so do other OS threads, because it may wait for their
-/// blocks.
+/// While a thread sleeps, other threads of its block run, and so do other OS threads, because the thread may be waiting
+/// for the blocks that they run.
 inline void __nanosleep(unsigned, tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::yield_in_spin(site);
     sched_yield();

@@ -1,4 +1,4 @@
-// Multicast addresses. Each stands for the same location in several devices' memory. There is no memory at the address
+// Multicast addresses. Each refers to the same location in several devices' memory. There is no memory at the address
 // itself: `multimem` instructions and tensor maps look up the parts.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Multicast {
     unsigned devices;
     char* parts[most_multicast_devices];
 
-    /// Returns the location on one device that the address stands for.
+    /// Returns the location on one device that the address refers to.
     char* on(unsigned device, const void* address) const {
         return parts[device] + (reinterpret_cast<uintptr_t>(address) & 0xffffffffu);
     }
@@ -23,7 +23,7 @@ struct Multicast {
 /// Returns a multicast address for these parts, or null if there are too many.
 void* multicast_address(void* const* parts, int devices);
 
-/// Returns the parts that an address stands for, or null if it is an ordinary address.
+/// Returns the parts that an address refers to, or null if it is an ordinary address.
 const Multicast* find_multicast(const void* address);
 
 /// Like the function above, but ends the launch if the address is an ordinary one.

@@ -5,7 +5,7 @@
 
 namespace tkjit::sim {
 
-/// Whether products follow that model.
+/// Returns whether TKJIT_SIM_NUMERICS=hardware is set, so that sums follow that model.
 bool numerics_are_hardwares();
 
 /// Describes how a tensor core sums products. It adds all terms in one step, each of them truncated at a fixed distance

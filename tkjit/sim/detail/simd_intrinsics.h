@@ -22,7 +22,7 @@ inline unsigned sum_of_elements(Vector x) {
 }  // namespace tkjit::sim
 
 // n: 2 or 4; U, S: the vector types; `most`: the largest signed element. Sums use unsigned elements, which wrap. In a
-// saturated signed sum, the first operand's sign tells which limit was passed. __vavgs rounds away from zero: an odd
+// saturated signed sum, the first operand's sign decides which limit it becomes. __vavgs rounds away from zero: an odd
 // sum goes up if it is positive, and down if not.
 #define TKJIT_SIM_SIMD_2(name, n, U, S, expression)          \
     inline unsigned name##n(unsigned left, unsigned right) { \

@@ -30,7 +30,7 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= 128);
 
-/// Says how a copy to global memory combines with the old contents.
+/// The operation by which a copy to global memory combines with the old contents.
 enum class Reduction : unsigned char { none, add_, min_, max_, and_, or_, xor_ };
 
 /// Copies the box at these coordinates (innermost first) to shared memory. When the copy lands, its bytes arrive at the

@@ -46,8 +46,8 @@ inline unsigned existing_lanes(const Thread& thread) {
     return lanes >= warp_threads ? ~0u : (1u << lanes) - 1;
 }
 
-/// For the last lane to arrive, returns the participating lanes; this lane computes and then calls release_collective.
-/// The other lanes get 0, once the last lane has called it.
+/// Returns the participating lanes to the last lane to arrive, which then computes and calls release_collective.
+/// Returns 0 to each other lane, once the last lane has made that call.
 unsigned join_collective(unsigned mask, Operation operation, void* operands, Site site);
 void release_collective();
 

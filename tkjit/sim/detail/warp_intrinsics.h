@@ -70,8 +70,8 @@ inline unsigned __match_any_sync(unsigned mask, T value, tkjit::sim::Site site =
     return tkjit::sim::match(mask, tkjit::sim::Operation::match_any, value, site).equal_lanes;
 }
 
-/// If all lanes in the mask have the same value, returns the mask without exited lanes, else 0. `*all_equal` says which
-/// case it is.
+/// If all lanes in the mask have the same value, returns the mask without exited lanes and sets `*all_equal` to 1, else
+/// returns 0 and sets it to 0.
 template <class T>
 inline unsigned __match_all_sync(unsigned mask, T value, int* all_equal,
                                  tkjit::sim::Site site = tkjit::sim::Site::here()) {

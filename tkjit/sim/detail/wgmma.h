@@ -12,7 +12,7 @@ namespace tkjit::sim {
 
 enum class Element : unsigned char { f16, bf16, tf32, e4m3, e5m2, s8, u8 };
 
-/// Returns how many elements of K an instruction uses: those in 32 bytes.
+/// Returns the number of elements of K that an instruction uses: as many as fit in 32 bytes.
 constexpr unsigned wgmma_k(Element element) {
     return element == Element::tf32 ? 8 : element == Element::f16 || element == Element::bf16 ? 16 : 32;
 }

@@ -30,7 +30,7 @@ inline T from_float(float x) {
     }
 }
 
-/// Applies a function of floats element by element, to halves and their pairs as well.
+/// Applies a function to each element of a pair, or to a single value. Halves are converted to float for it, and back.
 template <class T, class Function, class... More>
 inline T each(Function function, T x, More... more) {
     if constexpr (is_pair<T>) {
@@ -96,7 +96,7 @@ inline auto mul_wide(T a, T b) {
     return static_cast<Wide>(static_cast<Wide>(a) * static_cast<Wide>(b));
 }
 
-/// Rounded once. A product of halves is exact in float, and the sum is rounded from double.
+/// Computes a * b + c, rounded once.
 template <class T>
 inline T fma(T a, T b, T c) {
     if constexpr (is_pair<T>) {
@@ -171,7 +171,7 @@ inline uint32_t clz(T a) {
 inline uint32_t brev(uint32_t a) { return __brev(a); }
 inline uint64_t brev(uint64_t a) { return __brevll(a); }
 
-/// Amounts past the width give 0, or for a signed right shift the sign.
+/// A shift by the width or more gives 0, except that a signed right shift fills all bits with the sign.
 template <class T>
 inline T shl(T a, uint32_t by) {
     return by >= 8 * sizeof(T) ? 0 : static_cast<T>(a << by);
@@ -246,7 +246,7 @@ TKJIT_SIM_FUNCTION(tanh, tanhf(x), ::tanh(x))
 
 // ---- cvt
 
-/// Source: PTX ISA, "Rounding Modifiers". Those that end in i round to integers.
+/// Source: PTX ISA, "Rounding Modifiers". The modifiers that end in `i` round to integers.
 enum class Rounding { none, rn, rna, rz, rm, rp, rni, rzi, rmi, rpi };
 
 template <Rounding rounding, class T>
@@ -257,7 +257,7 @@ inline T round_to_integer(T x) {
     return __builtin_trunc(x);
 }
 
-/// Converts a float to an integer: the nearest one if it is out of range, and 0 for a NaN.
+/// Converts a float to an integer. Returns the type's nearest integer if the float is out of range, and 0 for a NaN.
 template <class To>
 inline To saturate(double x) {
     if (x != x) return 0;

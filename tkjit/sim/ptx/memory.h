@@ -8,10 +8,10 @@
 
 namespace tkjit::sim::ptx {
 
-/// For whom a loop around a load may wait: other blocks or, with system scope, other devices as well.
+/// Whether a loop around a load may wait for other threads and blocks or, with system scope, also for other devices.
 enum class Waits { none, for_blocks, for_devices };
 
-/// PTX ISA, `ld`. A load that a loop may wait with (volatile, relaxed, acquire) lets other threads run now and then.
+/// PTX ISA, `ld`. A load with which a loop may poll (volatile, relaxed, acquire) lets other threads run now and then.
 template <class T, unsigned count, Waits waits>
 inline void ld(T (&to)[count], const char* address, Site site = Site::here()) {
     struct alignas(sizeof(T) * count) Vector {

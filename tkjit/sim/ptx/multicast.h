@@ -1,4 +1,4 @@
-// PTX ISA, `multimem`: one address that stands for the same place on several devices.
+// PTX ISA, `multimem`: accesses through an address that refers to the same place on several devices.
 #pragma once
 
 #include "../detail/multicast.h"
@@ -9,7 +9,7 @@
 
 namespace tkjit::sim::ptx {
 
-/// Widens a pair of halves to float, in which two values are combined. Other elements stay as they are.
+/// Converts a pair of halves to floats, in which they are combined. Returns other elements unchanged.
 template <class T>
 inline auto widened(T value) {
     if constexpr (is_pair<T>) {

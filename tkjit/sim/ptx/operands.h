@@ -68,7 +68,7 @@ inline auto input_n(T value) {
     return static_cast<long long>(value);
 }
 
-/// Whether an operand with the constraint `C` equals this text.
+/// Returns whether an operand with the constraint `C`, which is a string, equals `text`.
 constexpr bool is_text(const char* operand, const char* text) {
     while (*operand && *operand == *text) ++operand, ++text;
     return *operand == *text;
@@ -127,7 +127,8 @@ inline T* aligned(char* address, Site site) {
     return reinterpret_cast<T*>(address);
 }
 
-/// Stands for an instruction that the simulator lacks. It fails only when a thread reaches it, which may never happen.
+/// Called in place of an instruction that the simulator lacks. So a source compiles, and fails only if a thread reaches
+/// the instruction.
 [[noreturn]] inline void unknown(const char* instruction, Site site = Site::here()) {
     fail(site, "the simulator has no %s", instruction);
 }

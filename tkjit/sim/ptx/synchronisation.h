@@ -33,7 +33,7 @@ inline void bar_sync(unsigned id, unsigned threads, Site site = Site::here()) {
 }
 inline void bar_arrive(unsigned id, unsigned threads, Site site = Site::here()) { named_barrier_arrive(id, threads, site); }
 
-/// PTX ISA, `barrier.cluster`: every cluster is one block.
+/// PTX ISA, `barrier.cluster`. In the simulator every cluster is one block, so this waits for the block.
 inline void cluster_arrive(Site = Site::here()) {}
 inline void cluster_wait(Site site = Site::here()) { sync_threads(site); }
 

@@ -73,7 +73,7 @@ __attribute__((noinline)) unsigned arrive_and_wait(unsigned id, unsigned expecte
         wait_in(operation, site);
     }
     race::leave(&barrier);
-    // This still belongs to this phase, because the next phase cannot complete before this thread has arrived at it.
+    // The result still belongs to this phase, because the next one cannot complete before this thread arrives at it.
     return barrier.result;
 }
 
@@ -107,7 +107,7 @@ void sync_grid(Site site) {
     }
     Barrier& barrier = join_barrier(0, 0, Operation::grid_sync, false, site);
     if (is_complete(block, barrier)) {
-        race::complete(&barrier);  // the block's last thread passes on to the grid what its other threads know
+        race::complete(&barrier);  // this thread learns what the block's other threads know, to pass it on to the grid
         race::leave(&barrier);
         wait_for_grid(block, site);
         release_barrier(block, barrier);

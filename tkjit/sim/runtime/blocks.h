@@ -40,7 +40,8 @@ inline bool is_worth_keeping(const Block& block) {
     return !block.lacks_guards || sysconf(_SC_NPROCESSORS_ONLN) * long{max_threads_per_block} > most_guard_mappings;
 }
 
-// Uses slots instead of a mutex, so that they stay usable in a child whenever the process forks.
+// Uses atomic slots instead of a mutex: if the process forked while a thread held the mutex, the child could never
+// lock it.
 inline void put_idle_block(Block* block) {
     if (block == nullptr) return;
     if (is_worth_keeping(*block)) {

@@ -25,14 +25,14 @@ namespace tkjit::sim {
 
 struct BulkCopy {
     void* destination;
-    const void* source;  // null for a rejected copy, whose bytes arrive but are not moved
+    const void* source;  // null for a rejected copy, whose bytes count as arrived but are not moved
     unsigned bytes;
-    unsigned thread;    // that issued it
-    unsigned group;     // of a store
+    unsigned thread;    // the thread that issued it
+    unsigned group;     // the bulk group of a store
     uint64_t* barrier;  // null for a store
     Site site;
     race::Moment issued;
-    TensorCopy* tensor;  // of a tensor map's box; null for contiguous bytes
+    TensorCopy* tensor;  // the box of a tensor map that is copied; null for contiguous bytes
 };
 
 /// A block's copies, oldest first.
@@ -111,8 +111,8 @@ bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site) {
     return true;
 }
 
-/// A waiting thread first lets all other threads run: a copy takes longer than they do, and lands when none of them can
-/// continue.
+/// A waiting thread first lets all other threads run. A copy is assumed to take longer than they do, so it lands only
+/// when none of them can continue.
 __attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site) {
     race::read(barrier, sizeof(*barrier), site);
     Thread& thread = *current_thread;
@@ -193,9 +193,9 @@ inline void land_bulk_stores_of(const Thread& thread) {
     wait_for_bulk_stores(0);
 }
 
-/// If a load were still pending when its block ends, it would later write to memory that belongs to another block. But
-/// a kernel that prefetches a tile and then does not need it is correct, so outside of the checker these loads are
-/// dropped.
+/// Called when a block ends. A load that is still pending is a fault, because it would later write to memory that
+/// belongs to another block. But a kernel that prefetches a tile and then does not need it is correct, so outside of
+/// the checker pending loads of tensor maps' boxes are dropped.
 void end_bulk_copies(Block& block) {
     const BulkCopies& queue = *block.bulk_copies;
     const bool is_fault = queue.count && (one_at_a_time || queue.copies[0].tensor == nullptr);

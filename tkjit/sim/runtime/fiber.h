@@ -20,8 +20,8 @@
 
 namespace tkjit::sim {
 
-// This is only reserved: a fiber usually touches one or two pages of it. A CUDA thread may keep 512 KiB in local
-// memory.
+// The memory of a stack is only reserved: a fiber usually touches one or two pages of it. A CUDA thread may keep 512
+// KiB in local memory.
 inline constexpr size_t stack_bytes = 1 << 20;
 inline constexpr size_t guard_bytes = 4096;
 // A guard page that is a separate mapping costs two of the process's 65530 mappings (vm.max_map_count). 64 workers with

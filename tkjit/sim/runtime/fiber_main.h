@@ -51,7 +51,7 @@ inline void fiber_main() {
     } catch (...) {
         note_exception("one of a type that is not std::exception");
     }
-    fail_exception();  // here, after the handlers, because the exception no longer exists
+    fail_exception();  // not in the handlers: it does not return, so the exception would never be freed
 #endif
 }
 

@@ -52,7 +52,7 @@ struct Registers {
     }
 };
 
-/// Waits for a change, but only briefly, because a failure in another place does not signal one.
+/// Waits for a change, but only briefly, because a failure in another block does not signal `changed`.
 inline void wait_for_change(Grid& grid) {
     timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -91,7 +91,7 @@ void wait_for_grid(Block& block, Site site) {
     registers.restore();
     set_in_vain(block, false);
     race::leave(&grid);
-    race::arrive(&block.barriers[0]);  // the block's other threads learn this from the barrier at which they wait
+    race::arrive(&block.barriers[0]);  // passes what the grid knows to the block's other threads, which wait there
     if (in_vain) fail(site, "deadlock: a sync of the grid waits for blocks that have exited");
     if (launch_failed(*block.launch)) abandon_block(block);
 }

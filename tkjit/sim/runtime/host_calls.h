@@ -45,7 +45,8 @@ Function* library_function(const char* name) {
 #ifndef TKJIT_SIM_CHECKED  // the checker itself reports how a process ends
 // Hidden definitions take precedence over the libraries', in this shared object only (like __assert_fail in fault.h).
 extern "C" {
-// They need labels, because headers declare the functions as visible, and the compiler declares __cxa_throw itself.
+// These functions have their own C++ names, and take only the assembler labels of the library functions. Headers
+// already declare the library functions as visible, and the compiler declares __cxa_throw itself.
 __attribute__((visibility("hidden"), noreturn)) void tkjit_sim_throw(void* object, void* type,
                                                                      void (*destroy)(void*)) __asm__("__cxa_throw");
 __attribute__((visibility("hidden"), noreturn)) void tkjit_sim_abort() __asm__("abort");

@@ -169,8 +169,8 @@ void note_spin(Block& block) {
     if (spins_forever(block)) fail_deadlock(block);
 }
 
-/// Also yields the OS thread, because the other device may be running on the same CPU. From time to time, checks
-/// whether to continue.
+/// Lets the block's other threads run, and yields the OS thread, because the other device may be running on the same
+/// CPU. From time to time, checks whether to continue.
 __attribute__((noinline)) void yield_to_devices(Site site) {
     constexpr unsigned turns_before_sleep = 64;
     constexpr timespec nap{0, 50'000};

@@ -11,7 +11,7 @@ namespace tkjit::sim {
 
 // All blocks of a cooperative launch must run at the same time. Each needs an OS thread, and a block's stacks.
 inline constexpr unsigned most_cooperative_blocks = 512;
-// How many blocks may be unfinished if they turn out to wait for each other: as many as fill an H100.
+// The most blocks that may have begun without having ended, in case they wait for each other: as many as fill an H100.
 inline constexpr int most_begun_blocks = 132;
 inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
@@ -45,7 +45,7 @@ struct Launch {
     int running;                    // blocks that have begun and not ended
     int lacks_room;                 // there was no memory for another block
     int in_vain;                    // how many running blocks have only waited in loops for a long time
-    long long last_change_ns;       // when one of those last made progress, or a block ended while there were any
+    long long last_change_ns;       // when a block counted by in_vain last made progress, or any block ended meanwhile
     Grid* grid_barrier;             // of a cooperative launch
     long long last_device_turn_ns;  // about when a thread last waited for another device; 0 if none has
     int waits_forever;              // the other devices are waiting as well, or have ended, so the wait will not end
@@ -58,7 +58,7 @@ struct Helpers {
     bool considered;
     int count;
     int joined;
-    pthread_t threads[max_helpers];  // the caller, in the place of a thread that is being created
+    pthread_t threads[max_helpers];  // while a thread is being created, its place holds the caller
 };
 
 }  // namespace tkjit::sim

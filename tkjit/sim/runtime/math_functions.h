@@ -1,4 +1,5 @@
-// The bodies of detail/math_functions.h. They compute in double; those for float round once more.
+// The bodies of the functions that detail/math_functions.h declares. They compute in double; the versions for float
+// round that result to float.
 #pragma once
 
 #include "../detail/integer_intrinsics.h"
@@ -63,7 +64,7 @@ double erfcinv(double x) {
     const double quantile =
         t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
     double z = quantile * M_SQRT1_2;
-    // The error relative to x, because exp(z * z) alone overflows for the smallest x.
+    // Uses the error relative to x, because exp(z * z) alone would overflow for the smallest x.
     for (int i = 0; i < 3; i++) {
         z = tkjit::sim::halley(z, (1 - erfc(z) / x) * tkjit::sim::half_root_of_pi * exp(z * z + log(x)));
     }
@@ -73,7 +74,7 @@ double erfcinv(double x) {
 double normcdfinv(double x) { return -M_SQRT2 * erfcinv(2 * x); }
 
 double normcdf(double x) {
-    constexpr double low_root_of_half = -4.833646656726457e-17;  // what M_SQRT1_2 lacks
+    constexpr double low_root_of_half = -4.833646656726457e-17;  // sqrt(0.5) - M_SQRT1_2
     const double z = -x * M_SQRT1_2;
     if (!isfinite(z) || z > 28) return 0.5 * erfc(z);
     const double rest = fma(-x, M_SQRT1_2, -z) - x * low_root_of_half;

@@ -131,8 +131,8 @@ __attribute__((noinline)) void yield_in_spin(Site site) {
     thread.waiting_in = Operation::none;
 }
 
-/// Called where a thread need not wait, but others may be faster. Only the orders that look for errors let others run
-/// here.
+/// Called where a thread need not wait, but other threads could get ahead of it on a device. Lets them run only in the
+/// orders with which the checker looks for errors.
 inline void give_way() {
     if (schedule::gives_way()) yield();
 }
@@ -161,7 +161,7 @@ inline uint3 take_index(Block& block, unsigned linear) {
 #ifdef TKJIT_SIM_CHECKED
     return {linear % blockDim.x, linear / blockDim.x % blockDim.y, linear / blockDim.x / blockDim.y};
 #else
-    const uint3 index = block.next_index;  // counted, not divided, because this is most of the cost of a short thread
+    const uint3 index = block.next_index;  // counts, because divisions would be most of the cost of a short thread
     if (++block.next_index.x == blockDim.x) {
         block.next_index.x = 0;
         if (++block.next_index.y == blockDim.y) {

@@ -25,7 +25,7 @@ namespace tkjit::sim {
 
 inline constexpr int deadly_signals[SignalHandlers::signals] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 inline constexpr size_t signal_stack_bytes = sizeof(Block::signal_stack);  // other handlers may print stacks on it
-// How long a thread relies on the handler and its stack without checking them, although a library may remove either.
+// The time for which a thread relies on the handler and its stack before it checks that no library has removed them.
 inline constexpr long long signals_trusted_ns = 1'000'000'000;
 
 /// Does what would have happened without our handler. If the process then ends for an unknown reason, prints a line
@@ -101,8 +101,8 @@ inline void install_handlers(SignalHandlers& handlers) {
 
 /// The stack on which the handler runs when a fiber's stack is used up. An OS thread that has no signal stack, or one
 /// that is too small, uses this stack until the thread ends. Python's faulthandler gives the main thread 17 KB, and Go
-/// gives its threads 32. Reading a line from a table needs more, and would overwrite the objects below a stack of that
-/// size.
+/// gives its threads 32. Reading a source line from a line table needs more, and would overwrite the objects below a
+/// stack of that size.
 class SignalStack {
   public:
     void ensure() {
@@ -130,7 +130,8 @@ class SignalStack {
     void* memory_ = nullptr;
 };
 
-/// Returns a helper's signal stack, which is in the helper's block, or null for the caller.
+/// Makes `memory`, which is in a helper's block, the helper's signal stack until the end of the scope. Does nothing if
+/// `memory` is null, as it is for the launch's caller.
 class BorrowedSignalStack {
   public:
     explicit BorrowedSignalStack(char* memory) : memory_(memory) {

@@ -55,7 +55,7 @@ void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, c
                   Reduction reduction, Site site) {
     check_tensor(map, coordinates, rank, shared_source, "cp.async.bulk.tensor", site);
     for (unsigned dim = 0; dim < rank; dim++) {
-        if (coordinates[dim] >= 0) continue;  // for a negative one an H100 ends the kernel
+        if (coordinates[dim] >= 0) continue;  // an H100 ends the kernel if a coordinate is negative
         fail(site, "cp.async.bulk.tensor to global memory: coordinate %d of dimension %u is below zero", coordinates[dim], dim);
     }
     const unsigned bytes = box_bytes(*map);

@@ -36,7 +36,7 @@ inline void begin_window(Block& block, size_t dynamic_bytes) {
 extern "C" void __asan_poison_memory_region(const volatile void* address, size_t bytes);
 extern "C" void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
 
-inline constexpr unsigned room_beside_variables = 256;  // to detect writes past one: the rest of the window is poisoned
+inline constexpr unsigned room_beside_variables = 256;  // stays poisoned, so that writes past a variable are detected
 
 inline void begin_variables(char* place, unsigned bytes, const char* names) {
     check::add_region(place, bytes, check::Space::static_shared, names, false);

@@ -104,8 +104,7 @@ inline bool take_number(Launch& launch, bool has_others, unsigned long long& num
     return false;
 }
 
-/// Runs the grid's blocks on the calling OS thread until none are left or one has failed. `first` stays with the OS
-/// thread.
+/// Runs the grid's blocks on the calling OS thread until none are left or one has failed. The caller keeps `first`.
 inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, Block& first) {
     const BorrowedSignalStack signal_stack(helpers ? nullptr : first.signal_stack);
     Block* next = &first;  // the next to begin

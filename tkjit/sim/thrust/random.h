@@ -1,5 +1,5 @@
-// The simulator's `<thrust/random.h>`: engines and distributions with the standard's names. The engines' numbers are
-// those of Thrust; the results of distributions are those of the standard library.
+// The simulator's `<thrust/random.h>`: engines and distributions with the standard's names. The engines produce the
+// same numbers as Thrust's; the distributions produce the standard library's results.
 #pragma once
 
 #include <random>

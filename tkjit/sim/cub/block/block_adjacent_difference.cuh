@@ -25,7 +25,7 @@ class BlockAdjacentDifference : public detail::NeighbourPrimitive<T, X, Y, Z> {
     void SubtractLeft(T (&input)[N], Output (&output)[N], DifferenceOp op, T tile_predecessor) {
         subtract_left(input, output, op, Base::block_threads * N, &tile_predecessor);
     }
-    /// The same for the first `valid_items`; the others are copied.
+    /// Subtracts only for the block's first `valid_items` items, and copies the others.
     template <int N, class Output, class DifferenceOp>
     void SubtractLeftPartialTile(T (&input)[N], Output (&output)[N], DifferenceOp op, int valid_items) {
         subtract_left(input, output, op, valid_items, nullptr);

@@ -5,7 +5,7 @@
 
 namespace cub {
 
-/// `flag_op(a, b)` or `flag_op(a, b, index)` tells whether b, which follows a, begins something new; the index is b's.
+/// `flag_op(a, b)` or `flag_op(a, b, index of b)` returns whether b, which follows a, begins something new.
 template <class T, int X, int Y = 1, int Z = 1>
 class BlockDiscontinuity : public detail::NeighbourPrimitive<T, X, Y, Z> {
     using Base = detail::NeighbourPrimitive<T, X, Y, Z>;

@@ -7,7 +7,7 @@ namespace cub {
 
 enum BlockHistogramAlgorithm { BLOCK_HISTO_SORT, BLOCK_HISTO_ATOMIC };
 
-/// Both algorithms count with atomics here.
+/// In the simulator both algorithms count with atomics.
 template <class T, int X, int ItemsPerThread, int Bins, BlockHistogramAlgorithm Algorithm = BLOCK_HISTO_SORT, int Y = 1,
           int Z = 1>
 class BlockHistogram : public detail::BlockPrimitive<detail::NoStorage, X, Y, Z> {
@@ -30,7 +30,7 @@ class BlockHistogram : public detail::BlockPrimitive<detail::NoStorage, X, Y, Z>
         this->sync();
         Composite(items, histogram);
     }
-    /// Adds to the counters.
+    /// Counts the items without setting the counters to zero first.
     template <class CounterT>
     void Composite(T (&items)[ItemsPerThread], CounterT histogram[Bins]) {
         for (const T& item : items) {

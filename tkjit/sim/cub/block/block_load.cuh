@@ -15,7 +15,7 @@ enum BlockLoadAlgorithm {
     BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED,
 };
 
-// The last arguments of each are none, the end, or the end and the value of items beyond it.
+// Each function can also take the end of the valid items, and then the value of items beyond that end.
 template <class T, int N, class Iterator, class... End>
 void LoadDirectBlocked(int linear_tid, Iterator source, T (&items)[N], End... end) {
     detail::load(source, items, detail::Blocked{linear_tid, N}, end...);

@@ -40,7 +40,7 @@ class BlockReduce : public detail::BlockPrimitive<detail::WarpSums<T, (X * Y * Z
     T Reduce(T (&inputs)[N], ReductionOp op) {
         return Reduce(detail::reduce_items(inputs, op), op);
     }
-    /// The same for the values of the first `num_valid` threads.
+    /// Reduces only the values of the first `num_valid` threads.
     template <class ReductionOp>
     T Reduce(T input, ReductionOp op, int num_valid) {
         const detail::LogicalWarp<32> warp(this->site);

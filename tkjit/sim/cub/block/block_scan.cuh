@@ -17,8 +17,8 @@ struct ScanStorage {
     Uninitialized<T> prefix;
 };
 
-/// The sum of all threads before a thread in its block, and of the whole block. `has_before` is false in the first
-/// thread.
+/// The sum of the values of all threads before a thread in its block, and of the whole block. `has_before` is false in
+/// the first thread.
 template <class T>
 struct BlockSums {
     T before, all;

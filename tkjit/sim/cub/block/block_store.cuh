@@ -14,7 +14,7 @@ enum BlockStoreAlgorithm {
     BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED,
 };
 
-// The last argument of each is none, or the number of valid items.
+// Each function can also take the number of valid items.
 template <class T, int N, class Iterator, class... End>
 void StoreDirectBlocked(int linear_tid, Iterator destination, T (&items)[N], End... end) {
     detail::store(destination, items, detail::Blocked{linear_tid, N}, end...);

@@ -8,7 +8,8 @@ namespace cub::detail {
 
 /// A primitive for blocks of X x Y x Z threads with its part of shared memory.
 ///
-/// `site` is the user's line that made it; messages give this line for its barriers.
+/// `site` is the user's line that constructs the primitive. Error messages about the primitive's barriers name that
+/// line.
 template <class Storage, int X, int Y, int Z>
 class BlockPrimitive {
   public:
@@ -33,7 +34,7 @@ class BlockPrimitive {
     const Site site;
 
   private:
-    /// The storage of primitives that are given none: one for all objects of the type, as in CUB.
+    /// The storage of primitives that are constructed without one. All objects of the type share it, as in CUB.
     static TempStorage& own_storage() {
         __shared__ TempStorage storage;
         return storage;

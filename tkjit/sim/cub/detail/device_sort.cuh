@@ -32,7 +32,7 @@ void gather(In in, Out out, std::int64_t begin, const std::vector<std::int64_t>&
     for (size_t i = 0; i < sorted.size(); i++) out[begin + static_cast<std::int64_t>(i)] = sorted[i];
 }
 
-/// For sorts of keys only.
+/// The values of a sort that has only keys.
 inline constexpr const NullType* no_values = nullptr;
 
 template <class KeysIn, class KeysOut, class ValuesIn, class ValuesOut, class Before>

@@ -43,10 +43,10 @@ struct LogicalWarp {
           mask(lanes_of_warp<Threads>(first)),
           site(site) {}
 
-    /// The number of its lanes that exist in the block.
+    /// Returns the number of the logical warp's lanes that exist in the block.
     int size() const { return __popc(mask & tkjit::sim::existing_lanes(*tkjit::sim::current_thread)); }
 
-    /// The value of the lane of that rank, or the caller's own if there is none.
+    /// Returns the value of the lane with the rank `source`, or the caller's own value if there is no such rank.
     template <class T>
     T from(const T& value, int source, Operation operation = Operation::shuffle) const {
         return shuffle_bytes_of(mask, operation, value, source >= 0 && source < Threads ? first + source : first + rank, site);
@@ -54,7 +54,7 @@ struct LogicalWarp {
 
     void sync() const { __syncwarp(mask, site); }
 
-    /// Rank 0 gets the sum of the first `valid` ranks, and every other rank the sum from its own to before `valid`.
+    /// Returns the sum of the values from the caller's rank to rank `valid - 1`, so rank 0 gets the sum of all of them.
     template <class T, class Op>
     T reduce(T value, Op op, int valid) const {
         for (int offset = 1; offset < Threads; offset *= 2) {

@@ -16,7 +16,7 @@ class MergeSort {
     void Sort(KeyT (&keys)[N], ValueT (&values)[N], CompareOp before) {
         self().sort(keys, &values, before);
     }
-    /// Keys after the first `valid_items` count as `oob_default`, after which no valid key may come.
+    /// Sorts only the first `valid_items` keys. The others become `oob_default`, which must not precede a valid key.
     template <class CompareOp>
     void Sort(KeyT (&keys)[N], CompareOp before, int valid_items, KeyT oob_default) {
         fill(keys, valid_items, oob_default);

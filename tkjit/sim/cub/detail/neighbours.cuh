@@ -1,4 +1,4 @@
-// The items next to a thread's own, through shared memory.
+// Exchanges items between neighbouring threads through shared memory.
 #pragma once
 
 #include "block.cuh"

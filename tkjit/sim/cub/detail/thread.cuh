@@ -18,7 +18,7 @@ void scan_items_inclusively(const T (&input)[N], T (&output)[N], Op op, bool has
     for (int i = 1; i < N; i++) output[i] = running = op(running, input[i]);
 }
 
-/// The same for exclusive sums. Without a prefix, the first output stays as it is.
+/// Turns items into their exclusive sums. Without a prefix, the first output stays as it is.
 template <class T, int N, class Op>
 void scan_items_exclusively(const T (&input)[N], T (&output)[N], Op op, bool has_prefix, const T& prefix) {
     T running = has_prefix ? op(prefix, input[0]) : input[0];

@@ -7,7 +7,7 @@
 
 namespace cub {
 
-/// An item without a neighbour is copied. In place, both operands are the old values.
+/// An item without a neighbour is copied. `in` and `out` may be the same; both operands are then the old values.
 struct DeviceAdjacentDifference {
     template <class In, class Out, class NumItems, class DifferenceOp = std::minus<>>
     static cudaError_t SubtractLeftCopy(void* temp, size_t& bytes, In in, Out out, NumItems num_items,

@@ -5,7 +5,7 @@
 
 namespace cub {
 
-/// It needs no temporary storage, but may be given some.
+/// The functions need no temporary storage, but `Bulk` also accepts it.
 struct DeviceFor {
     template <class Size, class Op>
     static cudaError_t Bulk(Size size, Op op, cudaStream_t = nullptr, detail::Site site = detail::Site::here()) {

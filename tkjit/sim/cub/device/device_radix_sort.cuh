@@ -22,7 +22,7 @@ cudaError_t radix_sort(void* temp, size_t& bytes, const Key* keys_in, Key* keys_
     });
 }
 
-/// With double buffers, the result is in the other buffer.
+/// Sorts from each double buffer's current buffer into the other one, which then becomes the current one.
 template <class Key, class Value, class Bounds>
 cudaError_t radix_sort(void* temp, size_t& bytes, DoubleBuffer<Key>& keys, DoubleBuffer<Value>* values,
                        std::int64_t num_segments, Bounds bounds, RadixOrder order, Site site) {

@@ -7,7 +7,8 @@ namespace cub {
 
 namespace detail {
 
-/// The extremum of `input[begin]` to `input[end - 1]` and its index, counted from `begin`; {1, empty} if there is none.
+/// Returns the extremum of `input[begin]` to `input[end - 1]` and its index, counted from `begin`, or {1, empty} if the
+/// range is empty.
 template <class Index, class T, class Iterator, class Size, class Better>
 KeyValuePair<Index, T> best_of(Iterator input, Size begin, Size end, Better better, T empty) {
     if (begin >= end) return {Index(1), empty};

@@ -96,8 +96,8 @@ class SwizzleScanOp {
     }
 };
 
-/// Reduces pairs whose key counts beginnings of segments: if a segment begins in the second, its value alone is the
-/// result.
+/// Reduces pairs whose key counts the segments that begin in it. If a segment begins in the second pair, the result has
+/// only the second pair's value.
 template <class ReductionOp>
 struct ReduceBySegmentOp {
     ReductionOp op;

@@ -43,7 +43,7 @@ class WarpReduce {
         const unsigned later_heads = heads(head_flag) & ~((2u << warp.rank) - 1);
         return warp.reduce(input, op, later_heads ? __ffs(static_cast<int>(later_heads)) - 1 : warp.size());
     }
-    /// The same, but a segment ends at each set flag.
+    /// Each lane gets the sum up to the end of its segment. A segment ends at each set flag.
     template <class ReductionOp, class FlagT>
     T TailSegmentedReduce(T input, FlagT tail_flag, ReductionOp op) {
         const unsigned tails = heads(tail_flag) & ~((1u << warp.rank) - 1);

@@ -1,4 +1,4 @@
-// Decides where Thrust's algorithms run: those on a device as a kernel of one thread, the others as a call.
+// Decides where Thrust's algorithms run: on a device as a kernel of one thread, on the host as a plain call.
 #pragma once
 
 #include "../../cuda_runtime.h"
@@ -46,7 +46,7 @@ constexpr bool is_on_device = requires { requires T::is_on_device; };
 template <class T>
 constexpr bool is_on_device<device_ptr<T>> = true;
 
-/// Runs a function as a kernel, and returns what it returns.
+/// Runs a function, as a kernel if it is `on_device`, and returns its result.
 template <class Function>
 decltype(auto) run(bool on_device, Function function) {
     using Result = decltype(function());
