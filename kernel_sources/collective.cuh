@@ -17,7 +17,7 @@ __device__ constexpr size_t vectors_of(size_t n) {
     return (n + Vector<T>::size - 1) / Vector<T>::size;
 }
 
-// Elements past the end of the tensor are zero.
+// Loads a vector, with zeros for elements past the end of the tensor.
 template <typename T>
 __device__ Vector<T> load(const T* tensor, size_t vector, size_t n) {
     const size_t first = vector * Vector<T>::size;
@@ -50,7 +50,7 @@ __device__ Vector<T> sum_of_devices(const Layout& x, int num_devices, size_t vec
     return result;
 }
 
-// The calling thread's first vector, and the distance to its next one. Blocks of one index have the same vectors on all
-// devices.
+// The calling thread's first vector, and the distance to its next one. Blocks with the same index process the same
+// vectors on all devices.
 __device__ inline size_t first_vector() { return blockIdx.x * size_t(blockDim.x) + threadIdx.x; }
 __device__ inline size_t vector_stride() { return size_t(gridDim.x) * blockDim.x; }

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads) gemm_all_reduce(const __grid_constan
         const int last_row = min(first_row + kTileM, m), cols = min(kTileN, n - first_col);
         for (int row = first_row + g.dev_idx; row < last_row; row += g.num_devices)
             for (int col = threadIdx.x; col < cols; col += kThreads) {
-                float sum = 0.f;  // fixed order, and written by one device: the same bits on all
+                float sum = 0.f;  // summed by one device in a fixed order, so that all devices get the same bits
                 for (int device = 0; device < g.num_devices; ++device) sum += g.partial[device](row, first_col + col);
                 for (int device = 0; device < g.num_devices; ++device) g.c[device](row, first_col + col) = T(sum);
             }

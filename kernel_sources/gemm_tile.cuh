@@ -156,8 +156,8 @@ __device__ Accumulator<T> multiply_tile(T* stages, const T* a_matrix, const T* b
     return accumulator;
 }
 
-// Computes the block's tile of C, with one block for each tile. Tiles have one index, row by row, because only the grid's
-// x is large enough for any M.
+// Computes the block's tile of C, with one block for each tile. Tiles are numbered row by row along the grid's x,
+// because only x is large enough for any M.
 template <typename T, typename Matrix>
 __device__ void multiply(T* stages, const Matrix& a, const Matrix& b, const Matrix& c) {
     const int m = c.rows(), n = c.cols(), tiles_in_row = (n + kTileN - 1) / kTileN;

@@ -14,7 +14,7 @@ Barrier = InOut[ParallelTensor, "int32", 2, 1, "M_blocks"]
 
 
 def left(arguments):
-    """The counters that a kernel leaves for its epilogue to clear."""
+    """Set the counters to values that the main kernel may leave, for the epilogue to clear."""
     for part in arguments["barrier"]:
         part[0] = 3
 

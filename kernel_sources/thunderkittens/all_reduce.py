@@ -45,13 +45,13 @@ def tk_device_barrier(barrier: InOut[ParallelTensor, "int32", "..."]) -> None:
     Parameters
     ----------
     barrier : int32 on each of 8 devices, with a multicast address
-        Zeros, at least one.
+        At least one element. All elements must be zero.
     """
     for part in barrier:
         part.zero_()
 
 
-# the shortest sum over 8 devices: the kernel's argument is the layout itself
+# a minimal sum over 8 devices; the kernel takes the layout itself instead of a struct
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/all_reduce_educational/all_reduce_educational.cu",
     entry="all_reduce_kernel",

@@ -13,7 +13,7 @@ EXCHANGE = {
 }
 
 
-# exchange between 8 devices: one axis is split over the devices, and another is put together
+# exchange between 8 devices: one axis is split over the devices, and another is concatenated
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/all_to_all/all_to_all.cu",
     entry="all_to_all::kernel<1, 2>",

@@ -18,7 +18,7 @@ THREADS = {
 # H100, level 1: one thread per element, in float32
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/educational_h100/level_01.cu",
-    constraints="N <= 46340",  # it counts elements in 32 bits
+    constraints="N <= 46340",  # the kernel counts elements in 32 bits
     **THREADS,
 )
 def tk_gemm_level_1(
@@ -31,7 +31,7 @@ def tk_gemm_level_1(
 # H100, level 2: one thread per element, in bfloat16
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/educational_h100/level_02.cu",
-    constraints="N <= 46340",  # it counts elements in 32 bits
+    constraints="N <= 46340",  # the kernel counts elements in 32 bits
     **THREADS,
 )
 def tk_gemm_level_2(A: Matrix, B: Matrix, C: Product) -> Tensor:
@@ -42,7 +42,7 @@ def tk_gemm_level_2(A: Matrix, B: Matrix, C: Product) -> Tensor:
 # H100, level 3: tiles in shared memory
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/educational_h100/level_03.cu",
-    constraints=["N % 32 == 0", "N <= 46340"],  # it counts elements in 32 bits
+    constraints=["N % 32 == 0", "N <= 46340"],  # the kernel counts elements in 32 bits
     **THREADS,
 )
 def tk_gemm_level_3(A: Matrix, B: Matrix, C: Product) -> Tensor:
@@ -126,7 +126,7 @@ def tk_gemm_level_8(A: Matrix, B: Matrix, C: Product) -> Tensor:
 # B200, level 1: one thread per element, in float32
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_01.cu"},
-    constraints="N <= 46340",  # it counts elements in 32 bits
+    constraints="N <= 46340",  # the kernel counts elements in 32 bits
     **THREADS,
 )
 def tk_gemm_b200_level_1(
@@ -139,7 +139,7 @@ def tk_gemm_b200_level_1(
 # B200, level 2: one thread per element, in bfloat16
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_02.cu"},
-    constraints="N <= 46340",  # it counts elements in 32 bits
+    constraints="N <= 46340",  # the kernel counts elements in 32 bits
     **THREADS,
 )
 def tk_gemm_b200_level_2(A: Matrix, B: Matrix, C: Product) -> Tensor:
@@ -150,7 +150,7 @@ def tk_gemm_b200_level_2(A: Matrix, B: Matrix, C: Product) -> Tensor:
 # B200, level 3: tiles in shared memory
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_03.cu"},
-    constraints=["N % 32 == 0", "N <= 46340"],  # it counts elements in 32 bits
+    constraints=["N % 32 == 0", "N <= 46340"],  # the kernel counts elements in 32 bits
     **THREADS,
 )
 def tk_gemm_b200_level_3(A: Matrix, B: Matrix, C: Product) -> Tensor:

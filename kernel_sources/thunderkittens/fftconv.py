@@ -12,7 +12,10 @@ PRODUCERS = {
 
 
 def matrices(filters):
-    """The arguments after x for filters (H, 1024) or (H, 4096): their transforms, and the transform's own matrices."""
+    """Return the arguments after x for filters of shape (H, 1024) or (H, 4096).
+
+    They are the transforms of the filters, and the matrices of the Fourier transform itself.
+    """
     import torch
 
     points = filters.shape[-1]
@@ -24,13 +27,13 @@ def matrices(filters):
     if side == 32:  # four sequences in matrices of 64 x 64
         f, tw, kf = torch.block_diag(f, f), tw.tile(2, 2), kf.tile(1, 2, 2)
     kf = torch.cat((kf, kf.new_zeros(132, 64, 64)))
-    made = {"kf": kf, "f": f, "finv": f.conj(), "tw": tw / points, "twinv": tw.conj()}
-    parts = {f"{name}_{part}": getattr(value, part) for name, value in made.items() for part in ("real", "imag")}
+    operands = {"kf": kf, "f": f, "finv": f.conj(), "tw": tw / points, "twinv": tw.conj()}
+    parts = {f"{name}_{part}": getattr(value, part) for name, value in operands.items() for part in ("real", "imag")}
     return {name: part.to(filters.device, torch.bfloat16).contiguous() for name, part in parts.items()}
 
 
 def of_1024(arguments):
-    """The transforms of random filters, for as many heads as x has."""
+    """Return the arguments after x for random filters, one for each head of x."""
     return transforms(arguments, 1024)
 
 
@@ -42,9 +45,9 @@ def transforms(arguments, points):
     import torch
 
     heads = arguments["x"].shape[1] if "x" in arguments else 1024
-    made = matrices(torch.randn(heads, points))
-    unpadded = {} if "x" in arguments else {name: made[name][:heads] for name in ("kf_real", "kf_imag")}
-    return {**made, **unpadded}
+    operands = matrices(torch.randn(heads, points))
+    unpadded = {} if "x" in arguments else {name: operands[name][:heads] for name in ("kf_real", "kf_imag")}
+    return {**operands, **unpadded}
 
 
 # 1024 points: four sequences in matrices of 64 x 64
@@ -76,8 +79,8 @@ def tk_fftconv_1024(
 ) -> Tensor:
     """Computes the circular convolution of each head of x, of length 1024, with the head's filter.
 
-    ``matrices``, above, makes all arguments after x: the matrices of 32 x 32 for a transform of 1024 points, each
-    repeated to 64 x 64, or, for f and finv, placed twice on the diagonal.
+    ``matrices``, above, makes all arguments after x. For 1024 points the transform's matrices are 32 x 32, but the
+    arguments are 64 x 64: ``matrices`` places f and finv twice on the diagonal, and repeats the other matrices.
     """
     import torch
 
@@ -116,8 +119,9 @@ def tk_fftconv_4096(
 ) -> Tensor:
     """Computes the circular convolution of each head of x, of length 4096, with the head's filter.
 
-    ``matrices``, above, makes all arguments after x: the filters' transforms in columns, with 132 unused ones at the
-    end, the transform's matrix of 64 x 64 (f) and its inverse, and the factors between its two steps.
+    ``matrices``, above, makes all arguments after x: the filters' transforms as transposed matrices (kf), followed by
+    132 unused ones; the 64 x 64 matrix of the Fourier transform (f) and its inverse (finv); and the factors between the
+    two steps of each transform (tw, twinv).
     """
     import torch
 
@@ -160,7 +164,7 @@ def tk_fftconv_non_pc(
 ) -> Tensor:
     """Computes the real part of the circular convolution of 1024 heads, of length 4096, each with its filter.
 
-    ``matrices``, above, makes all arguments after x; pass kf without the 132 filters that it adds.
+    ``matrices``, above, makes all arguments after x; pass kf without the 132 filters that ``matrices`` adds.
     """
     import torch
 

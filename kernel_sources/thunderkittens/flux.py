@@ -5,7 +5,7 @@ from tkjit import CExpr, In, Out, Tensor
 
 
 def weights(arguments):
-    """The weights of a linear layer that preserves the size of its inputs."""
+    """Scale the weights so that the layer's outputs are about as large as its inputs."""
     return {"rhs": arguments["rhs"] / arguments["rhs"].shape[1] ** 0.5}
 
 

@@ -5,7 +5,7 @@ from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
 
 
 def left(arguments):
-    """The counters that a kernel leaves for its epilogue to clear."""
+    """Set the counters to values that the main kernel may leave, for the epilogue to clear."""
     for part in arguments["barrier"]:
         part[0] = 3
 

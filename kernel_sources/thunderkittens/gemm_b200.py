@@ -5,19 +5,19 @@ from tkjit import In, Out, Tensor
 
 
 def small_scales(arguments):
-    """Scales of blocks of 4-bit floats, two in each 16-bit number, and one scale for all blocks."""
+    """Return random scales for blocks of 4-bit floats, two in each 16-bit number, and one scale for each matrix."""
     import torch
 
-    made = {}
+    inputs = {}
     for name in "AB":
         scales = torch.rand(*arguments[f"{name}_sc"].shape[:2], 512) + 0.5
-        made[f"{name}_sc"] = scales.to(torch.float8_e4m3fn).view(torch.float16)
-        made[f"{name}_sc_global"] = torch.rand(1) + 0.5
-    return made
+        inputs[f"{name}_sc"] = scales.to(torch.float8_e4m3fn).view(torch.float16)
+        inputs[f"{name}_sc_global"] = torch.rand(1) + 0.5
+    return inputs
 
 
 def powers_of_two(arguments):
-    """Scales of blocks of 8-bit floats, from an eighth to eight."""
+    """Return random scales for blocks of 8-bit floats: powers of two from 1/8 to 8."""
     import torch
 
     codes = {name: torch.randint(124, 131, arguments[name].shape) for name in ("A_sc", "B_sc")}

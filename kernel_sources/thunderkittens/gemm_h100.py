@@ -5,14 +5,14 @@ from tkjit import CExpr, In, Out, Tensor
 
 
 def quantized(arguments):
-    """Rows of 8-bit floats, and the scales that they were divided by."""
-    made = {}
+    """Quantize the rows of A and B to 8-bit floats, and return them with the scales that they were divided by."""
+    inputs = {}
     for name in "AB":
         values = arguments[name].float()
         scale = values.abs().amax(1) / 448
-        made[name] = (values / scale[:, None]).to(arguments[name].dtype)
-        made[f"scale_{name.lower()}"] = scale
-    return made
+        inputs[name] = (values / scale[:, None]).to(arguments[name].dtype)
+        inputs[f"scale_{name.lower()}"] = scale
+    return inputs
 
 
 # GEMM for H100: persistent, warp-specialised, with a pipeline of tiles in shared memory
@@ -73,6 +73,6 @@ def tk_gemm_fp8_scaled(
 ) -> Tensor:
     """Computes (scale_a * A) @ (scale_b * B).T, with a scale for each row.
 
-    The scale of a row is its largest absolute value divided by 448; the row has been divided by it.
+    A row is quantized by dividing it by its scale, which is its largest absolute value divided by 448.
     """
     return (A.float() @ B.float().T) * scale_a[:, None] * scale_b

@@ -8,7 +8,7 @@ from tkjit import CExpr, In, InOut, Out, Tensor
 
 
 def saved(arguments):
-    """The results of the forward pass and of the first step of the backward pass, for the second step."""
+    """Return results of the forward pass and of the first backward step, which the second backward step needs."""
     q, k, v, og = (arguments[name] for name in ("q", "k", "v", "og"))
     o, logsumexp = tk_mha_forward.reference(q, k, v, arguments["is_causal"])
     return {"l": logsumexp, "d": tk_mha_backward_prep.reference(og, o)}

@@ -5,13 +5,13 @@ from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
 
 
 def left(arguments):
-    """The counters that a kernel leaves for its epilogue to clear."""
+    """Set the counters to values that the main kernel may leave, for the epilogue to clear."""
     for part in arguments["barrier"]:
         part[0] = 3
 
 
 def routed(arguments):
-    """Tokens for two experts of each device, from all devices, with padding rows."""
+    """Route tokens from all devices to two experts of each device, and add padding rows."""
     import torch
 
     counts = torch.zeros(256, dtype=torch.int32)
@@ -70,7 +70,7 @@ def tk_moe_dispatch_gemm(
     outputs : (P, 2048) bfloat16 on each
         Written: the products.
     padded_tokens_per_expert : (256,) int32 on each
-        Multiples of 128. Those of the device's own experts add up to P.
+        Multiples of 128. The counts of the device's own experts add up to P.
     pull_dispatch_indices : (P, 2) int32 on each
         The source of each row of ``post_tokens``: a device and a row there, or -1 and -1 for padding.
     barrier : (2, at least P // 128) int32 on each, with a multicast address

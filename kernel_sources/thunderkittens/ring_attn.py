@@ -67,13 +67,13 @@ def tk_ring_attention(
     """
     import torch
 
-    here, there = ((K0, V0), (K1, V1)) if ring_stage % 2 == 0 else ((K1, V1), (K0, V0))
+    current, following = ((K0, V0), (K1, V1)) if ring_stage % 2 == 0 else ((K1, V1), (K0, V0))
     results = (L_block, O_block) if ring_stage else (L, O)
-    for q, k, v, lse, o in zip(Q, *here, *results, strict=True):
+    for q, k, v, lse, o in zip(Q, *current, *results, strict=True):
         scores = q.float() @ k.float().mT / 128**0.5
         lse.copy_(scores.logsumexp(-1))
         o.copy_(torch.softmax(scores, -1) @ v.float())
-    for sent, received in zip(here, there, strict=True):
+    for sent, received in zip(current, following, strict=True):
         for device, part in enumerate(sent):
             received[(device + 1) % 8].copy_(part)
 
@@ -107,6 +107,6 @@ def tk_ring_attention_reduction(
     import torch
 
     for lse_block, lse, o_block, o in zip(L_block, L, O_block, O, strict=True):
-        whole = torch.logaddexp(lse, lse_block)
-        o.copy_((lse - whole).exp()[..., None] * o.float() + (lse_block - whole).exp()[..., None] * o_block.float())
-        lse.copy_(whole)
+        total = torch.logaddexp(lse, lse_block)
+        o.copy_((lse - total).exp()[..., None] * o.float() + (lse_block - total).exp()[..., None] * o_block.float())
+        lse.copy_(total)

@@ -5,9 +5,9 @@ from tkjit import CExpr, In, Out, Tensor
 
 
 def maps(arguments):
-    """Maps that give features of about unit size, and positive weights."""
-    made = {name: arguments[name] / 8 for name in ("qmap", "kmap")}
-    return {**made, "alphas": 3 * arguments["alphas"].sigmoid(), "betas": arguments["betas"].sigmoid()}
+    """Return maps whose features are of about unit size, and positive weights."""
+    scaled = {name: arguments[name] / 8 for name in ("qmap", "kmap")}
+    return {**scaled, "alphas": 3 * arguments["alphas"].sigmoid(), "betas": arguments["betas"].sigmoid()}
 
 
 @tkjit.kernel(
@@ -39,10 +39,10 @@ def tk_hedgehog(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Computes attention with exponential weights near the diagonal, and products of features elsewhere.
 
-    Rows are grouped in chunks of 64. For the rows of its own chunk up to itself, and for those of the previous chunk, a
-    row has the weights ``beta * exp(q @ k / sqrt(128))``, where each row's largest exponent is subtracted from its
-    exponents. For earlier rows the weights are ``alpha * f(q) @ f(k)``. ``f(x)`` is the concatenation of
-    softmax(x @ map) and softmax(-x @ map). A row's weights are divided by their sum. The states are the sums of f(k)
+    Rows are grouped in chunks of 64. A row's window is its own chunk up to the row itself, and the previous chunk. The
+    rows of the window have the weights ``beta * exp(q @ k / sqrt(128))``, where each row's largest exponent is
+    subtracted from its exponents. Earlier rows have the weights ``alpha * f(q) @ f(k)``. ``f(x)`` is the concatenation
+    of softmax(x @ map) and softmax(-x @ map). A row's weights are divided by their sum. The states are the sums of f(k)
     times v, and of f(k), over all chunks except the last.
 
     Parameters

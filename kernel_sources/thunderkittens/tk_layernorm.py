@@ -16,7 +16,7 @@ from tkjit import CExpr, In, Out, Tensor
     shared_memory=25480,
     constraints="N % 16 == 0",
     headers="curand",
-    tolerance=0.04,  # it sums in bfloat16
+    tolerance=0.04,  # the kernel sums in bfloat16
 )
 def tk_layernorm(
     x: In[Tensor, "bfloat16", "B", 1, "N", 1024],

@@ -5,7 +5,7 @@ from tkjit import CExpr, In, InOut, Tensor
 
 
 def decays(arguments):
-    """Small queries and keys, the keys twice, and decays below one per row."""
+    """Return small queries and keys, the keys a second time as ``k_split``, and slopes from 0 to 1."""
     k = arguments["k"] / 128**0.5
     slopes = arguments["slopes"].sigmoid()
     return {"q": arguments["q"] / 128**0.5, "k": k, "k_split": k, "slopes": slopes}

@@ -5,7 +5,7 @@ from tkjit import CExpr, In, Out, Tensor
 
 
 def steps(arguments):
-    """Decays below one, and values times the steps."""
+    """Return a negative A, so that the decays are below one, and V multiplied by the steps."""
     import torch
 
     step = torch.nn.functional.softplus(arguments["A"] - 4)

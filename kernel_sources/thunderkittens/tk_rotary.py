@@ -5,7 +5,7 @@ from tkjit import CExpr, In, Out, Tensor
 
 
 def tables(arguments):
-    """The cosines and sines of the rows' angles."""
+    """Return the cosines and sines of each row's angles."""
     import torch
 
     rows, half = arguments["cos"].shape

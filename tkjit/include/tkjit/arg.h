@@ -70,7 +70,7 @@ typedef struct TkjitParallel {
 
 // Launches one variant, without synchronising. `args` are in the order of the struct's fields; `device` is the ordinal
 // (ignored by a CPU variant); `stream` is a cudaStream_t. Returns null, or an error text that stays valid until this
-// thread's next launch; one that begins with "shape: " is about the extents that were passed. If the exported int32_t
+// thread's next launch; a text that begins with "shape: " is about the passed extents. If the exported int32_t
 // `tkjit_synchronous` is 1, each launch waits for its kernel, so that the failing launch itself returns the error.
 typedef const char* (*TkjitLaunch)(const TkjitArg* args, int32_t device, void* stream);
 

@@ -3,7 +3,7 @@
 // An expression's unit defines a function for each call and lists an Entry for it. The compiler deduces the type of the
 // result, so the entry also describes that type: its name, and how to destroy an object of it.
 //
-// Each unit compiles these headers, so they are few: <string> provides what is needed of <iterator> and <memory>.
+// Each unit compiles the headers below, so there are few: <string> provides what is needed of <iterator> and <memory>.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ enum Protocol : std::uint32_t {
 
 /// A C++ type.
 struct Type {
-    const std::type_info* info;  // its name is the same in all shared objects; for an incomplete type, of a pointer to it
+    const std::type_info* info;  // its name is the same in all shared objects; describes T* if T is incomplete
     std::size_t size;
     Form form;  // of a value that is passed to a call
     std::uint32_t protocols;
@@ -85,7 +85,7 @@ struct BadIndex {
 /// One call, which may throw. `run` is null for an optional expression that does not compile.
 struct Entry {
     void (*run)(void* const* arguments, Result* result);
-    const Type* type;  // of the result; for a reference, of what it refers to
+    const Type* type;  // of the result, or of the object that a reference refers to
     Form form;
     bool is_const;
 };
@@ -386,7 +386,7 @@ struct Returned<R, std::enable_if_t<std::is_rvalue_reference<R>::value && !std::
                                     !std::is_same<std::decay_t<R>, std::string>::value && !TKJIT_BIND_IS_VIEW(R)>>
     : Returned<std::remove_cv_t<std::remove_reference_t<R>>> {};
 
-/// The result of a constructor. Even a number is an object then.
+/// The result of a constructor, which is an object even if it is a number.
 template <class T>
 struct Boxed {
     T* made;

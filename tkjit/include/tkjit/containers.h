@@ -1,7 +1,8 @@
 // Non-numeric values for host functions: strings, and C++ containers of values or of tensors.
 //
 // A container's argument points to its items: `data` is an array of TkjitArg, and `extents[0]` is its length. A dict has
-// alternating keys and values; a string has its characters. All are copied, so a function may keep what it receives.
+// alternating keys and values; a string has its characters. A function may keep what it receives, because values are
+// copied; only a std::string_view refers to the caller's characters.
 #pragma once
 
 #include <tkjit/convert.h>

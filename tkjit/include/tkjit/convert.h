@@ -90,7 +90,7 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
     return nullptr;
 }
 
-// A computed integer, which no call passes, as an argument.
+// Makes an argument of a computed integer, which no call passes.
 inline TkjitArg integer_arg(Int value) {
     TkjitArg arg{};
     arg.integer = value.value();

@@ -54,8 +54,8 @@ __device__ __forceinline__ bool replace_acquire(uint32_t* flag, uint32_t from, u
 #define TKJIT_WAIT_A_LITTLE ((void)0)
 #endif
 
-/// Waits until the blocks of this slot on all devices have arrived. Their threads then see all that any of them wrote
-/// before. Every thread of the block must call it.
+/// Waits until the blocks of this slot on all devices have arrived. Their threads then see everything that any of them
+/// wrote before the barrier. Every thread of the block must call this function.
 template <class Signals>
 __device__ void device_barrier(const Signals& signals, int slot, int dev_idx, int num_devices TKJIT_DEVICE_BARRIER_SITE) {
     static_assert(sizeof(typename Signals::dtype) == 4, "signals are 32-bit integers");

@@ -2,8 +2,8 @@
 //
 // Machines without a driver have no libcuda, and the toolkit's wheels lack its stub, so a shared object that referred to
 // a driver function could be neither linked nor loaded there. The objects ask the CUDA runtime, which is linked, for the
-// addresses. Include this header before the code that calls the driver; a launcher includes it for kernels whose header
-// library does. The simulator has no driver, and such libraries call none there.
+// addresses. Include this header before the code that calls the driver. A launcher includes it if the kernel's header
+// library calls the driver. The simulator has no driver, and header libraries do not call one there.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -61,7 +61,7 @@ struct Function<Name, R(A...)> {
     inline constexpr tkjit::driver::Function<tkjit::driver::name_of_##name, decltype(name)> tkjit_##name{};
 #define TKJIT_DRIVER(name) TKJIT_DRIVER_AS(name, #name)
 
-// Functions that cuda.h does not rename itself. One that is missing here is an undefined symbol in the loaded launcher.
+// Functions that cuda.h does not rename itself. A function that this list lacks is an undefined symbol in the launcher.
 TKJIT_DRIVER(cuGetErrorName)
 #define cuGetErrorName tkjit_cuGetErrorName
 TKJIT_DRIVER(cuGetErrorString)

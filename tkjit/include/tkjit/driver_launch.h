@@ -103,7 +103,7 @@ inline const char* text_of(const char* what, Result code) {
     if (state.api.cuGetErrorName) state.api.cuGetErrorName(code, &name);
     if (state.api.cuGetErrorString) state.api.cuGetErrorString(code, &text);
     const char* const lost =
-        !loses_device(static_cast<cudaError_t>(code)) ? ""  // the driver's numbers are the runtime's
+        !loses_device(static_cast<cudaError_t>(code)) ? ""  // the driver and the runtime have the same error numbers
         : synchronous ? "; the device is lost to this process, which must be restarted"
                       : "; the device is lost to this process, which must be restarted; this launch or an "
                         "earlier one is the cause, and TKJIT_SYNC=1 shows which";

@@ -22,7 +22,7 @@ inline thread_local KeptText kept_text;
 
 }  // namespace detail
 
-// Formats a text that stays valid until this thread's next call, which may have it as an argument.
+// Formats a text that stays valid until this thread's next call. The text may be an argument of that call.
 [[gnu::format(printf, 1, 2)]] inline const char* error_text(const char* format, ...) {
     va_list arguments, again;
     va_start(arguments, format);

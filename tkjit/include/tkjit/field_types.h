@@ -1,4 +1,4 @@
-// Traits of the fields of a globals struct and of an entry's parameters, which say how to fill and check them.
+// Traits that determine how the fields of a globals struct and the parameters of an entry are filled and checked.
 //
 // Any type with the interface of a global layout is treated as one, so a field may have a tile library's type. The
 // interface is a `dtype`, a `raw_ptr` and a constructor from a pointer and four extents. For an extent that the type
@@ -75,10 +75,10 @@ struct is_strided<strided<T, Rank, Axes>> : std::true_type {};
 
 }  // namespace detail
 
-// Stands for the type of a computed integer, which no call passes: the source may choose any integer type.
+// A placeholder for the type of a computed integer, which no call passes: the source may choose any integer type.
 struct computed {};
 
-// Converts an argument to a type that is neither a layout nor a number (tkjit/containers.h): has `from` and `as`.
+// Converts an argument to a type that is neither a layout nor a number. tkjit/containers.h describes its members.
 template <class T>
 struct converter;
 

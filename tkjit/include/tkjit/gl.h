@@ -20,7 +20,7 @@ struct gl {
 
     T* raw_ptr = nullptr;
 
-    // As the call passed them. The members below use the template arguments for fixed extents.
+    // The extents that the call passed. The members below use the template arguments for fixed extents.
     int extents[4] = {0, 0, 0, 0};
 
     __host__ __device__ constexpr int batch() const { return Batch >= 0 ? Batch : extents[0]; }

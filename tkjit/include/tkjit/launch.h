@@ -29,8 +29,8 @@ inline constexpr char entry_marker = 0;
 
 namespace detail {
 
-// Calls a host function, with the stream as its last argument if it takes one. If it returns a cudaError_t other than
-// success, that becomes the error text. Any other result is ignored.
+// Calls a host function, with the stream as its last argument if it takes one. Returns an error text if the function
+// returns a cudaError_t other than success, else null. Any other result is ignored.
 template <class Function, class... Arguments>
 const char* host_result(Function&& function, void* stream, Arguments&&... arguments) {
     const auto call = [&] {

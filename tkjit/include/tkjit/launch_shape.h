@@ -1,5 +1,5 @@
-// Parts of every launch, be it by the CUDA runtime, the driver or the simulator: its shape, whether it waits, and the
-// checks of its arguments.
+// The parts that launches through the CUDA runtime, the driver and the simulator share: the shape, whether a launch
+// waits, and the checks of its arguments.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -13,8 +13,8 @@
 #include <initializer_list>
 #include <type_traits>
 
-// Whether a launch waits for its kernel, so that an error belongs to it: TKJIT_SYNC=1. It is defined here and not inline,
-// because an inline variable would be shared by all launchers of a process. The launchers of an export share one.
+// With TKJIT_SYNC=1 a launch waits for its kernel, so that an error belongs to this launch. The variable is not inline,
+// because all launchers of a process would share an inline one. Only the launchers of an export share theirs.
 extern "C" {
 #ifdef TKJIT_LINKED
 extern int32_t tkjit_synchronous;
@@ -74,7 +74,7 @@ private:
     }
 };
 
-// Sets an error if the grid was rounded down to no blocks, unless a tensor has no elements.
+// Sets an error if the grid was rounded down to 0 blocks, unless a tensor has no elements.
 inline void check_blocks(LaunchShape& shape, const TkjitArg* args, std::initializer_list<int> tensors, const char* grid) {
     if (shape.error || !shape.empty) return;
     for (const int i : tensors) {
@@ -100,8 +100,8 @@ const char* check_argument(const TkjitArg& arg, const char* name) {
     else return check_extents<Parameter>(arg, name);
 }
 
-// The first such error of the arguments for parameters of these types, or null. `names` are the parameters' names; a
-// stream, which comes last, has none.
+// Calls check_argument for each parameter, and returns the first error, or null. `names` are the parameters' names; it
+// has no entry for a stream, which comes last.
 template <class... Parameters>
 const char* check_parameters(const TkjitArg* args, std::initializer_list<const char*> names) {
     const char* error = nullptr;

@@ -1,7 +1,7 @@
 // Common includes of all generated launchers.
 //
 // nvcc and the simulator's C++ compiler compile the whole text of a launcher. Without nvcc, NVRTC compiles the device
-// code, and then the C++ compiler the rest, with TKJIT_HOST_HALF.
+// code, and then the C++ compiler compiles the rest with TKJIT_HOST_HALF.
 #pragma once
 
 #ifdef __CUDACC_RTC__
@@ -39,7 +39,8 @@
 
 namespace tkjit {
 
-// Calls `body`, which returns a launch's error text, and turns exceptions into such texts: none may cross the C ABI.
+// Calls `body`, which returns a launch's error text, and turns exceptions into such texts, because they must not
+// cross the C ABI.
 template <class Body>
 const char* without_exceptions(Body&& body) {
     try {

@@ -1,7 +1,8 @@
 // Renames the `main` of the source that follows, up to an #undef. It becomes a template that is never instantiated, so
 // kernels that only `main` launches are not compiled.
 //
-// TKJIT_COMPILE_MAIN is for a source that this breaks. TKJIT_MAIN_OF_VOID is for `main(void)`: nothing may follow void.
+// If a source does not compile with this template, TKJIT_COMPILE_MAIN only renames `main`. TKJIT_MAIN_OF_VOID is for
+// `main(void)`, because no parameter may follow void.
 #if defined(TKJIT_COMPILE_MAIN)
 #define main tkjit_source_main
 #elif defined(TKJIT_MAIN_OF_VOID)

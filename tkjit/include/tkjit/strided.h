@@ -57,7 +57,7 @@ private:
     template <size_t>
     using Index = int64_t;
 
-    // One index for each dim. The simulator checks them against the extents.
+    // Takes one index for each dim. The simulator checks the indices against the extents.
     __host__ __device__ constexpr T& operator()(Index<Axis>... index) const {
         return raw_ptr[((index * strides[Axis]) + ...)];
     }

@@ -2,7 +2,7 @@
 //
 //     struct Globals { tkjit::tiled<bf16, 128, 64> a; };    // tiles of 128 rows and 64 columns, swizzled by 128 bytes
 //
-// A launcher makes one from a tensor, just as it makes a `tkjit::gl`. It must be in the kernel's parameters:
+// A launcher makes a `tiled` from a tensor, just as it makes a `tkjit::gl`. Pass the map as a kernel parameter:
 // `const __grid_constant__ Globals g`. Elements outside the matrix are 0 in a loaded tile, and are skipped by a store.
 //
 // Source: CUDA Driver API, "cuTensorMapEncodeTiled"; PTX ISA, "Data Movement: cp.async.bulk.tensor".

@@ -49,13 +49,14 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_
 }
 }  // namespace detail
 
-/// A tile with M or N down its rows and K along them, 64 elements of 16 bits a row. Its address is a multiple of 1024.
+/// A tile whose row index counts M or N and whose column index counts K, with 64 elements of 16 bits a row. Its address
+/// is a multiple of 1024.
 __device__ __forceinline__ WgmmaMatrix wgmma_rows(const void* shared) {
     return {detail::wgmma_descriptor(shared, 0, detail::eight_rows), 32};
 }
 
-/// A tile of 16-bit elements with K down its rows and M or N along them, 64 a row. The next 64 of M or N are `next_bytes`
-/// after the first.
+/// A tile of 16-bit elements whose row index counts K and whose column index counts M or N, 64 a row. The tile with the
+/// next 64 columns begins `next_bytes` after this one.
 __device__ __forceinline__ WgmmaMatrix wgmma_columns(const void* shared, uint32_t next_bytes) {
     return {detail::wgmma_descriptor(shared, next_bytes, detail::eight_rows), 16 * 128};
 }
@@ -111,7 +112,8 @@ inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = si
 #else
 
 namespace detail {
-// The hardware reads and writes these registers asynchronously, so the compiler must not move their uses across this.
+// The hardware reads and writes these registers asynchronously, so the compiler must not move their uses across
+// this statement.
 __device__ __forceinline__ void keep_in_place(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
 __device__ __forceinline__ void keep_in_place(int32_t& sum) { asm volatile("" : "+r"(sum)::"memory"); }
 }  // namespace detail
@@ -137,7 +139,7 @@ __device__ __forceinline__ void wgmma_wait(Sum (&sum)[count]) {
 
 namespace detail {
 
-// TKJIT_PLACES_n: operands 16 n to 16 n + 15 in an instruction's text. TKJIT_SUMS_n: the registers up to there.
+// TKJIT_PLACES_n: operands 16 n to 16 n + 15 in an instruction's text. TKJIT_SUMS_n: the registers from 0 to 16 n + 15.
 #define TKJIT_PLACES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define TKJIT_PLACES_1 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define TKJIT_PLACES_2 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"

@@ -1,4 +1,4 @@
-// The handle of cuBLASLt, because headers of sources create one without using it further.
+// Declares the handle of cuBLASLt, because some sources' headers create a handle and then do not use it.
 #pragma once
 
 #if __has_include_next(<cublasLt.h>)

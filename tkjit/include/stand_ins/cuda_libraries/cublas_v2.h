@@ -97,7 +97,7 @@ typedef cudaDataType cublasDataType_t;
 namespace tkjit {
 inline namespace stand_in {
 
-/// Finds a cuBLAS function: torch has loaded the library, or it is on the loader's path.
+/// Finds a function in the cuBLAS that torch has loaded, or in one on the loader's path. Throws if neither has it.
 inline void* find_in_cublas(const char* name) {
     for (const char* const library : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"})
         if (void* const opened = dlopen(library, RTLD_NOW))

@@ -1,4 +1,4 @@
-// The handle of cuSOLVER, because sources mention it without calling the library.
+// Declares the handle of cuSOLVER, which sources mention without calling the library.
 #pragma once
 
 #if __has_include_next(<cusolverDn.h>)

@@ -1,4 +1,4 @@
-// The status of cuSOLVER's calls, because torch's own headers mention it.
+// Declares the status of cuSOLVER's calls, which torch's own headers mention.
 #pragma once
 
 #if __has_include_next(<cusolver_common.h>)

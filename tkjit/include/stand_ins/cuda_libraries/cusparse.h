@@ -1,4 +1,4 @@
-// The handle of cuSPARSE, because sources mention it without calling the library.
+// Declares the handle of cuSPARSE, which sources mention without calling the library.
 #pragma once
 
 #if __has_include_next(<cusparse.h>)

@@ -1,4 +1,4 @@
-// The size and alignment of an element. Host code only has pointers to it.
+// Declares only the size and alignment of an element, because host code has pointers to elements but never reads them.
 #pragma once
 
 struct alignas(2) __half {

@@ -1,4 +1,4 @@
-// The size and alignment of an element. Host code only has pointers to it.
+// Declares only the size and alignment of an element, because host code has pointers to elements but never reads them.
 #pragma once
 
 struct __nv_fp4x2_e2m1 {

@@ -1,4 +1,4 @@
-// The size and alignment of the elements. Host code only has pointers to them.
+// Declares only the size and alignment of the elements, because host code has pointers to them but never reads them.
 #pragma once
 
 struct __nv_fp8_e4m3 {

@@ -45,7 +45,7 @@ bool set(TkjitArg& arg, const TensorList& list, Call& call) {
 
 // ---- each tensor ---------------------------------------------------------------------------------------------------
 
-// Reports a tensor that has other dims, or none of the allowed dtypes. Returns null, which the caller returns in turn.
+// Reports a tensor that has other dims, or a dtype that is not allowed. Returns null, which the caller returns in turn.
 template <class Call>
 [[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims,
                         const Leading* leading, Use use, const char* dtypes) {

@@ -51,7 +51,7 @@ private:
     int steps_ = 0;
 };
 
-// Whether two elements of a tensor may share an address. They cannot if each stride exceeds the smaller ones' reach.
+// Whether two elements of a tensor may share an address. They cannot if each stride exceeds the reach of smaller ones.
 inline bool overlaps_itself(const TensorView& view) {
     int dims[kMaxRank], count = 0;
     for (int i = 0; i < view.ndim; ++i) {

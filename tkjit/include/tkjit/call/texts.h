@@ -119,7 +119,7 @@ inline bool keeps_values(int32_t dtype, const std::string& wanted) {
     return kind(dtype_name(dtype)) <= kind(wanted);
 }
 
-// Whether the leading dims broadcast to those that "..." stands for.
+// Whether the tensor's leading dims can broadcast to the dims that "..." has in this call.
 inline bool can_expand(const TensorView& view, const Expected& expected) {
     const Leading& leading = *expected.leading;
     const int own = view.ndim - expected.count, missing = leading.count - own;

@@ -76,7 +76,7 @@ struct Dim {
 // `output` they suggest leaving it out, so that the call allocates it.
 enum class Use { read, write, output };
 
-// The dims that "..." stands for.
+// The dims that "..." has in this call. `count` is -1 until a tensor has set them.
 struct Leading {
     const int64_t* sizes = nullptr;
     int count = -1;
@@ -93,7 +93,7 @@ struct Leading {
 struct Expected {
     const Dim* dims;
     int count;
-    const Leading* leading;  // what "..." before the dims stands for, or null if the spec has no "..."
+    const Leading* leading;  // the dims of the "..." before `dims`, or null if the spec has no "..."
     const char* dtypes;      // "float32 or bfloat16"
     const char* like;        // or: the argument whose dtype it must share
     int32_t like_dtype;
@@ -138,7 +138,7 @@ inline int64_t note_strides(const int64_t* strides, TensorView* view) {
     return last + !wraps;
 }
 
-// The bytes of `elements` elements. Records kTooMuch if they exceed an address.
+// The bytes of `elements` elements. Records kTooMuch if their number does not fit in an address.
 inline size_t noted_bytes(int64_t elements, int64_t bytes_of_one, TensorView* view) {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(elements, bytes_of_one, &bytes)) view->problems |= kTooMuch;
@@ -157,7 +157,7 @@ inline int64_t noted_elements(const int64_t* sizes, int32_t ndim, TensorView* vi
     return elements;
 }
 
-// Whether the strides are row-major. Null strides are; the strides of extents of 1 do not matter.
+// Whether the strides are row-major. Null strides count as row-major, and strides of extents of 1 do not matter.
 inline bool is_contiguous(const int64_t* sizes, const int64_t* strides, int32_t ndim) {
     if (!strides) return true;
     uint64_t expected = 1;  // may wrap

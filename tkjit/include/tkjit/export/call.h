@@ -20,7 +20,7 @@ struct Code {
     int variant_count;
 };
 
-// The variant without code in this library that this thread asked for last, or -1.
+// The last variant that this thread asked for and that this library has no code for, or -1.
 inline thread_local int missing_variant = -1;
 
 // The launcher of a variant for the device of `on`.

@@ -43,7 +43,7 @@ public:
     const int kind;
 };
 
-// Calls `body` and turns exceptions into errors: none may reach C.
+// Calls `body` and turns exceptions into errors, because no exception may reach C.
 template <class Body>
 tkjit_error without_exceptions(Body&& body) noexcept {
     try {

@@ -8,8 +8,8 @@
 
 namespace tkjit::exported {
 
-// With two exports in a process, the functions of the first are called. If it is for the CPU only, it has no CUDA runtime
-// and forwards calls for a GPU. Returns the function of that name in the next library, or null.
+// If a process has two exports, calls reach the functions of the first. If this one is for the CPU only, it has no CUDA
+// runtime and forwards calls for a GPU to the next library. Returns that library's function of the same name, or null.
 template <class Function>
 Function* next_for(tkjit_device device, const char* name) {
 #ifdef TKJIT_EXPORT_CUDA

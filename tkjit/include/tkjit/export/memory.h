@@ -19,7 +19,7 @@ struct Memory {
     tkjit_device device;
     void* context;  // belongs to the producer of the data, if that is not this library
     void (*free_context)(void* context);
-    Memory* next;  // unused block
+    Memory* next;  // the next unused block
 };
 
 class Blocks {

@@ -39,8 +39,8 @@ inline bool has_place(const Call& call, const char* name, const void* output) {
     return output;
 }
 
-// Answers a call that only asks for the shape of an output. The answer is a tensor without memory; passed as an output
-// later, it asks for the allocation.
+// Answers a call that only asks for the shape of an output. The answer is a tensor without memory; if it is passed as
+// an output later, that call allocates the memory. Returns false, with an error, if `output` owns memory.
 inline bool answer(const Call& call, const char* name, tkjit_tensor* output, const Shape& shape, int32_t dtype, const TensorView& like) {
     if (output->abi == TKJIT_TENSOR_ABI && output->memory && !is_freed(*output)) {
         call.refuse(Refusal::argument, "%s owns memory, which would be lost; free it, or pass a zeroed tensor", name);
@@ -50,7 +50,7 @@ inline bool answer(const Call& call, const char* name, tkjit_tensor* output, con
     return true;
 }
 
-// The output that the caller passed, or null if the call has to allocate it: it is zeroed, or has a shape but no memory.
+// The output that the caller passed, or null if the call has to allocate it, because it is zeroed or has no memory yet.
 inline const tkjit_tensor* given_output(const Call& call, const tkjit_tensor* output) {
     return call.asks || output->abi == 0 || (!output->data && !output->memory && tkjit_tensor_bytes(output) != 0) ? nullptr : output;
 }

@@ -24,11 +24,11 @@ public:
     variable_list get_saved_variables() const {
         return at::in_python([&] { return pybind11::cast<variable_list>(get("saved_tensors")); });
     }
-    /// Whether the gradient of the i-th tensor argument is needed.
+    /// Whether the gradient of the i-th tensor argument is needed. ``run`` comes before the tensors, hence i + 1.
     bool needs_input_grad(size_t i) const {
         return at::in_python([&] {
             const auto wanted = get("needs_input_grad");
-            return pybind11::check(PySequence_GetItem(wanted.ptr(), Py_ssize_t(i + 1))).ptr() == Py_True;  // after ``run``
+            return pybind11::check(PySequence_GetItem(wanted.ptr(), Py_ssize_t(i + 1))).ptr() == Py_True;
         });
     }
 

@@ -66,8 +66,8 @@ class Boxed<R(A...)> {
 public:
     using Function = R (*)(A...);
 
-    /// The entry through which the dispatcher calls a function. The C ABI stores no data with a function, so each one
-    /// takes one of a fixed number of entries.
+    /// The entry through which the dispatcher calls a function. The C ABI stores no data with a function, so each
+    /// function takes one of a fixed number of entries. Throws if there are more functions than entries.
     static BoxedFunction of(Function function) {
         for (size_t i = 0; i < entries; ++i) {
             if (!functions_[i]) functions_[i] = function;

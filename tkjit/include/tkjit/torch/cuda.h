@@ -228,7 +228,7 @@ private:
 }  // namespace cuda
 }  // namespace at
 
-#ifdef TKJIT_TORCH_CUBLAS  // the source mentions it, and may rely on torch's header to include it
+#ifdef TKJIT_TORCH_CUBLAS  // the source mentions cuBLAS, and may rely on torch's header to include it
 #include <cublas_v2.h>
 #endif
 struct cublasContext;

@@ -1,4 +1,4 @@
-// Functions and operators of tensors that are not torch's operators under the same name.
+// Tensor functions and C++ operators that do not correspond to a torch operator of the same name.
 #pragma once
 
 #include "calls.h"

@@ -1,5 +1,5 @@
-// Comes first in a launcher whose kernel's source includes torch's headers. It has what the source's host functions need
-// to be compiled and linked, although the launcher calls none of them.
+// Comes first in a launcher whose kernel's source includes torch's headers. The launcher compiles the source's host
+// functions but does not call them, so this header has the definitions that they need to compile and link.
 #pragma once
 
 #define TKJIT_TORCH_IN_KERNEL

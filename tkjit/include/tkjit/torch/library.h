@@ -58,7 +58,7 @@ public:
         c10::check_call(aoti_torch_library_def(made_.front(), schema), schema);
         return *this;
     }
-    /// Defines an operator with a function for all devices. Without a schema, it is inferred from the function.
+    /// Defines an operator for all devices. If ``schema`` is only a name, the schema is inferred from the function.
     template <class R, class... A>
     Library& def(const char* schema, R (*function)(A...)) {
         const std::string given = schema;

@@ -1,4 +1,4 @@
-// LOG and CHECK, as torch's headers define them unless a source has its own. LOG(FATAL) and CHECK throw.
+// torch's macros LOG and CHECK, unless a source has defined its own. LOG(FATAL) and a failed CHECK throw.
 #pragma once
 
 #include "check.h"

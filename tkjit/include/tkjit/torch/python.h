@@ -66,7 +66,7 @@ using module = module_;
 namespace py = pybind11;
 
 namespace torch {
-/// torch's ``load_inline`` wraps each function in it to translate exceptions. The stand-ins translate them anyway.
+/// torch's ``load_inline`` passes each function through this to translate exceptions. The stand-ins always do.
 template <class F>
 F wrap_pybind_function(F function) {
     return function;

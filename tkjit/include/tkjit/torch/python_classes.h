@@ -31,7 +31,7 @@ inline const Bound& bound_class(const std::type_info& type) {
     throw type_error(std::string(type.name()) + " is not bound to Python");
 }
 inline Instance& instance(PyObject* object) { return *reinterpret_cast<Instance*>(object); }
-/// The C++ object of an instance, as its class or a base class; null before ``__init__``.
+/// Returns an instance's C++ object as a ``wanted*``; null before ``__init__``, or if its class has no such base.
 inline void* held_as(const Instance& from, const std::type_info& wanted) {
     void* found = from.held.get();
     for (const std::type_info* type = from.type; found && *type != wanted;) {
@@ -91,7 +91,7 @@ template <class T>
 struct ResultOf<std::unique_ptr<T>> {
     static object write(std::unique_ptr<T> made, return_value_policy, handle) { return pybind11::cast(std::shared_ptr<T>(std::move(made))); }
 };
-/// Casts an object that Python does not own. With ``reference_internal`` the first argument owns it, and is kept alive.
+/// Casts an object that Python does not own. With ``reference_internal``, ``parent`` owns the object and is kept alive.
 template <class T>
 object cast_reference(T* made, return_value_policy policy, handle parent) {
     if (!made) return none();
@@ -268,7 +268,7 @@ private:
             return python_function(make_function("get", std::move(get), true).release());
         }
     }
-    /// Returns a reference to a member of a bound class, which keeps the enclosing object alive; a copy for other types.
+    /// Makes a getter. It returns a reference that keeps the object alive if the member's type is bound, else a copy.
     template <class V, class C>
     object getter_of(V C::*member) {
         if constexpr (is_bound_type<V>) return getter([member](const std::shared_ptr<T>& self) { return std::shared_ptr<V>(self, &(self.get()->*member)); });
@@ -309,7 +309,7 @@ public:
     }
     void operator()(const char* text) const { PyErr_SetString(ptr(), text); }
 };
-/// Makes Python raise ``E`` as this type from now on.
+/// Makes an exception type. From now on, a C++ exception ``E`` is raised in Python as this type.
 template <class E, class Module>
 exception<E>& register_exception(const Module& module, const char* name, handle base = PyExc_Exception) {
     static auto* const made = new exception<E>(module, name, base);

@@ -87,7 +87,7 @@ struct Extras {
     void take(keep_alive<nurse, patient>) {}
 };
 
-/// Whether an object has a type without a conversion. Such overloads are preferred.
+/// Whether an object already has the parameter's type. Overloads that need no conversion are preferred.
 template <class T>
 struct Exact {
     static bool is(PyObject*) { return true; }
@@ -124,9 +124,9 @@ public:
         if (arguments.size() != count) throw c10::Error(this->name + ": expected a name for each argument");
     }
     virtual ~Function() = default;
-    /// The result; nullopt if an argument has another type, which ``refusal`` then describes.
+    /// Returns the result, or nullopt if an argument has the wrong type; ``refusal`` then describes the argument.
     virtual std::optional<object> call(PyObject* const* given, bool converts, std::string& refusal) const = 0;
-    /// The types of the arguments, followed by that of the result.
+    /// The types of the arguments, followed by the type of the result.
     virtual std::vector<std::string> types() const = 0;
 
     /// ``name(x: torch.Tensor, n: int = 2) -> torch.Tensor``, followed by the author's docstring.
@@ -278,7 +278,7 @@ private:
 };
 
 using ExceptionTranslator = void (*)(std::exception_ptr);
-/// The translators that a source has registered, the latest first. Each rethrows an exception and catches its own type.
+/// The translators that a source has registered, the latest first. Each rethrows the exception and handles one type.
 inline std::vector<ExceptionTranslator>& exception_translators() {
     static auto* const all = new std::vector<ExceptionTranslator>;
     return *all;
@@ -330,7 +330,7 @@ inline void translate() {
     translate_as_torch(std::move(thrown));
 }
 
-/// Puts positional arguments, keyword arguments and defaults in order. Returns an empty text, or why they do not fit.
+/// Puts arguments and defaults into ``found``, in the parameters' order. Returns an empty text, or why they do not fit.
 inline std::string put_in_order(const Function& function, PyObject* positional, PyObject* named, std::vector<object>& found) {
     const std::vector<arg>& arguments = function.extras.arguments;
     const size_t count = function.count, given = size_t(PyTuple_Size(positional));
@@ -388,14 +388,14 @@ inline PyObject* call_function(PyObject* capsule, PyObject* positional, PyObject
     }
 }
 
-/// Makes a Python function of an overload and those after it. Like modules, it lives as long as the process.
+/// Makes a Python function of an overload and the overloads after it. The function lives as long as the process.
 inline object python_function(Function* first) {
     first->definition = {first->name.c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&call_function)), METH_VARARGS | METH_KEYWORDS,
                          first->shown_documentation()};
     const object capsule = check(PyCapsule_New(first, capsule_name, nullptr));
     return check(PyCFunction_New(&first->definition, capsule.ptr()));
 }
-/// Adds a function to a module or class. If the owner has a function of that name, it becomes another overload.
+/// Adds a function to a module or class. If the owner has one of that name, ``function`` becomes an overload.
 inline void add_function(PyObject* owner, std::unique_ptr<Function> function, bool is_method) {
     static auto* const known = new std::vector<std::pair<std::pair<PyObject*, std::string>, Function*>>;
     for (auto& [where, first] : *known)

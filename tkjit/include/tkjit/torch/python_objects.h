@@ -221,7 +221,7 @@ private:
     mutable object found_;
 };
 
-/// The position of a loop over an object.
+/// The position in a loop over a Python object.
 class Iterator {
 public:
     using iterator_category = std::input_iterator_tag;

@@ -20,8 +20,8 @@ public:
             library_.attr("impl")(name, pybind11::python_function(pybind11::make_function(name, function, false).release()));
         });
     }
-    /// Defines an operator that may write to its arguments, even if its schema does not declare it. Inferred schemas
-    /// never do, and without this TorchScript would drop calls whose results are unused.
+    /// Defines an operator that may write to its arguments, even if its schema does not declare the writes. Inferred
+    /// schemas never declare writes, and TorchScript would otherwise drop calls whose results are unused.
     PythonLibrary(const std::string& space, const std::string& schema) {
         at::in_python([&] {
             library_ = pybind11::module_::import("torch.library").attr("Library")(space, "FRAGMENT");

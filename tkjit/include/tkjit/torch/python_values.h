@@ -18,12 +18,12 @@
 namespace pybind11 {
 inline namespace tkjit_stand_in {
 
-/// An attribute of the torch module, for the life of the process.
+/// Returns an attribute of the torch module. The reference lasts until the process ends.
 inline PyObject* of_torch(const char* name) {
     const object torch = check(PyImport_ImportModule("torch"));
     return check(PyObject_GetAttrString(torch.ptr(), name)).release();
 }
-/// A function of torch._C._aoti, which convert tensors to handles and back.
+/// Returns a function of torch._C._aoti, whose functions convert tensors to handles and back.
 inline PyObject* tensor_function(const char* name) {
     const object module = check(PyImport_ImportModule("torch._C"));
     const object functions = check(PyObject_GetAttrString(module.ptr(), "_aoti"));
@@ -46,7 +46,8 @@ inline object object_of(AtenTensorHandle handle) {
     return check(PyObject_CallFunctionObjArgs(function, capsule.ptr(), nullptr));
 }
 
-/// Passes `take` a tensor of the given dtype, because the C ABI tells only a tensor's dtype. False if it is not a dtype.
+/// Calls `take` with a tensor of the given dtype, because the C ABI can read a dtype only from a tensor. Returns false
+/// if `given` is not a dtype.
 template <class Take>
 bool read_dtype(PyObject* given, const Take& take) {
     static PyObject* const type = of_torch("dtype");
@@ -57,7 +58,8 @@ bool read_dtype(PyObject* given, const Take& take) {
     take(handle_of(tensor.ptr()));
     return true;
 }
-/// Reads the numbers of a device's type and index; index -1 is the current device. False if it is not a device.
+/// Reads the numbers of a device's type and index; index -1 is the current device. Returns false if `given` is not a
+/// device, or has another type than cpu, cuda and meta.
 inline bool read_device(PyObject* given, int& type, int& index) {
     static PyObject* const device = of_torch("device");
     if (!is_instance(given, device) && !PyUnicode_Check(given)) return false;

@@ -1,5 +1,5 @@
 // The operators that a shared object has registered, or the reason why it could not. Registering blocks run in static
-// initializers, where nobody can catch an exception, so this header stores the error. cpp_extension asks for it after
+// initializers, where nobody can catch an exception, so this header stores the error. cpp_extension reads it after
 // loading. In a wheel the module's initialization raises it (TKJIT_RAISES_AT_IMPORT); a library without a module prints
 // it (TKJIT_PRINTS_ERRORS).
 #pragma once
@@ -47,8 +47,8 @@ extern "C" __attribute__((used, visibility("default"))) inline void tkjit_withdr
     withdraw_registrations();
 }
 
-/// Maps a source's dispatch key to the one to register. The simulator's tensors are on the CPU, so its CUDA functions
-/// become CPU functions, and its CPU functions apply only if there is no CUDA function.
+/// Maps a source's dispatch key to the key that is registered. The simulator's tensors are on the CPU, so the source's
+/// CUDA functions become CPU functions, and its CPU functions apply only if there is no CUDA function.
 inline const char* key_in_process(const char* key) {
 #ifdef TKJIT_SIM
     const std::string_view named = key ? key : "";

@@ -1,7 +1,7 @@
 // The functions of torch's stable C ABI that the stand-ins call. torch's headers for them cost nvcc five seconds.
 //
 // Functions named torch_* appeared in torch 2.10. They are weak, so that an extension loads with an older torch and can
-// report which torch it needs. Those that appeared in torch 2.13 may be null.
+// report which torch it needs. Functions that appeared in torch 2.13 may be null, so callers check.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@
 
 #ifdef TKJIT_TORCH_ASKS_NO_MORE
 #undef TKJIT_SIM_SYSTEM_ASKS_ARCH
-#ifndef TKJIT_SIM_TRANSLATES  // translated sources have an answer for each test
+#ifndef TKJIT_SIM_TRANSLATES  // a translated source is preprocessed for device and host, so it may test the macro
 #pragma GCC poison __CUDA_ARCH__
 #endif
 #endif

@@ -1,6 +1,6 @@
 // at::Tensor: a handle for torch's C ABI, which does not change between versions.
 //
-// It is in an inline namespace and so differs from torch's own type, which may be in the same process. A source's text
+// The class is in an inline namespace, so it differs from torch's, which may be in the same process. A source's text
 // begins with TKJIT_TORCH_METHODS and TKJIT_TORCH_FUNCTIONS: the torch operators that the source mentions, generated from
 // the installed torch's native_functions.yaml (tkjit/torch_headers/operators.py). This file has the rest.
 #pragma once

@@ -1,4 +1,4 @@
-// at::TensorArg and the checks of ATen/TensorUtils.h, with torch's messages, which name the wrong argument.
+// at::TensorArg and the checks of ATen/TensorUtils.h, with torch's messages, which name the rejected argument.
 #pragma once
 
 #include "tensor.h"

@@ -159,7 +159,8 @@ struct Writer<c10::OptionalArrayRef<T>> {
 namespace at {
 inline namespace tkjit_stand_in {
 
-/// Rethrows a Python exception as the type that torch's C++ functions throw. Ctrl-C and the like stay as they are.
+/// Rethrows a Python exception as the type that torch's C++ functions throw. KeyboardInterrupt, other exceptions that
+/// are not an Exception, and OutOfMemoryError are rethrown unchanged.
 [[noreturn]] inline void throw_as_of_torch(const pybind11::error_already_set& error) {
     const std::string text = pybind11::text_of(error.value().ptr());
     if (error.matches(PyExc_IndexError)) throw c10::IndexError(text);

@@ -10,8 +10,9 @@
 namespace c10 {
 inline namespace tkjit_stand_in {
 
-/// Converts a type from and to a StableIValue. ``Held`` holds an argument while the function runs. ``take`` makes it and
-/// takes ownership of the object behind the value; ``give`` passes ownership on. ``name`` is the type's name in a schema.
+/// Converts a type from and to a StableIValue. ``Held`` holds an argument while the function runs. ``take`` makes a
+/// ``Held`` and takes ownership of the object that the value refers to; ``give`` passes ownership on. ``name`` is the
+/// type's name in a schema.
 template <class T, class = void>
 struct Passed {
     static_assert(sizeof(T) == 0, "an operator cannot have this type here; supported are tensors, int64_t, double, bool, "

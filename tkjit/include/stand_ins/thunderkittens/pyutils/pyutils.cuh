@@ -1,5 +1,6 @@
-// Replaces ThunderKittens' header of this name, which needs pybind11, so that a source with its own binding compiles
-// without it. A launcher calls the kernel or the host function itself; `python -m tkjit import` reads the binding.
+// Replaces ThunderKittens' header of this name, which needs pybind11. A source with its own binding then compiles
+// without pybind11. A launcher calls the kernel or the host function itself. `python -m tkjit import` reads the
+// binding.
 #pragma once
 
 #include "kittens.cuh"

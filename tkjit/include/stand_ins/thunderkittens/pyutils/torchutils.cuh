@@ -1,6 +1,6 @@
-// Replaces ThunderKittens' header of this name, which needs ATen, pybind11 and a CUDA build of torch, so that sources
-// with their own binding compile without them. A launcher calls the kernel itself. The binding is only declared here: its
-// functions throw, because nobody calls them.
+// Replaces ThunderKittens' header of this name, which needs ATen, pybind11 and a CUDA build of torch. Sources with
+// their own binding then compile without these. The binding's functions are never called, because a launcher calls the
+// kernel itself, so here most of them only throw.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ Layout make_fake_gl(int, int, int, int) {
     not_called();
 }
 
-// Does not refer to the kernel, so that it is not compiled for the binding.
+// Does not refer to the kernel, so that the kernel is not compiled for the binding.
 template <class Config, class Globals, auto Kernel>
 void launch_kernel(const Globals&) {
     not_called();

@@ -1,4 +1,4 @@
-// torch's own, after tkjit's checks and complex numbers.
+// torch's own header, included after tkjit's checks and complex numbers.
 #pragma once
 
 #include <tkjit/torch/check.h>
