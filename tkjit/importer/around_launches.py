@@ -1,4 +1,7 @@
-"""Host functions that contain launches; they are described instead of kernels whose launch only they know."""
+"""Selects host functions that contain launches.
+
+The spec describes such a function instead of a kernel whose launch depends on values that only the function knows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from tkjit.importer.model import Instance, Part
 
 
 def is_host(instance: Instance) -> bool:
-    """Whether an instance is a host function with a launch that no binding names."""
+    """Whether an instance is a host function that launches kernels, and that no Python binding in the source names."""
     launch = instance.launch
     return launch is not None and launch.is_host and not launch.bound
 

@@ -57,9 +57,9 @@ class Parsed:
         }
 
     def included(self, names: Iterable[str]) -> list[str]:
-        """Return the text itself, and the files to which its ``#include`` lines with these names resolved."""
+        """Return the parsed text's file name, and the files that its ``#include`` lines with these names found."""
         ends = tuple(f"/{name.removeprefix('/')}" for name in names)
-        found = {str(one.include.name) for one in self._unit.get_includes() if one.depth == 1}
+        found = {str(inclusion.include.name) for inclusion in self._unit.get_includes() if inclusion.depth == 1}
         return [self._unit.spelling, *(file for file in found if f"/{file}".endswith(ends))]
 
 
@@ -71,7 +71,7 @@ def parse(path: Path, questions: Sequence[str], arguments: Sequence[str], *, wit
     path : Path
         The source.
     questions : sequence of str
-        Lines of C++; ``line_of_question`` returns their line numbers.
+        Lines of C++ whose types and values the caller wants; ``line_of_question`` returns their line numbers.
     arguments : sequence of str
         The arguments for clang.
 
@@ -97,9 +97,9 @@ def parse_text(name: str, text: str, arguments: Sequence[str], *, with_macros: b
 
 def _parse(name: str, text: str, arguments: Sequence[str], options: int = 0) -> Any:
     cindex = _cindex()
-    every = ["-resource-dir", str(_resources()), *arguments]
+    all_arguments = ["-resource-dir", str(_resources()), *arguments]
     try:
-        return cindex.Index.create().parse(name, every, [(name, text)], _KEEP_GOING | _SKIP_BODIES | options)
+        return cindex.Index.create().parse(name, all_arguments, [(name, text)], _KEEP_GOING | _SKIP_BODIES | options)
     except cindex.TranslationUnitLoadError as error:
         raise ToolchainError(f"libclang cannot read {name}: {error}") from None
     finally:
@@ -120,9 +120,9 @@ def complete_member(name: str, text: str, arguments: Sequence[str]) -> list[str]
     found = unit.codeComplete(name, len(before) + 1, len(last) + 1, [(name, text)])
     offered = [
         chunk.spelling
-        for one in (found.results if found is not None else ())
-        if one.kind.name in _MEMBERS and one.string.availability.name == "Available"
-        for chunk in one.string
+        for result in (found.results if found is not None else ())
+        if result.kind.name in _MEMBERS and result.string.availability.name == "Available"
+        for chunk in result.string
         if chunk.isKindTypedText()
     ]
     return sorted({spelling for spelling in offered if spelling.isidentifier()})
@@ -219,11 +219,11 @@ def _version() -> int:
 def _resources() -> Path:
     """Return the directory of clang's own headers.
 
-    It belongs to clang-tidy's package or to the system, because libclang's package has no headers.
+    The directory belongs to clang-tidy's package or to the system, because libclang's package has no headers.
     """
     version = _version()
-    beside = [Path(f"/usr/lib/llvm-{version}/lib/clang/{version}"), Path(f"/usr/lib/clang/{version}")]
-    for directory in (*_in_package("clang-tidy", version), *beside):
+    system_directories = [Path(f"/usr/lib/llvm-{version}/lib/clang/{version}"), Path(f"/usr/lib/clang/{version}")]
+    for directory in (*_in_package("clang-tidy", version), *system_directories):
         if (directory / "include/stddef.h").is_file():
             return directory
     raise ToolchainError(f"the headers of clang {version} are not found; install them: {pip_install(EXTRA)}")
@@ -241,6 +241,6 @@ def _in_package(name: str, version: int) -> list[Path]:
 def _errors(diagnostics: Any) -> Iterator[Error]:
     for diagnostic in diagnostics:
         if diagnostic.severity >= _ERROR:
-            every = [diagnostic.location, *(note.location for note in diagnostic.children)]
-            places = tuple((place.file.name, place.line) for place in every if place.file)
+            locations = [diagnostic.location, *(note.location for note in diagnostic.children)]
+            places = tuple((place.file.name, place.line) for place in locations if place.file)
             yield Error(diagnostic.spelling, places)

@@ -23,7 +23,9 @@ class Context:
 
 
 def contexts_of(hosts: list[Host], entries: Iterable[list[Token]]) -> list[Context]:
-    """Return each way to reach each function: the calls in the source, or a call from elsewhere if the source has none.
+    """Return the contexts of each function: one for each chain of calls that reaches it, and for each instantiation.
+
+    A function that the source never calls has one context without values, unless it is a template.
 
     Parameters
     ----------
@@ -87,7 +89,10 @@ def _calls(body: list[Token], names: set[str]) -> Iterable[tuple[str, int, list[
 def close_over(
     tokens: Sequence[Token], context: Context, index: int, kept: Iterable[str] = ()
 ) -> tuple[list[Token], bool]:
-    """Replace local names in tokens at an index; also return whether this inserted the enclosing function's numbers."""
+    """Replace the local names in an expression, which is at an index of the function's body, by their values.
+
+    Also return whether the result contains numbers that only the enclosing function knows. Names in ``kept`` stay.
+    """
     host = context.host.scopes.names_at(index)
     kept = set(kept)
     found, borrowed = list(tokens), False

@@ -77,12 +77,12 @@ def spec_file(found: Found, place: Place) -> Written:
     undecided = list(found.undecided)
     taken: set[str] = set()
     specs: list[_Spec] = []
-    for one in merge_instances(found.instances):
-        name = _function_name(one.instance, place.stem, taken)
+    for described in merge_instances(found.instances):
+        name = _function_name(described.instance, place.stem, taken)
         try:
-            specs.append(_spec(name, one))
+            specs.append(_spec(name, described))
         except SpecError as error:
-            undecided.append(f"{one.instance.entry}: {error}")
+            undecided.append(f"{described.instance.entry}: {error}")
             continue
         taken.add(name)
     if not specs:
@@ -123,12 +123,16 @@ def _with_hosts(specs: list[_Spec], hosts: Mapping[str, Instance], place: Place,
 
 def _function_name(instance: Instance, stem: str, taken: set[str]) -> str:
     """Return the binding's or the kernel's name. If that is ``kernel``, return its namespace's or the file's name."""
-    *around, own = instance.name.split("::")
+    *around, own_name = instance.name.split("::")
     if instance.launch and instance.launch.bound:
-        own = instance.launch.bound
-    wanted = [own] if own != "kernel" else [around[-1]] if around and "<" not in instance.entry else []
+        own_name = instance.launch.bound
+    wanted = [own_name] if own_name != "kernel" else [around[-1]] if around and "<" not in instance.entry else []
     plain = "".join(c if c.isalnum() else "_" for c in stem)
-    for name in (*wanted, plain if not plain[:1].isdigit() else f"_{plain}", *(f"{own}_{i}" for i in range(2, 99))):
+    for name in (
+        *wanted,
+        plain if not plain[:1].isdigit() else f"_{plain}",
+        *(f"{own_name}_{i}" for i in range(2, 99)),
+    ):
         if name.isidentifier() and not keyword.iskeyword(name) and name not in (*taken, "tkjit"):
             return name
     raise SpecError(f"no name is left for {instance.entry}")
@@ -164,8 +168,8 @@ class _Spec:
         return [*self.launch_notes, *self.given.notes]
 
     def text(self, place: Place) -> str:
-        said = comments(self.launch_notes, 4)
-        lines = ["@tkjit.kernel(", f"    {repr_text(place.source)},", *said]
+        note_lines = comments(self.launch_notes, 4)
+        lines = ["@tkjit.kernel(", f"    {repr_text(place.source)},", *note_lines]
         lines += [f"    {key}={value}," for key, value in self._options(place)]
         lines += [")", f"def {self.name}(", *comments(self.given.notes, 4)]
         lines += [line for parameter in (*self.given.all, *self.given.chosen) for line in parameter.lines]
@@ -226,7 +230,8 @@ def _add_launch(spec: _Spec) -> None:
     instance = spec.one.instance
     launch = instance.launch
     parts = dict(launch.parts) if launch else {}
-    if launch is not None and (launch.config or launch.is_host):  # these set the launch themselves
+    # a configuration struct or a host function sets the launch itself
+    if launch is not None and (launch.config or launch.is_host):
         if launch.is_host and not launch.bound and "stream" not in parts:
             spec.launch_notes.append("it launches on the default stream, unless its last parameter is a cudaStream_t")
         return
@@ -242,8 +247,8 @@ def _add_launch(spec: _Spec) -> None:
         shape = shape_of(what, spec.given.extents.translate(_rename(part, names)), known) if part else None
         if shape is None:
             unsaid = "the launch's configuration sets it" if launch and launch.text else "the source does not launch it"
-            said = f"the source has {part.said or part.text}" if part else unsaid
-            spec.launch_notes.append(f"{what}: {said}")
+            in_source = f"the source has {part.said or part.text}" if part else unsaid
+            spec.launch_notes.append(f"{what}: {in_source}")
         elif what == "grid" and part and shape.text.isdigit():
             spec.launch_notes.append(f"grid: always {shape.text} in the source, for all extents")
         spec.launch.append((what, shape or _OPEN))

@@ -110,7 +110,7 @@ def _name_axes(
         used = axes.setdefault(match["tensor"], set())
         if not match["all"]:
             used.add(int(match["axis"] or match["index"]))
-    whole = {given[name]: name for name in integers if _SIZE.fullmatch(given[name])}
+    by_size = {given[name]: name for name in integers if _SIZE.fullmatch(given[name])}
     for tensor, used in axes.items():
         forward = max([axis + 1 for axis in used if axis >= 0], default=0)
         backward = max([-axis for axis in used if axis < 0], default=0)
@@ -120,7 +120,7 @@ def _name_axes(
         for axis in range(rank):
             spelled = [f"{tensor}.size({axis})", f"{tensor}.size({axis - rank})", f"{tensor}.sizes()[{axis}]"]
             spelled += [f"{tensor}.numel()"] if rank == 1 else []
-            name = next((whole[text] for text in spelled if text in whole), "")
+            name = next((by_size[text] for text in spelled if text in by_size), "")
             if not name:
                 called = next((launch.called[text] for text in spelled if text in launch.called), "")
                 name = (
@@ -135,28 +135,34 @@ def _name_axes(
 def _add_pointer(
     found: Extents, launch: Launch, name: str, source: str, given: Mapping[str, str], integers: Sequence[str]
 ) -> None:
-    like, made = _LIKE.match(source), _MADE.match(source)
+    like, allocation = _LIKE.match(source), _MADE.match(source)
     if like:
         dims = found._axes_of(like["tensor"])
         if dims:
             found.dims[name], found.outputs[name] = dims, like["kind"] == "zeros"
-    elif made:
-        listed = tokens_of(made["rest"])
+    elif allocation:
+        listed = tokens_of(allocation["rest"])
         end = closing(listed, 0)
         texts = [integers_of(found._translated(spell(part)), _dims(found)) for part in split(listed[1:end])]
         if texts and len(texts) <= len(EXTENTS) and all(texts):
-            found.dims[name], found.outputs[name] = [text for text in texts if text], made["kind"] == "zeros"
+            found.dims[name], found.outputs[name] = [text for text in texts if text], allocation["kind"] == "zeros"
     elif axes := found._axes_of(source):
         found.dims[name] = axes
     elif source in launch.allocated:
         factors = [spell(part) for part in _factors(tokens_of(launch.allocated[source]))]
-        own = {launch.arguments[list(given).index(i)]: i for i in integers if launch.arguments[list(given).index(i)]}
-        if factors and all(factor in own for factor in factors) and len(set(factors)) == len(factors) <= len(EXTENTS):
-            found.dims[name] = [own[factor] for factor in factors]
+        integer_by_argument = {
+            launch.arguments[list(given).index(i)]: i for i in integers if launch.arguments[list(given).index(i)]
+        }
+        if (
+            factors
+            and all(factor in integer_by_argument for factor in factors)
+            and len(set(factors)) == len(factors) <= len(EXTENTS)
+        ):
+            found.dims[name] = [integer_by_argument[factor] for factor in factors]
             for factor in factors:
-                number = integers_of(given[own[factor]], ())
+                number = integers_of(given[integer_by_argument[factor]], ())
                 if number is not None and number.isdigit():
-                    found.sizes[own[factor]] = int(number)
+                    found.sizes[integer_by_argument[factor]] = int(number)
         elif (size := integers_of(" * ".join(f"({factor})" for factor in factors), ())) and size.isdigit():
             found.sizes[f"{name}_size"] = int(size)
 

@@ -188,11 +188,11 @@ def _definition(statement: list[Token]) -> tuple[str, list[Token]] | None:
         i += 1
     if i == 0 or i + 1 >= len(statement) or statement[i].kind != "word":
         return None
-    name, behind = statement[i].text, statement[i + 1].text
+    name, next_mark = statement[i].text, statement[i + 1].text
     is_dim3 = any(token.text == "dim3" for token in statement[:i])
-    if behind == "=" and len(split(statement)) == 1:
+    if next_mark == "=" and len(split(statement)) == 1:
         return name, statement[i + 2 :]
-    if behind in ("(", "{") and closing(statement, i + 1) == len(statement) - 1:
+    if next_mark in ("(", "{") and closing(statement, i + 1) == len(statement) - 1:
         inside = statement[i + 2 : -1]
         # dim3 grid(a, b) is dim3(a, b). dim3 grid(f()) may be a copy, for which dim3(f()) is also right.
         return name, [word("dim3"), mark("("), *inside, mark(")")] if is_dim3 else inside
@@ -217,12 +217,21 @@ def _is_assigned(body: Sequence[Token], name: str) -> bool:
         if token.text != name or token.kind != "word":
             continue
         before = body[i - 1] if i else None
-        behind = [following.text for following in body[i + 1 : i + 5]] + [""] * 4
+        following_texts = [following.text for following in body[i + 1 : i + 5]] + [""] * 4
         declared = before is not None and (before.kind == "word" or before.text in (">", "*"))
-        member = behind[0] == "." and behind[2] == "=" and behind[3] != "="
-        own = behind[0] == "=" and behind[1] != "=" and not declared
-        counted = behind[0] in ("+", "-", "*", "/") and behind[1] in ("=", behind[0]) and behind[1] != "*"
-        if member or own or counted or (before is not None and before.text == "&" and body[i - 2].text in ("(", ",")):
+        member = following_texts[0] == "." and following_texts[2] == "=" and following_texts[3] != "="
+        itself = following_texts[0] == "=" and following_texts[1] != "=" and not declared
+        counted = (
+            following_texts[0] in ("+", "-", "*", "/")
+            and following_texts[1] in ("=", following_texts[0])
+            and following_texts[1] != "*"
+        )
+        if (
+            member
+            or itself
+            or counted
+            or (before is not None and before.text == "&" and body[i - 2].text in ("(", ","))
+        ):
             return True
     return False
 

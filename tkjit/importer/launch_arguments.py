@@ -83,7 +83,7 @@ def _call_of(tokens: list[Token], i: int) -> int | None:
 def _allocations(context: Context, index: int, arguments: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     """Yield each ``cudaMalloc(&p, bytes)`` before a launch.
 
-    A pair has the pointer, and the bytes in terms of the launch's arguments.
+    Each pair holds the pointer's name, and the number of bytes as an expression of the launch's arguments.
     """
     body = context.host.body
     for i, token in enumerate(body[:index]):

@@ -19,8 +19,8 @@ from tkjit.source.scopes import outline
 from tkjit.source.tokens import closing_angle, replace_names, spell, split, with_angles_apart, words
 
 _PARTS = ("grid", "block", "shared_memory")
-# Maps the number of arguments of ThunderKittens' LaunchConfig to their meanings. A single argument is the stream. The
-# fifth of six is a larger cluster, which a launch may not get.
+# Maps the number of arguments of ThunderKittens' LaunchConfig to their meanings. An empty string marks an argument that
+# the importer ignores: the stream, and the fifth of six arguments, which is a larger cluster that a launch may not get.
 _CONFIGURED = {5: (*_PARTS, "", "cluster"), 6: (*_PARTS, "", "", "cluster")}
 
 
@@ -105,9 +105,9 @@ def _configured_launch(context: Context, angle: int, source: HostText) -> Launch
         return None
     config, struct, entry = (spell(close_over(part, context, angle)[0]) for part in given)
     last = closing(body, end + 1) or end
-    said = " ".join(source.text[body[angle - 1].start : body[last].end].split())
+    as_written = " ".join(source.text[body[angle - 1].start : body[last].end].split())
     line = source.line_of(body[angle].start)
-    return Launch(entry, config=config, struct=struct, text=said, line=line)
+    return Launch(entry, config=config, struct=struct, text=as_written, line=line)
 
 
 def _by_the_runtime(context: Context, bracket: int, source: HostText) -> Launch | None:
@@ -157,8 +157,8 @@ def _parts(
     for what, tokens in said:
         if what:
             closed, borrowed = close_over(tokens, context, index, arguments)
-            by_a_person = spell(replace_names(replace_names(tokens, shapes), context.types))
-            found.append((what, Part(without_outer_brackets(closed), borrowed, said=by_a_person)))
+            as_written = spell(replace_names(replace_names(tokens, shapes), context.types))
+            found.append((what, Part(without_outer_brackets(closed), borrowed, said=as_written)))
     return tuple(found)
 
 

@@ -56,15 +56,15 @@ def expand_launches(text: str, known: Mapping[str, str], cxx: Path | None) -> Ho
         The C++ compiler. If None, nothing is expanded.
     """
     tokens = tokens_of(text)
-    own = {define.inner[0].text: text[define.start : define.end] for define in macros(tokens) if define.inner}
-    every = {**own, **known}
-    chosen = _chosen(tokens, own, every)
+    own_macros = {define.inner[0].text: text[define.start : define.end] for define in macros(tokens) if define.inner}
+    all_macros = {**own_macros, **known}
+    chosen = _chosen(tokens, own_macros, all_macros)
     if not chosen or cxx is None:
         return HostText(text)
     command, hidden = [str(cxx), "-E", "-w", "-x", "c++", "-"], _hide(text, tokens)
     notes: list[str] = []
     while chosen:
-        given = "\n".join([*(_on_one_line(every[name]) for name in chosen), '# 1 "source"', hidden])
+        given = "\n".join([*(_on_one_line(all_macros[name]) for name in chosen), '# 1 "source"', hidden])
         try:
             found = subprocess.run(
                 command, input=given, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
@@ -74,7 +74,8 @@ def expand_launches(text: str, known: Mapping[str, str], cxx: Path | None) -> Ho
         if found.returncode == 0:
             _, _, expanded = found.stdout.partition('# 1 "source"\n')
             return replace(_with_lines(expanded), notes=tuple(notes))
-        # All branches of an #if are read, and they may define a macro with different parameters.
+        # All branches of an #if are read. Two branches may define a macro with different parameters, and then a use may
+        # not match the definition that was chosen.
         misused = [name for name in re.findall(r'macro "(\w+)"', found.stderr) if name in chosen]
         if not misused:
             break
@@ -149,13 +150,13 @@ def _hide(text: str, tokens: list[Token]) -> str:
 
 def _with_lines(expanded: str) -> HostText:
     """Return the preprocessor's output without line markers, and the source lines that the markers give."""
-    kept, lines, line = [], [], 1
+    kept_lines, lines, line = [], [], 1
     for text in expanded.split("\n"):
         marker = _MARKER.match(text)
         if marker:
             line = int(marker[1])
             continue
-        kept.append(re.sub(rf"^(\s*)#{_HIDDEN}", r"\1#", text))
+        kept_lines.append(re.sub(rf"^(\s*)#{_HIDDEN}", r"\1#", text))
         lines.append(line)
         line += 1
-    return HostText("\n".join(kept), tuple(lines))
+    return HostText("\n".join(kept_lines), tuple(lines))

@@ -75,7 +75,7 @@ class _Plan:
     def __init__(self, number: int, resolved: Resolved, ask: Any) -> None:
         self._resolved = resolved
         self._prefix = f"q{number}"
-        self._records: dict[str, int] = {}  # by the C++ expression of its type
+        self._records: dict[str, int] = {}  # maps the C++ expression of a record to its number
         self._ask = ask
         launch = resolved.launch
         function = f"decltype(&{launch.entry})"
@@ -109,7 +109,10 @@ class _Plan:
                 self._about(inner, field.type.get_canonical(), depth - 1)
 
     def _about_part(self, what: str, part: Part) -> tuple[Part, int]:
-        """Ask for the value of a constant part, or whether another part compiles with only the kernel's integers."""
+        """Ask for a constant part's value, or whether another part compiles with only the kernel's integers in scope.
+
+        Return the part, and the index of the question.
+        """
         if what in CONSTANT_PARTS:
             return part, self._ask(f"enum : long long {{ {self._prefix}_{what} = int({part.text}) }};")
         renamed, integers = self._rename(part.text)
@@ -126,10 +129,10 @@ class _Plan:
             for host, (name, type_) in given.items()
             if host and without_reference(type_).spelling in _INTEGERS
         }
-        own = [tokens[0].text for tokens in names.values()]
-        # A host's name that is also a parameter's name gets another name; dim3 is left alone, because it is the type.
-        others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own if name not in (*names, "dim3")}
-        return spell(replace_names(tokens_of(text), {**others, **names})), own
+        own_names = [tokens[0].text for tokens in names.values()]
+        # A host variable with the name of a kernel parameter is renamed. dim3 is left alone, because it is the type.
+        others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own_names if name not in (*names, "dim3")}
+        return spell(replace_names(tokens_of(text), {**others, **names})), own_names
 
     def with_answers(self, answers: _QueryResults) -> Instance:
         launch = self._resolved.launch
@@ -140,7 +143,7 @@ class _Plan:
             (name, self._type(answers, f"parameter<{self._function}, {index}>", without_reference(type_)))
             for index, (name, type_) in enumerate(self._resolved.types)
         ]
-        own = frozenset(name for name in LAUNCH_MEMBERS if answers.numbers.get(f"{self._prefix}_{name}"))
+        launch_members = frozenset(name for name in LAUNCH_MEMBERS if answers.numbers.get(f"{self._prefix}_{name}"))
         instance = Instance(
             launch.entry, self._resolved.name, self._resolved.template, launch=replace(launch, parts=parts)
         )
@@ -151,7 +154,7 @@ class _Plan:
                 struct=launch.struct or struct.cpp,
                 parameters=struct.members,
                 behind=tuple(parameters[1:]),
-                own=own,
+                own=launch_members,
             )
         return replace(instance, parameters=tuple(parameters))
 
@@ -194,7 +197,7 @@ class _Plan:
 
 
 def _bases(type_: Any) -> list[str]:
-    """Return a record's base classes if they have members, because the questions do not cover these."""
+    """Return a record's base classes if they have members, because the questions do not cover inherited members."""
     fields = list(type_.get_fields())
     # The members of the base classes precede the record's own.
     if type_.get_offset(fields[0].spelling) <= 0 if fields else type_.get_size() <= 1:

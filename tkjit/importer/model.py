@@ -18,7 +18,7 @@ class Part:
     text : str
         The expression. Local names of the enclosing function are replaced by their values if these are known.
     borrowed : bool
-        Whether it contains numbers that only the enclosing function knows, such as the size of its own problem.
+        Whether it contains numbers that only the enclosing function knows, such as a hard-coded problem size.
     compiles : bool
         Whether it also compiles outside of the enclosing function, with the kernel's own integers in scope.
     said : str
@@ -47,7 +47,7 @@ class Launch:
     given : tuple of str
         The same arguments as expressions, without casts and local names. A tensor's pointer is given as the tensor.
     called : mapping
-        The enclosing function's local name of an expression, by the expression: ``n`` for ``x.size(0)``.
+        Maps an expression to the enclosing function's local name for it, for example ``x.size(0)`` to ``n``.
     allocated : mapping
         The size in bytes of each ``cudaMalloc`` in that function, by the pointer's name.
     config, struct : str
@@ -56,7 +56,7 @@ class Launch:
         The launch as written in the source; empty for an explicit instantiation.
     line : int
     bound : str
-        The name under which the source binds it, if any.
+        The name under which the source binds the kernel for Python; empty if it does not.
     is_host : bool
         Whether the entry is a host function, which launches by itself.
     host : str
@@ -91,7 +91,7 @@ class Type:
     element : str
         The element type of a layout or a pointer, canonical.
     is_const : bool
-        Whether a pointer's elements are.
+        Whether a pointer's elements are const.
     extents : tuple of int or str
         A layout's batch, depth, rows and cols; -1 for an extent that the type leaves open. When instances are merged,
         an extent that differs is an expression of a variant.
@@ -179,7 +179,7 @@ class Found:
     undecided : tuple of str
         A line for each kernel that cannot be described, with the reason.
     hosts : mapping
-        The functions with launches that take only pointers and numbers, by name.
+        The host functions that contain launches and take only pointers and numbers, by name.
     """
 
     instances: tuple[Instance, ...]

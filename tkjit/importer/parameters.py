@@ -33,9 +33,9 @@ class Parameter:
     @property
     def lines(self) -> list[str]:
         """The parameter's lines in the spec file."""
-        whole = f"    {self.name}: {self.annotation},"
-        if len(whole) <= WIDTH:
-            return [whole]
+        one_line = f"    {self.name}: {self.annotation},"
+        if len(one_line) <= WIDTH:
+            return [one_line]
         marker, _, items = self.annotation.removesuffix("]").partition("[")
         rows = [items] if len(items) <= WIDTH - 8 else [f"{item}," for item in items.split(", ")]
         return [f"    {self.name}: {marker}[", *(f"        {line}" for line in rows), "    ],"]
@@ -55,7 +55,7 @@ class Parameters:
     Raises
     ------
     SpecError
-        If a spec cannot describe one of them.
+        If a spec cannot describe one of the members or arguments.
     """
 
     def __init__(self, one: Described) -> None:

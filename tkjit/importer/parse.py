@@ -62,17 +62,17 @@ def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted(), 
     parsed = parse(path, (), arguments, with_macros=True)
     declared, namespaces = _find_declarations(parsed, path)
     expanded = expand_launches(source, _macros_of_headers(parsed, path), cxx)
-    said = with_bindings(launches_of(expanded), source)
-    launches = [Launch(entry) for entry in wanted.instances] or said
+    in_source = with_bindings(launches_of(expanded), source)
+    launches = [Launch(entry) for entry in wanted.instances] or in_source
     asked, undecided = _choose_instances(declared, launches, wanted, path)
-    known = {launch.entry: launch for launch in said} if wanted.instances else {}
+    known = {launch.entry: launch for launch in in_source} if wanted.instances else {}
     asked = [replace(known.get(launch.entry, launch), entry=launch.entry) for launch in asked]
     around = dict.fromkeys(launch.host for launch in asked if launch.host)
     hosts = [Launch(name, is_host=True) for name in around]
     resolved, refused = _resolve(path, arguments, [*asked, *hosts], namespaces, declared)
     undecided += [text for number, text in refused.items() if number < len(asked)]
     undecided += expanded.notes
-    if all(one.launch.is_host and not one.launch.bound for one in resolved):
+    if all(candidate.launch.is_host and not candidate.launch.bound for candidate in resolved):
         raise SpecError(f"{path.name}: {'; '.join(undecided) or 'no kernel'}")
     instances = list(with_members(path, arguments, resolved))
     called = [instance for instance in instances if is_host(instance) and is_plain(instance)]
@@ -232,8 +232,8 @@ def _resolve(
         errors = [error for error in errors_at(parsed, path, index) if Path(error.places[0][0]).parent == path.parent]
         pointer = named.get(f"entry_{index}")
         if errors or pointer is None or pointer.get_pointee().kind.name != "FUNCTIONPROTO":
-            own = [f.place for f in declared if _is_named(f.name, _bare(launch.entry))]
-            reasons.setdefault(number, _reason(_errors_within(parsed, own) or errors))
+            declaration_places = [f.place for f in declared if _is_named(f.name, _bare(launch.entry))]
+            reasons.setdefault(number, _reason(_errors_within(parsed, declaration_places) or errors))
             continue
         if broken := _errors_within(parsed, _places(pointer.get_pointee().argument_types())):
             reasons[number] = _reason(broken)
@@ -302,5 +302,5 @@ def _reason(errors: list[Error]) -> str:
     if not errors:
         return "it is not a function, or it is overloaded"
     inside = [place for error in errors[:1] for place in error.places[:1] if "tkjit-import" not in place[0]]
-    where = f" ({Path(inside[0][0]).name}:{inside[0][1]})" if inside else ""
-    return f"{errors[0].text}{where}"
+    shown_place = f" ({Path(inside[0][0]).name}:{inside[0][1]})" if inside else ""
+    return f"{errors[0].text}{shown_place}"

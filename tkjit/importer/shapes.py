@@ -92,10 +92,10 @@ def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
     i = 0
     while i < len(tokens):
         token = tokens[i]
-        size, behind = _size(tokens, i)
+        size, index_after = _size(tokens, i)
         if size is not None:
             found.append(str(size))
-            i = behind
+            i = index_after
             continue
         cast = _cast(tokens, i)
         if cast:

@@ -13,9 +13,14 @@ WIDTH = 120
 def comments(notes: Sequence[str], indent: int) -> list[str]:
     lines = []
     for note in notes:
-        first, rest = " " * indent + "# TODO: ", " " * indent + "#   "
+        first, following = " " * indent + "# TODO: ", " " * indent + "#   "
         lines += textwrap.wrap(
-            note, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+            note,
+            WIDTH,
+            initial_indent=first,
+            subsequent_indent=following,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
     return lines
 

@@ -15,7 +15,7 @@ _NAMES = frozenset(["TYPEDEF_DECL", "TYPE_ALIAS_DECL"])
 
 
 def unknown_names(parsed: Parsed, path: Path) -> dict[str, Error]:
-    """Return the typedefs with an error, and the typedefs that use them, each with the error."""
+    """Map each typedef whose declaration has an error, and each typedef that uses such a typedef, to the error."""
     places = {(file, line): error for error in parsed.errors for file, line in error.places[:1]}
     files = {file for file, _ in places}
     typedefs = [

@@ -111,8 +111,8 @@ def _columns(texts: Sequence[Sequence[str]]) -> list[_Column]:
 
 
 def _types(instance: Instance) -> list[Type]:
-    every = [*instance.parameters, *instance.behind]
-    return [inner for _, type_ in every for inner in (type_, *(member for _, member in type_.members))]
+    typed = [*instance.parameters, *instance.behind]
+    return [inner for _, type_ in typed for inner in (type_, *(member for _, member in type_.members))]
 
 
 def _is_reachable(column: _Column, members: list[Instance]) -> bool:
@@ -123,14 +123,17 @@ def _is_reachable(column: _Column, members: list[Instance]) -> bool:
 
 def _extents(members: list[Instance]) -> list[tuple[int | str, ...]]:
     """Return the values of each extent in all instances; empty if the instances have different numbers of extents."""
-    every = [[extent for type_ in _types(instance) for extent in type_.extents] for instance in members]
-    return list(zip(*every, strict=True)) if len({len(row) for row in every}) == 1 else []
+    rows = [[extent for type_ in _types(instance) for extent in type_.extents] for instance in members]
+    return list(zip(*rows, strict=True)) if len({len(row) for row in rows}) == 1 else []
 
 
 def _elements_of(column: _Column, members: list[Instance]) -> tuple[str, ...] | None:
-    """Return the element types of a tensor that differ exactly as a type argument does; None if no tensor has any."""
-    every = [[type_.element for type_ in _types(instance)] for instance in members]
-    for elements in zip(*every, strict=True) if len({len(row) for row in every}) == 1 else ():
+    """Return a tensor's element type in each instance, if it differs exactly where the column's template argument does.
+
+    Return None if no tensor has such element types.
+    """
+    rows = [[type_.element for type_ in _types(instance)] for instance in members]
+    for elements in zip(*rows, strict=True) if len({len(row) for row in rows}) == 1 else ():
         pairs = set(zip(column.values, elements, strict=True))
         if len(pairs) == len(set(elements)) == len(set(column.values)) and all(map(dtype_of_cpp, elements)):
             return elements
@@ -146,13 +149,13 @@ def _options(column: _Column, members: list[Instance]) -> tuple[str | int, ...]:
 
 
 def _name_columns(columns: list[_Column], first: Instance) -> list[_Column]:
-    """Name each column after its template parameter, or ``D`` or ``T``."""
+    """Name each column after its template parameter; if the name is unknown, ``D`` for integers and ``T`` otherwise."""
     arguments = template_arguments(first.entry)
-    own = dict(zip(arguments, first.template, strict=False))
+    parameter_names = dict(zip(arguments, first.template, strict=False))
     taken = {name for name, _ in (*first.parameters, *first.behind)}
     named = []
     for column in columns:
-        wanted = own.get(column.values[0], "")
+        wanted = parameter_names.get(column.values[0], "")
         name = wanted or ("D" if column.numbers is not None else "T")
         while name in taken:
             name += "_"
@@ -186,11 +189,16 @@ def _together(members: list[Instance], columns: list[_Column]) -> Instance | Non
             launch = replace(
                 launch,
                 entry=entry,
-                config=_text_together([one.config for one in launches], columns),
-                struct=_text_together([one.struct for one in launches], columns),
-                given=_given_together([one.given for one in launches], columns),
+                config=_text_together([instance_launch.config for instance_launch in launches], columns),
+                struct=_text_together([instance_launch.struct for instance_launch in launches], columns),
+                given=_given_together([instance_launch.given for instance_launch in launches], columns),
                 parts=tuple(
-                    (what, _part_together([dict(one.parts).get(what, Part("")) for one in launches], columns))
+                    (
+                        what,
+                        _part_together(
+                            [dict(instance_launch.parts).get(what, Part("")) for instance_launch in launches], columns
+                        ),
+                    )
                     for what, _ in launch.parts
                 ),
             )
@@ -201,7 +209,7 @@ def _together(members: list[Instance], columns: list[_Column]) -> Instance | Non
 
 
 def _given_together(listed: list[tuple[str, ...]], columns: list[_Column]) -> tuple[str, ...]:
-    """Merge launches' arguments. An argument that does not differ as a variant does becomes an empty string."""
+    """Merge launches' arguments. An argument whose differences no variant explains becomes an empty string."""
     found = []
     for texts in zip(*listed, strict=False):
         try:
@@ -254,9 +262,9 @@ def _extent_together(extents: tuple[int | str, ...], columns: list[_Column]) -> 
     for column in columns:
         for rule in rules:
             numbers = column.numbers or ()
-            behind = {rule(int(own), value) for own, value in zip(extents, numbers, strict=False)}
-            if numbers and len(behind) == 1 and "?" not in behind:
-                return column.name + behind.pop()
+            suffixes = {rule(int(own), value) for own, value in zip(extents, numbers, strict=False)}
+            if numbers and len(suffixes) == 1 and "?" not in suffixes:
+                return column.name + suffixes.pop()
     raise ValueError
 
 
@@ -277,11 +285,11 @@ def _join(found: list[str]) -> str:
 
 
 def _part_together(parts: list[Part], columns: list[_Column]) -> Part:
-    """Merge a part of several launches. If it does not differ as a variant does, it becomes an open question."""
+    """Merge a part of several launches. If no variant explains the differences, the part becomes an open question."""
     try:
         text = _text_together([part.text for part in parts], columns)
     except ValueError:
-        said = " or ".join(dict.fromkeys(part.said or part.text for part in parts))
-        return Part("", said=said)
-    every = all(part.compiles for part in parts)
-    return replace(parts[0], text=text, compiles=every, borrowed=any(part.borrowed for part in parts))
+        alternatives = " or ".join(dict.fromkeys(part.said or part.text for part in parts))
+        return Part("", said=alternatives)
+    compiles = all(part.compiles for part in parts)
+    return replace(parts[0], text=text, compiles=compiles, borrowed=any(part.borrowed for part in parts))

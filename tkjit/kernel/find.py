@@ -53,7 +53,7 @@ def kernels() -> tuple[str, ...]:
 
 
 def kernels_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Expand the names given to a command, where a package or file stands for all of its kernels.
+    """Expand the names given to a command: replace each package and each spec file by the names of its kernels.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def kernels_named(names: Sequence[str]) -> tuple[str, ...]:
             found.update(dict.fromkeys(registry.names_of_file(Path(name))))
         elif name in packages.packages() and name not in (known := kernels()):
             packages.package(name)  # raises if the package is broken
-            found.update(dict.fromkeys(one for one in known if one.rpartition(".")[0] == name))
+            found.update(dict.fromkeys(kernel_name for kernel_name in known if kernel_name.rpartition(".")[0] == name))
         else:
             registry.find_file(name, Settings.from_environment())
             found[name] = None

@@ -247,7 +247,7 @@ class HostKernel(Kernel):
         """The C++ functions of the source. All are in one module, which all kernels of that source share."""
         from tkjit.extensions.load import functions_of_extension
 
-        return functions_of_extension(self._extension())  # they are the same for every device
+        return functions_of_extension(self._extension())  # the functions are the same for every device
 
     @property
     def _name_in_module(self) -> str:
@@ -353,8 +353,8 @@ def _mark_written(given: Iterable[Any]) -> None:
 def _reject_aliases(kernel: str, result: Any, tensors: list[Any]) -> None:
     """Reject results that share memory with an input, because torch assumes that an operator's results do not."""
     storages = {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.numel()}
-    for made in _tensors_of([result]):
-        if made.numel() and made.untyped_storage().data_ptr() in storages:
+    for output in _tensors_of([result]):
+        if output.numel() and output.untyped_storage().data_ptr() in storages:
             raise ArgumentError(
                 f"{kernel}: the function returned one of its arguments or a view of it; an operator's results must not"
                 " share memory with its arguments: return nothing, or a copy"

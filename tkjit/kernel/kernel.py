@@ -155,7 +155,7 @@ class Kernel:
         function = spec.reference
         if function is None:
             raise SpecError(f"{self.name} has no reference: the body of its function is empty")
-        made = {f.name: None for f in spec.fields if f.is_allocated}
+        outputs = {f.name: None for f in spec.fields if f.is_allocated}
         names = [f.name for f in spec.fields if not f.is_allocated]  # positional arguments skip outputs
 
         def reference(*args: Any, **kwargs: Any) -> Any:
@@ -163,7 +163,7 @@ class Kernel:
                 raise ArgumentError(f"{self.name}: the reference takes {', '.join(names)}, got {len(args)} arguments")
             if twice := kwargs.keys() & set(names[: len(args)]):
                 raise ArgumentError(f"{self.name}: the reference got {', '.join(sorted(twice))} twice")
-            return function(**{**made, **dict(zip(names, args, strict=False)), **kwargs})
+            return function(**{**outputs, **dict(zip(names, args, strict=False)), **kwargs})
 
         return reference
 
@@ -359,7 +359,7 @@ class Kernel:
     @property
     def _taken(self) -> list[bytes]:
         """Return the fingerprints of the cache entries that calls have loaded."""
-        return [one.entry.fingerprint for known in (self, *self._loaded.values()) for one in known._opened]
+        return [opened.entry.fingerprint for known in (self, *self._loaded.values()) for opened in known._opened]
 
     def _load_with(self, loader: Loader) -> Kernel:
         """Return the result of ``load`` for this kernel."""
@@ -497,7 +497,8 @@ def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
     loaded_class = _loaded_class(loader)
     if issubclass(type(kernel), loaded_class):  # not isinstance, which mypy considers always true for type[Any]
         return kernel
-    # kept in the kernel rather than in a table here, so that redefining it in a notebook frees the old version
+    # The kernel holds its loaded versions. A table in this module would keep them alive after a notebook redefines the
+    # kernel.
     key = (loader, _stamp(kernel.specs))
     loaded: Kernel | None = kernel._loaded.get(key)
     if loaded is None:

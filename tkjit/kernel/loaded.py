@@ -122,11 +122,11 @@ class LoadedMixin:
         launcher = self._first[1] if self._first is not None and self._first[0] == use else None
         if launcher is None or loader.records:
             spec = self.specs[overload]
-            own = variants_of(spec)[variant - first_variants(self.specs)[overload]]
-            loader.record(spec, overload, own, target)
+            own_variant = variants_of(spec)[variant - first_variants(self.specs)[overload]]
+            loader.record(spec, overload, own_variant, target)
         if launcher is None:
             try:
-                launcher = loader.address(spec, own, target)
+                launcher = loader.address(spec, own_variant, target)
             except TkjitError as error:
                 raise error.with_traceback(None) from error.__cause__
             self._opened.append(launcher)

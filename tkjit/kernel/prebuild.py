@@ -19,7 +19,10 @@ _collecting: list[Warming] = []  # the open blocks of all threads
 
 
 def collecting() -> Warming | None:
-    """Return the ``warming`` whose block this thread runs, or is running for as one of autograd's threads."""
+    """Return the innermost open ``warming`` block that this thread runs in, or None outside of all blocks.
+
+    A thread of autograd runs in the block whose backward pass it computes.
+    """
     if not _collecting:
         return None
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -65,7 +68,7 @@ class Warming:
 
         self.add(plans_of_call(self._loader, kernel, args, kwargs, self._target))
         values = [*args, *kwargs.values()]
-        if torch.is_grad_enabled() and any(isinstance(one, torch.Tensor) and one.requires_grad for one in values):
+        if torch.is_grad_enabled() and any(isinstance(value, torch.Tensor) and value.requires_grad for value in values):
             self.add([self._loader.operators_plan])
             return kernel._call_operator_without_glue(*args, **kwargs)
         return _fake_call(self._loader, kernel.specs, args, kwargs)

@@ -1,4 +1,4 @@
-"""``PreparedLaunch``: the type that ``Kernel.prepare`` returns, for type checkers; the runtime has the class."""
+"""Declares ``PreparedLaunch``, the type that ``Kernel.prepare`` returns, for type checkers. The class is in C++."""
 
 from __future__ import annotations
 

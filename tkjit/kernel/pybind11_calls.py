@@ -60,7 +60,7 @@ class Pybind11Calls:
 
 
 class _Function:
-    """One overload as an operator. It calls functions in modules; each variant has one module per target."""
+    """One overload as an operator. It calls functions in pybind11 modules; each variant has one module per target."""
 
     def __init__(self, spec: Spec, loader: Loader, load: Callable[[str], Any], *, out: bool) -> None:
         signature = c_signature(spec)
@@ -99,7 +99,7 @@ class _Function:
 
     def _device(self, arguments: Sequence[Any]) -> torch.device:
         """Return the first tensor's device, or else the device argument's; anything but a GPU counts as the CPU."""
-        places = [one for one in arguments if isinstance(one, torch.device)]
+        places = [argument for argument in arguments if isinstance(argument, torch.device)]
         place = next((tensor.device for tensor in _tensors(arguments)), places[0] if places else torch.device("cpu"))
         return place if place.type == "cuda" else torch.device("cpu")
 
@@ -124,4 +124,4 @@ def _tensors(arguments: Sequence[Any]) -> Iterator[torch.Tensor]:
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, (list, tuple)):
-            yield from (one for one in value if isinstance(one, torch.Tensor))
+            yield from (item for item in value if isinstance(item, torch.Tensor))

@@ -63,7 +63,7 @@ def symbol(loader: Loader, spec: Spec, variant: Variant, name: str, device: Any)
     for extent in extents:
         size_bytes *= extent
     if on.type == "cuda":
-        whole = torch.as_tensor(_Memory(described.data, size_bytes), device=torch.device("cuda", index))
+        raw_bytes = torch.as_tensor(_Memory(described.data, size_bytes), device=torch.device("cuda", index))
     else:
-        whole = torch.frombuffer((ctypes.c_char * size_bytes).from_address(described.data), dtype=torch.uint8)
-    return whole.view(dtype).view(extents)
+        raw_bytes = torch.frombuffer((ctypes.c_char * size_bytes).from_address(described.data), dtype=torch.uint8)
+    return raw_bytes.view(dtype).view(extents)

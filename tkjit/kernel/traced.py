@@ -18,7 +18,7 @@ def register_if_traced(token: str) -> bool:
     This function itself is not traced. A traced call reads as little else as possible, because each object that it
     reads adds a guard to every call of the compiled code.
     """
-    if not torch.compiler.is_compiling() and TracingContext.try_get() is None:  # torch.export sets only the first
+    if not torch.compiler.is_compiling() and TracingContext.try_get() is None:  # torch.export has no TracingContext
         return False
     by_token[token]._ensure_operator()
     return True

@@ -92,12 +92,13 @@ class CommonHeaderPlan(Plan):
             env.failure_directory(self.recipe),
             search=(*map(Path, split(self._words)[1]), *env.header_path),
         )
-        # -MMD: the files that identify torch replace its headers in the dependencies of glue
+        # -MMD leaves system headers out of the dependencies. For glue these include torch's headers; the files that
+        # identify torch are recorded instead.
         named = "-MMD" if self._name == GLUE else "-MD"
 
         def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
-            made = [named, "-MF", str(depfile), "-x", "c++-header", str(source), "-o", str(output)]
-            return [[str(env.toolchain.cxx.path), *self._words, *made]]
+            options = [named, "-MF", str(depfile), "-x", "c++-header", str(source), "-o", str(output)]
+            return [[str(env.toolchain.cxx.path), *self._words, *options]]
 
         return compiler.compile_binary(unit, staging, f"{self.file}.gch", commands)
 
@@ -128,8 +129,8 @@ class CommonHeaderPlan(Plan):
                 raise
             shutil.rmtree(unit.failure_directory, ignore_errors=True)
             return make([])
-        own = {path for path in product.dependencies if not path.is_relative_to(entry.directory)}
-        return replace(product, dependencies=tuple(sorted(own | set(map(Path, read)))))
+        own_files = {path for path in product.dependencies if not path.is_relative_to(entry.directory)}
+        return replace(product, dependencies=tuple(sorted(own_files | set(map(Path, read)))))
 
     def _read(self, entry: Entry) -> list[str] | None:
         """Return the files that were read for the header, or None if the entry has been damaged or removed."""
@@ -153,7 +154,7 @@ def of_launchers(env: Environment, target: Target) -> CommonHeaderPlan:
 
 
 def for_launcher(env: Environment, target: Target, launcher: Flags) -> CommonHeaderPlan | None:
-    """Like ``of_launchers``, but return None if a launcher's flags do not match. The compiler compares the macros."""
+    """Like ``of_launchers``, but return None if a launcher's flags do not match. The compiler itself checks macros."""
     plain = _plain_flags(target)
     may_begin = launcher.compile[: len(plain)] == plain and "-include" not in launcher.compile
     return of_launchers(env, target) if may_begin else None

@@ -147,11 +147,11 @@ class Halves:
 
     def __init__(self, spec: Spec, target: Target, nvrtc: Nvrtc, directory: Path | None) -> None:
         self._spec, self._target, self._nvrtc = spec, target, nvrtc
-        own = [*([directory] if directory else []), *spec.include_dirs]
+        own_directories = [*([directory] if directory else []), *spec.include_dirs]
         given = options_of(spec.flags)
         more = [Path(flag[2:]) for flag in given if flag.startswith("-I")]
         # the directories that are searched before those of CUDA
-        self.search = (INCLUDE, *own, *more)
+        self.search = (INCLUDE, *own_directories, *more)
         self._search = (*self.search, *nvrtc.include_dirs, STANDARD_LIBRARY)
         self._defines = [f"-D{name}={value}" for name, value in spec.defines]
         self._given = [flag for flag in given if not flag.startswith("-I")]
@@ -172,7 +172,7 @@ class Halves:
     def steps(
         self, source: Path, output: Path, depfile: Path, cxx: Path, included: list[str], linking: list[str]
     ) -> list[list[str] | Callable[[], object]]:
-        """Return steps that compile the device code, describe it to the host code, and compile that with the cubin.
+        """Return steps that compile the device code, describe the cubin to the host code, and compile the host code.
 
         Parameters
         ----------

@@ -85,7 +85,7 @@ class Environment:
     @cached_property
     def without_torch(self) -> Environment:
         """A copy of this environment for code that does not use torch. Its keys are made without importing torch."""
-        made = Environment(
+        copy = Environment(
             self._settings,
             self.toolchain,
             self.failure_directory,
@@ -94,8 +94,8 @@ class Environment:
             self.glue_flags,
             self.common_header,
         )
-        made._has_torch = False
-        return made
+        copy._has_torch = False
+        return copy
 
     def warm_key(self, name: str, values: object) -> str:
         """Return the name of a build with these values in this environment. A value's ``repr`` has to be complete."""

@@ -30,7 +30,7 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
         tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
             continue
-        if not tensors:  # then an argument gives the device, which only the glue reads
+        if not tensors:  # the device is then an argument, which only the glue reads
             continue
         variant = Variant(tuple((name, _observe(spec, name, tensors, given)) for name, _ in spec.variants))
         device = next(iter(tensors.values())).device

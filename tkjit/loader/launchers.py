@@ -289,13 +289,13 @@ class LauncherPlan(Plan):
 
     def _retry_flags(self, log: str) -> tuple[str, ...]:
         # tkjit turns main into a template (tkjit/source_main.h). If that causes the errors, compile main unchanged.
-        whole = ("-DTKJIT_COMPILE_MAIN",) if _MENTIONS_MAIN.search(log) else ()
+        for_main = ("-DTKJIT_COMPILE_MAIN",) if _MENTIONS_MAIN.search(log) else ()
         if not self.target.is_cpu:
-            return whole
+            return for_main
         from tkjit.source.unsupported import retry_flags
 
         packages = [str(path) for library in self._packages for path in library.include_paths]
-        return (*whole, *retry_flags(log, (*self._flags.system_dirs, *packages)))
+        return (*for_main, *retry_flags(log, (*self._flags.system_dirs, *packages)))
 
     def load(self, module: str, path: Path) -> int:
         return self._env.open_launcher(path)
@@ -326,9 +326,9 @@ class LauncherPlan(Plan):
     @property
     def _own(self) -> dict[str, Path]:
         """The directories of the kernel's own files, which may be elsewhere in another checkout."""
-        own = {"kernels": self._directory} if self._directory else {}
-        own |= {library.name: library.root for library in self.spec.headers if library.root}
-        return own | {f"include-{number}": path for number, path in enumerate(self.spec.include_dirs)}
+        directories = {"kernels": self._directory} if self._directory else {}
+        directories |= {library.name: library.root for library in self.spec.headers if library.root}
+        return directories | {f"include-{number}": path for number, path in enumerate(self.spec.include_dirs)}
 
     @property
     def _directory(self) -> Path | None:

@@ -99,7 +99,10 @@ class Loader:
         return loaded
 
     def _shared_build(self) -> ConcurrentBuild | None:
-        """Return a build of what launchers share, to run while the runtime compiles, so a first call need not wait."""
+        """Return a build of the parts that all launchers share.
+
+        The build runs while the runtime compiles, so that a first call need not wait.
+        """
         if self.cache.remote is not None:  # the server may have all these parts
             return None
 
@@ -155,7 +158,7 @@ class Loader:
 
     def is_current(self, opened: Iterable[Opened]) -> bool:
         """Return whether the files on which loaded objects depend are unchanged since the objects were loaded."""
-        return all(self.cache.unchanged(one.entry.fingerprint) for one in opened)
+        return all(self.cache.unchanged(item.entry.fingerprint) for item in opened)
 
     def runtime_as_recorded(self) -> Entry | None:
         """Return the runtime's entry with its fingerprint, if this process has loaded that entry."""
@@ -240,12 +243,12 @@ class Loader:
         target = self.target("cpu")
         if on_cpu:
             self.simulator(target)
-        if (given := self.glue_flags()) is not None:
-            self.common_header(of_glue(self.env, given.compiler))
+        if (known_flags := self.glue_flags()) is not None:
+            self.common_header(of_glue(self.env, known_flags.compiler))
         if on_cpu and not target.model and not self.env.for_debugger:  # with either, no launcher can use the header
             self.common_header(of_launchers(self.env, target))
         elif not on_cpu and self.env.compiler != "nvcc":
-            self.toolchain.nvrtc  # noqa: B018  # raises an error without NVRTC, because nothing needs the header then
+            self.toolchain.nvrtc  # noqa: B018  # raises an error if NVRTC is missing: then nothing needs the header
             self.common_header(of_host_halves(self.env))
 
     def common_header(self, plan: Plan) -> Entry | None:
@@ -280,8 +283,8 @@ class Loader:
         """
         if (found := self.find(plan, exclude=replacing)) is not None:
             return found
-        if (kept := self._failures.pop(plan.recipe, None)) is not None:
-            raise kept
+        if (earlier_error := self._failures.pop(plan.recipe, None)) is not None:
+            raise earlier_error
         make = plan.make
         if self.cache.remote is None:
             check_may_compile(plan, self.settings)
@@ -332,22 +335,22 @@ class Loader:
         Parameters
         ----------
         at_exit : bool
-            Whether to wait until the newest builds can be recorded, because files that were just written cannot be.
-            Also renew the records of shared objects that have been hard-linked since they were built.
+            Whether to wait until even the newest files are old enough to be recorded. If True, this also renews the
+            records of shared objects that have been hard-linked since they were built.
         """
         built, self._unrecorded = self._unrecorded, []  # another thread may call this at the same time
         settled_ns = time.monotonic_ns() - _UNSETTLED_NS
         if at_exit and built:
             time.sleep(max(0, built[-1].built_ns - settled_ns) / 1e9)
-        for one in built:
-            if one.built_ns > settled_ns and not at_exit:
-                self._unrecorded.append(one)
+        for item in built:
+            if item.built_ns > settled_ns and not at_exit:
+                self._unrecorded.append(item)
             else:
-                self._record(one.warm_key, one.entry)
-                self._recorded.append(one)
-        for one in self._recorded if at_exit else ():
-            if not self.cache.unchanged(one.entry.fingerprint):
-                self._record(one.warm_key, one.entry)
+                self._record(item.warm_key, item.entry)
+                self._recorded.append(item)
+        for item in self._recorded if at_exit else ():
+            if not self.cache.unchanged(item.entry.fingerprint):
+                self._record(item.warm_key, item.entry)
 
     def _record(self, warm_key: str, entry: Entry) -> None:
         fingerprint = fingerprints.after_linking(entry.fingerprint, str(entry.shared_object))

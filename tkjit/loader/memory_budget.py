@@ -18,9 +18,9 @@ def estimated_bytes(plan: Plan, known: Iterable[ListedEntry]) -> int:
     """Estimate a build's peak memory from the variant's last build, else the kernel's largest build, else a default."""
     recipe = plan.recipe
     peaks = [
-        (one.manifest.get("what") == plan.what, float(one.manifest.get("built", 0)), int(peak))
-        for one in known
-        if one.name == recipe.name and one.arch == recipe.arch and (peak := one.manifest.get("peak_memory_bytes"))
+        (entry.manifest.get("what") == plan.what, float(entry.manifest.get("built", 0)), int(peak))
+        for entry in known
+        if entry.name == recipe.name and entry.arch == recipe.arch and (peak := entry.manifest.get("peak_memory_bytes"))
     ]
     if same := [peak for peak in peaks if peak[0]]:
         return max(same)[2]

@@ -186,13 +186,13 @@ class GluePlan(ModulePlan):
         """Compile with the flags that ``load_inline`` chose for the runtime. Its import and ninja would take 0.2 s."""
         from tkjit.loader.common_headers import of_glue
 
-        given = self._env.glue_flags()
-        if given is None:
+        known_flags = self._env.glue_flags()
+        if known_flags is None:
             return super()._compile(unit, staging)
 
-        make = partial(self._replay, unit, staging, given)
+        make = partial(self._replay, unit, staging, known_flags)
         try:
-            return of_glue(self._env, given.compiler).compile_with(make, unit)
+            return of_glue(self._env, known_flags.compiler).compile_with(make, unit)
         except CompileError:  # the flags may be wrong, for example after an update of torch; any other error recurs
             import shutil
 
@@ -207,8 +207,8 @@ class GluePlan(ModulePlan):
         files.write(exports, _EXPORTS)
 
         def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
-            own = [f"-DTORCH_EXTENSION_NAME={name}", *included, "-MMD", "-MF", str(depfile), str(source)]
-            return [[str(self._env.toolchain.cxx.path), *given.compiler, *own, "-o", str(output), *given.linker]]
+            options = [f"-DTORCH_EXTENSION_NAME={name}", *included, "-MMD", "-MF", str(depfile), str(source)]
+            return [[str(self._env.toolchain.cxx.path), *given.compiler, *options, "-o", str(output), *given.linker]]
 
         def check(output: Path) -> None:
             self._built = self.import_module(name, output)

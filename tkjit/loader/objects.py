@@ -52,7 +52,7 @@ class ObjectPlan(LauncherPlan):
         return super()._flags
 
     def is_adapted_while_built(self) -> bool:
-        """Whether the source's headers have to be adapted for the CPU, which only tkjit's own build does."""
+        """Whether the source's headers have to be adapted for the CPU. Only tkjit's own build can adapt them."""
         return self._is_translated()
 
     @property
@@ -60,7 +60,7 @@ class ObjectPlan(LauncherPlan):
         """The flags with which the library has to be linked."""
         return (*super()._flags.link, *super()._flags.packages)
 
-    _can_be_in_halves = False  # it is linked into a library, which launches through the CUDA runtime
+    _can_be_in_halves = False  # the object is linked into a library, which launches through the CUDA runtime
 
     @cached_property
     def _flags(self) -> Flags:

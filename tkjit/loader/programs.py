@@ -49,11 +49,11 @@ class ProgramPlan(Plan):
     ) -> None:
         self._env, self._sources, self._target = env, tuple(sources), target
         openmp = [flag for flag in flags if flag == "-fopenmp"]
-        own = [f"-std={std}", *openmp, *simulated_flags(target, flags)]
+        compile_flags = [f"-std={std}", *openmp, *simulated_flags(target, flags)]
         linker = (*openmp, *common_flags(flags)[1])
         self._own_dirs = tuple(dict.fromkeys((*(path.parent for path in sources), *include_dirs)))
         directories = (INCLUDE, SIMULATOR, *self._own_dirs, CUDA_LIBRARIES)
-        self._flags = Flags(tuple(own), tuple(f"-I{directory}" for directory in directories), linker)
+        self._flags = Flags(tuple(compile_flags), tuple(f"-I{directory}" for directory in directories), linker)
 
     @cached_property
     def warm_key(self) -> str:
@@ -68,8 +68,8 @@ class ProgramPlan(Plan):
         return f"python -m tkjit run {' '.join(map(str, self._sources))}"
 
     def inputs(self) -> Iterable[str]:
-        own = map(str, self._sources)
-        return [*own, __file__, *rendering_files(), *self._env.toolchain.searched_paths(self._target)]
+        source_files = map(str, self._sources)
+        return [*source_files, __file__, *rendering_files(), *self._env.toolchain.searched_paths(self._target)]
 
     def render(self) -> Recipe:
         texts = [f"// {path.name}\n{self._adapted(path)}" for path in self._sources]
@@ -111,7 +111,7 @@ class ProgramPlan(Plan):
         cxx, simulator = str(self._env.toolchain.cxx.path), self._env.simulator(self._target, "")
 
         def steps(_: Path, output: Path, depfile: Path) -> list[Step]:
-            made: list[Step] = []
+            commands: list[Step] = []
             for number, path in enumerate(self._sources):
                 source, dependencies = staging / f"source_{number}.cu", staging / f"source_{number}.d"
                 adapted = self._adapted(path)
@@ -122,7 +122,7 @@ class ProgramPlan(Plan):
                 line += ["-x", "c++", str(source), "-c", "-o", str(source.with_suffix(".o"))]
                 searched = Flags(self._flags.compile, paths)
                 is_translated = translation.is_needed(adapted, searched)
-                made += translation.translated(line, source, adapted, searched) if is_translated else [line]
+                commands += translation.translated(line, source, adapted, searched) if is_translated else [line]
 
             def join_dependencies() -> None:
                 texts = [(staging / f"source_{i}.d").read_text() for i in range(len(self._sources))]
@@ -130,7 +130,7 @@ class ProgramPlan(Plan):
 
             objects = [str(staging / f"source_{i}.o") for i in range(len(self._sources))]
             link = [cxx, *objects, str(simulator), *self._flags.link, "-pthread", "-o", str(output)]
-            return [*made, join_dependencies, link]
+            return [*commands, join_dependencies, link]
 
         return steps
 

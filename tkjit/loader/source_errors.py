@@ -23,18 +23,18 @@ def check_source(spec: Spec, source: Source) -> None:
     Raises
     ------
     SpecError
-        If there is such a mistake. The error has its line.
+        If there is such a mistake. The message contains its line.
     """
     from tkjit.source.lint import Passed, find_mistake
 
     if spec.host or spec.config:
         return
-    own = [] if spec.struct or spec.args else [f for f in spec.tensors if not f.is_list and not f.is_parallel]
+    layouts = [] if spec.struct or spec.args else [f for f in spec.tensors if not f.is_list and not f.is_parallel]
     passed = Passed(
-        [f.name for f in own],
-        [f.name for f in own if f.direction == "in"],
+        [f.name for f in layouts],
+        [f.name for f in layouts if f.direction == "in"],
         spec.taken if spec.args else (),
-        bool(spec.struct) or spec.shared_memory is not None,  # a struct that the source defines may set it
+        bool(spec.struct) or spec.shared_memory is not None,  # a struct that the source defines may set shared memory
     )
     if (mistake := find_mistake(source.read(), spec.entry, passed)) is not None:
         line, text = mistake

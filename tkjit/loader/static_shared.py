@@ -37,18 +37,18 @@ def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
     for symbol, size in _thread_local(shared_object):
         function, variable = _parts(symbol)
         places = {r.name: function.find(f"{len(r.name)}{r.name}") for r in regions}
-        found = [(place, own) for own, place in places.items() if place >= 0]
+        found = [(place, name_of_function) for name_of_function, place in places.items() if place >= 0]
         if variable and found:
             of_function = taken.setdefault((min(found)[1], function), {})
             of_function[variable] = of_function.get(variable, 0) + size
-    for (own, _), sizes in taken.items():
+    for (name_of_function, _), sizes in taken.items():
         total = sum(sizes.values())
         if total > MAX_BYTES:
-            start = next(r.start for r in regions if r.name == own)
+            start = next(r.start for r in regions if r.name == name_of_function)
             listed = ", ".join(f"{variable} {size}" for variable, size in sizes.items())
             line = source.count("\n", 0, start) + 1
             return (
-                f"{name}:{line}: error: {own} uses too much shared data ({total:#x} bytes, "
+                f"{name}:{line}: error: {name_of_function} uses too much shared data ({total:#x} bytes, "
                 f"{MAX_BYTES:#x} max): {listed} bytes; use dynamic shared memory (extern __shared__) for more"
             )
     return ""
@@ -62,8 +62,8 @@ def _parts(symbol: str) -> tuple[str, str]:
     """
     for match in re.finditer(r"E(\d+)", symbol):
         variable = symbol[match.end() : match.end() + int(match[1])]
-        rest = symbol[match.end() + int(match[1]) :]
-        if symbol.startswith("_ZZ") and len(variable) == int(match[1]) and re.fullmatch(r"(?:_\d|__\d+_)?", rest):
+        suffix = symbol[match.end() + int(match[1]) :]
+        if symbol.startswith("_ZZ") and len(variable) == int(match[1]) and re.fullmatch(r"(?:_\d|__\d+_)?", suffix):
             # count a lambda's variable for the function that contains the lambda
             return re.split(r"E?NKUl", symbol[2 : match.start()].lstrip("Z"))[0], variable
     return "", ""

@@ -31,7 +31,8 @@ _OWN_HEADERS = re.compile(
     r"tkjit/.*|(?:cub|thrust)/.*|cuda\w*\.h|mma\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
     r"|(?:assert|float|inttypes|limits|math|stdbool|stddef|stdint|stdio|stdlib|string|time)\.h"
 )
-# Matches headers whose operands have to be in the block's window. A static variable is in it only if it was translated.
+# Matches headers whose operands have to be in the block's window of shared memory. A static __shared__ variable is in
+# the window only if its declaration was translated.
 _IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
 # Matches torch's headers. They test __CUDA_ARCH__ to detect the host (tkjit/torch/simulated.h), but need no adapting.
@@ -60,13 +61,13 @@ def is_needed(text: str, flags: Flags) -> bool:
     if needs_adapting(text, is_header=False):
         return True
     has_static = needs_window = False
-    for is_header, own in _with_headers(text, flags):
-        if is_header and needs_adapting(own, is_header=True):
+    for is_header, content in _with_headers(text, flags):
+        if is_header and needs_adapting(content, is_header=True):
             return True
-        if _LAUNCHES in own:
+        if _LAUNCHES in content:
             return True
-        has_static |= "__shared__" in _DYNAMIC_SHARED.sub("", own)
-        needs_window |= any(map(_IN_WINDOW.fullmatch, _INCLUDE.findall(own)))
+        has_static |= "__shared__" in _DYNAMIC_SHARED.sub("", content)
+        needs_window |= any(map(_IN_WINDOW.fullmatch, _INCLUDE.findall(content)))
         if has_static and needs_window:
             return True
     return False
@@ -78,9 +79,9 @@ def _with_headers(text: str, flags: Flags) -> Iterator[tuple[bool, str]]:
     waiting: list[tuple[str, Path | None]] = [(text, None)]
     seen: set[Path] = set()
     while waiting:
-        own, directory = waiting.pop()
-        yield directory is not None, own
-        for name in _INCLUDE.findall(own):
+        content, directory = waiting.pop()
+        yield directory is not None, content
+        for name in _INCLUDE.findall(content):
             if _OF_TORCH.match(name):
                 continue
             places = [*([directory] if directory else []), *searched]
@@ -91,7 +92,7 @@ def _with_headers(text: str, flags: Flags) -> Iterator[tuple[bool, str]]:
 
 
 def _headers_ask_for_arch(text: str, flags: Flags) -> bool:
-    return any(is_header and "__CUDA_ARCH__" in own for is_header, own in _with_headers(text, flags))
+    return any(is_header and "__CUDA_ARCH__" in content for is_header, content in _with_headers(text, flags))
 
 
 @cache
@@ -112,12 +113,19 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
     preprocessed, for_host = staging / _PREPROCESSED, staging / _FOR_HOST
     at = line.index("-x")
     depfile = line.index("-MF")
-    given = [flag for flag in line[1 : min(at, depfile - 1)] if not flag.startswith("-Wl,")]
+    compile_flags = [flag for flag in line[1 : min(at, depfile - 1)] if not flag.startswith("-Wl,")]
     ptx = ["-DTKJIT_SIM_TRANSLATES", "-include", str(SIMULATOR / "ptx" / "ptx.h")]
-    preprocess = [line[0], *ptx, *given, "-E", "-x", "c++", str(source)]
+    preprocess = [line[0], *ptx, *compile_flags, "-E", "-x", "c++", str(source)]
     dependencies = Path(line[depfile + 1])
     of_host = dependencies.with_suffix(".host.d")  # the dependencies of the text for the host
-    kept = [*line[: depfile - 1], *line[depfile + 2 : at], "-x", "c++-cpp-output", str(preprocessed), *line[at + 3 :]]
+    compile_command = [
+        *line[: depfile - 1],
+        *line[depfile + 2 : at],
+        "-x",
+        "c++-cpp-output",
+        str(preprocessed),
+        *line[at + 3 :],
+    ]
 
     def adapt() -> None:
         from tkjit.source.preprocessed import adapt_preprocessed
@@ -137,7 +145,7 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
         return [
             [*preprocess, "-MD", "-MF", str(dependencies), "-o", str(preprocessed)],
             adapt,
-            kept,
+            compile_command,
             preprocessed.unlink,
         ]
     preprocess.insert(1, "-DTKJIT_SIM_KEEPS_ANNOTATIONS")
@@ -145,7 +153,7 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
         [*preprocess, "-MD", "-MF", str(dependencies), "-o", str(preprocessed)],
         [*preprocess, "-DTKJIT_SIM_FOR_HOST", "-MD", "-MF", str(of_host), "-o", str(for_host)],
     ]
-    return [*both, take_host_branches, adapt, kept, preprocessed.unlink]
+    return [*both, take_host_branches, adapt, compile_command, preprocessed.unlink]
 
 
 def joined_rules(rules: Iterable[str]) -> str:
@@ -162,7 +170,7 @@ def _text(path: Path) -> str:
 
 
 def repair(log: str, staging: Path) -> bool:
-    """Add the keywords whose absence from the adapted text the compiler reports. Return whether there were any."""
+    """Add the keywords that the compiler misses in the adapted text. Return whether the text has changed."""
     from tkjit.source.keywords import repaired
 
     preprocessed = staging / _PREPROCESSED

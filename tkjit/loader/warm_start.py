@@ -26,7 +26,7 @@ from tkjit.spec.plain import is_plain
 
 
 class Origin(NamedTuple):
-    """Where a kernel comes from: its spec file, its name, the module, and the file's fingerprint from before it ran."""
+    """The origin of a kernel: its spec file, its name, the module, and the file's fingerprint from before it ran."""
 
     path: Path
     name: str
@@ -136,9 +136,9 @@ class WarmStarts:
             entries = [runtime, glue.entry, launcher.entry] if plain else []
             if any(bytes(entry.shared_object) not in entry.fingerprint for entry in entries):
                 return  # the fingerprint of an entry could not be taken during its build
-            whole = fingerprint + b"".join(entry.fingerprint for entry in entries)
+            combined = fingerprint + b"".join(entry.fingerprint for entry in entries)
             more = [use, name, doc, [spec.returns for spec in specs], pack(specs, path)] if plain else None
-            self._loader.cache.write_record(self._warm_key(path, name, module), entries, whole, more)
+            self._loader.cache.write_record(self._warm_key(path, name, module), entries, combined, more)
 
     def read(self, path: Path, name: str, module: str) -> WarmStart | None:
         """Return the kernel as the previous process recorded it, or None if one of its files has changed since then."""

@@ -110,7 +110,7 @@ def _markers() -> dict[str, Any]:
 
 @contextmanager
 def _lent(variables: dict[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
-    """Set variables while a block runs, then restore them: the shell's own ``In`` and ``Out`` are its history."""
+    """Set variables while a block runs, then restore them, because ``In`` and ``Out`` are also the shell's history."""
     before = {name: variables[name] for name in values if name in variables}
     variables.update(values)
     try:

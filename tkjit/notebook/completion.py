@@ -22,8 +22,10 @@ def complete(shell: InteractiveShell) -> Callable[[Any], Any]:
     from IPython.core.completer import SimpleCompletion, completion_matcher
 
     def matcher(context: Any) -> Any:
-        begun, found, kind = completions(context.text_until_cursor, shell.user_ns)
-        fitting = [SimpleCompletion(text=one, type=kind) for one in found if one.startswith(begun)]
+        begun, candidates, kind = completions(context.text_until_cursor, shell.user_ns)
+        fitting = [
+            SimpleCompletion(text=candidate, type=kind) for candidate in candidates if candidate.startswith(begun)
+        ]
         return {"completions": fitting, "matched_fragment": begun, "suppress": bool(fitting) and kind == "kernel"}
 
     decorated: Callable[[Any], Any] = completion_matcher(identifier="tkjit", api_version=2)(matcher)
@@ -49,8 +51,8 @@ def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], s
     kernel = _variable(name, variables)
     if not issubclass(type(kernel), Kernel):
         return "", [], ""
-    names = [one for one in kernel.signature.parameters if not re.search(rf"\b{one}\s*=", inside)]
-    return match["begun"], [f"{one}=" for one in names], "param"
+    names = [parameter for parameter in kernel.signature.parameters if not re.search(rf"\b{parameter}\s*=", inside)]
+    return match["begun"], [f"{parameter}=" for parameter in names], "param"
 
 
 def _innermost_call(text: str) -> tuple[str, str] | None:
@@ -68,7 +70,7 @@ def _innermost_call(text: str) -> tuple[str, str] | None:
 
 
 def _variable(name: str, variables: dict[str, Any]) -> Any:
-    """Look up a variable or an attribute of one, without evaluating properties."""
+    """Look up a variable, or an attribute of a variable, without evaluating properties."""
     first, *attributes = name.split(".")
     value = variables.get(first)
     for attribute in attributes:

@@ -28,7 +28,7 @@ def entry_of(source: str, name: str) -> str:
         If there is no kernel, or there are several and none has that name.
     """
     found = list(kernel_functions(source))
-    named = [one for one in found if one.name == name] or found
+    named = [candidate for candidate in found if candidate.name == name] or found
     if len(named) != 1:
         has = f"it has {', '.join(map(str, found))}; choose one with entry=" if found else "it has none"
         raise SpecError(f"{name}: the cell's source needs one __global__ function; {has}")
@@ -54,8 +54,8 @@ def propose(source: str) -> str:
     kernel = next(kernel_functions(source), None)
     if kernel is None:
         raise SpecError("the cell has no __global__ function")
-    parameters = [_parameter(one) for one in kernel.parameters]
-    takes_struct = any("Globals" in one for one in kernel.parameters)
+    parameters = [_parameter(parameter) for parameter in kernel.parameters]
+    takes_struct = any("Globals" in parameter for parameter in kernel.parameters)
     names = ["x", "y"] if takes_struct else [name for name, _ in parameters]
     if takes_struct:
         parameters = [("x", 'In[Tensor, "float32", "..."]'), ("y", 'Out[Tensor, "float32", "..."]')]

@@ -34,7 +34,7 @@ class Club:
         ``8`` or ``[0, 1, 2]`` for CUDA devices, ``["cuda:0", "cuda:0"]`` to use one device twice, or ``["cpu"] * 4``
         for host threads under the simulator. At most 32.
     streams : sequence of torch.cuda.Stream, optional
-        One stream for each device. None stands for the stream that is current on the device when a call is made. By
+        One stream for each device, or None for the stream that is current on the device when a call is made. By
         default, all are None; but if a device occurs twice, the club makes new streams and orders them with the
         current streams.
     device_ids : sequence of int, optional
@@ -205,7 +205,7 @@ def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> Non
 def reach(device: int, peer: int) -> None:
     """Let a device read and write a peer's memory.
 
-    torch enables this access when it first copies between two devices. This includes its expandable segments.
+    torch enables the access when it first copies between two devices, also for its expandable segments.
     """
     import torch
 

@@ -57,8 +57,8 @@ def exchange(
     Parameters
     ----------
     step : str
-        The purpose, as the predicate of a sentence about the process. If a process arrives late, the others may no
-        longer wait for it and be at another step.
+        The purpose, as the predicate of a sentence about the process: ``"shares its part"``. The processes compare
+        their steps, because a process that arrives late may find the others at a later step.
     said : object, optional
         The message, which is pickled.
     error : Exception or str, optional

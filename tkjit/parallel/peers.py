@@ -65,7 +65,7 @@ def _watch() -> None:
 def _look() -> None:
     for number, known in _watched.copy().items():  # a copy, because other threads add entries
         group = known()
-        # report all that have ended, because a process that aborted because of another one may be noticed first
+        # report every process that has ended: one that ended only because of another process may be noticed first
         ended = sorted(peer for peer in group.others if not peer.process.is_alive) if group else []
         if group is None or ended:
             del _watched[number]

@@ -137,16 +137,16 @@ class ParallelTensor(ParallelLayout):
         """Make a parallel tensor of zeros, for example for the signals of kernels that wait for each other."""
         import torch
 
-        made = cls(shape, dtype=dtype, device=device, group=group, multicast=multicast)
+        result = cls(shape, dtype=dtype, device=device, group=group, multicast=multicast)
 
         def fill() -> None:
-            made.tensor.zero_()
-            if made.device.type == "cuda":
-                torch.cuda.current_stream(made.device).synchronize()
+            result.tensor.zero_()
+            if result.device.type == "cuda":
+                torch.cuda.current_stream(result.device).synchronize()
 
         # wait for all processes, because nobody may write to a part before it has been zeroed
-        exchange(made.group, "has made zeros", None, attempt(fill)[1])
-        return made
+        exchange(result.group, "has made zeros", None, attempt(fill)[1])
+        return result
 
     @property
     def shape(self) -> torch.Size:
@@ -169,7 +169,7 @@ class ParallelTensor(ParallelLayout):
         """Compare the parts of all processes, and raise the same error in all of them if the parts differ."""
         import torch.distributed as dist
 
-        said = LocalPart(
+        own_part = LocalPart(
             () if own is None else tuple(own.shape),
             "" if own is None else str(own.dtype),
             "" if own is None else own.device.type,
@@ -177,9 +177,9 @@ class ParallelTensor(ParallelLayout):
             Peer(dist.get_rank(), this_process()),
         )
         kind = LaunchError if isinstance(problem, Exception) else ArgumentError
-        all_said: list[LocalPart] = exchange(self.group, "makes a parallel tensor", said, problem, kind)
-        first = all_said[0]
-        for other in all_said:
+        all_parts: list[LocalPart] = exchange(self.group, "makes a parallel tensor", own_part, problem, kind)
+        first = all_parts[0]
+        for other in all_parts:
             rank, first_rank = other.peer.rank, first.peer.rank
             if other.what != first.what:
                 raise ArgumentError(
@@ -190,7 +190,7 @@ class ParallelTensor(ParallelLayout):
                     f"rank {rank} is on {other.peer.process.host}, but rank {first_rank} on {first.peer.process.host}; "
                     "processes share memory only within a node: pass group= with the processes of one node"
                 )
-        return [other.peer for other in all_said]
+        return [other.peer for other in all_parts]
 
 
 class LocalPart(NamedTuple):

@@ -92,7 +92,7 @@ class Call:
     # ---- modifiers
 
     def has(self, *words: str) -> bool:
-        """Whether the instruction has one of these modifiers. They are removed, because they are handled."""
+        """Return whether the instruction has one of these modifiers, and remove them from the unhandled modifiers."""
         found = [word for word in self.modifiers if word in words]
         self.modifiers = [word for word in self.modifiers if word not in words]
         return bool(found)
@@ -126,58 +126,58 @@ class Call:
 
     def value(self, operand: PtxOperand | int, kind: str) -> str:
         """Return an operand as a value of a PTX type."""
-        one = self.operand(operand) if isinstance(operand, int) else operand
-        if not isinstance(one, Name):
+        parsed = self.operand(operand) if isinstance(operand, int) else operand
+        if not isinstance(parsed, Name):
             raise Unknown("an operand has an unsupported form")
-        if one.kind == "number":
-            text = _as(kind, number(one.text))
-        elif one.kind == "special" and one.text.lstrip("%") in SPECIAL:
-            text = _as(kind, SPECIAL[one.text.lstrip("%")])
+        if parsed.kind == "number":
+            text = _as(kind, number(parsed.text))
+        elif parsed.kind == "special" and parsed.text.lstrip("%") in SPECIAL:
+            text = _as(kind, SPECIAL[parsed.text.lstrip("%")])
         else:
-            text = _as(kind, self.spelling.variable(one))
-        if not one.is_negated:
+            text = _as(kind, self.spelling.variable(parsed))
+        if not parsed.is_negated:
             return text
         return f"!{text}" if kind == "pred" else f"-{text}"
 
     def values(self, operand: PtxOperand | int, kind: str) -> list[str]:
         """Return the values of a vector's parts, or of a single operand."""
-        one = self.operand(operand) if isinstance(operand, int) else operand
-        if not isinstance(one, Vector):
-            return [self.value(one, kind)]
-        if any(part.kind != "operand" or part.is_negated for part in one.parts):
-            return [self.value(part, kind) for part in one.parts]
+        parsed = self.operand(operand) if isinstance(operand, int) else operand
+        if not isinstance(parsed, Vector):
+            return [self.value(parsed, kind)]
+        if any(part.kind != "operand" or part.is_negated for part in parsed.parts):
+            return [self.value(part, kind) for part in parsed.parts]
         # fast path for a matrix's registers: value() on each of them took half of a statement's time
-        return [_as(kind, self.spelling.variable(part)) for part in one.parts]
+        return [_as(kind, self.spelling.variable(part)) for part in parsed.parts]
 
     def set(self, operand: PtxOperand | int, expression: str) -> str:
         """Write a result to its target."""
-        one = self.operand(operand) if isinstance(operand, int) else operand
-        if not isinstance(one, Name):
+        parsed = self.operand(operand) if isinstance(operand, int) else operand
+        if not isinstance(parsed, Name):
             raise Unknown("a result has an unsupported form")
-        if one.kind == "sink":
+        if parsed.kind == "sink":
             return f"static_cast<void>({expression});"
-        return f"tkjit_ptx::set({self.spelling.variable(one)}, {expression});"
+        return f"tkjit_ptx::set({self.spelling.variable(parsed)}, {expression});"
 
     def set_all(self, operand: PtxOperand | int, array: str) -> str:
         """Write an array's elements to a vector, or to a single operand."""
-        one = self.operand(operand) if isinstance(operand, int) else operand
-        parts = one.parts if isinstance(one, Vector) else (one,)
+        parsed = self.operand(operand) if isinstance(operand, int) else operand
+        parts = parsed.parts if isinstance(parsed, Vector) else (parsed,)
         return " ".join(self.set(part, f"{array}[{i}]") for i, part in enumerate(parts))
 
     def address(self, operand: PtxOperand | int, space: str = "generic") -> str:
         """Return an operand in square brackets as a pointer."""
-        one = self.operand(operand) if isinstance(operand, int) else operand
-        if not isinstance(one, Address):
+        parsed = self.operand(operand) if isinstance(operand, int) else operand
+        if not isinstance(parsed, Address):
             raise Unknown("an address has an unsupported form")
         function = "shared" if space.startswith("shared") else "global"
-        base = self.spelling.variable(one.base) if one.base.kind != "number" else one.base.text
-        return f"tkjit_ptx::{function}({base}, {one.offset})"
+        base = self.spelling.variable(parsed.base) if parsed.base.kind != "number" else parsed.base.text
+        return f"tkjit_ptx::{function}({base}, {parsed.offset})"
 
     def coordinates(self, operand: int) -> str:
-        one = self.operand(operand)
-        if not isinstance(one, Address) or not one.coordinates:
+        parsed = self.operand(operand)
+        if not isinstance(parsed, Address) or not parsed.coordinates:
             raise Unknown("a tensor's coordinates are missing")
-        return "{" + ", ".join(self.value(part, "s32") for part in one.coordinates) + "}"
+        return "{" + ", ".join(self.value(part, "s32") for part in parsed.coordinates) + "}"
 
     def space(self) -> str:
         return self.one_of(_SPACES, "generic")

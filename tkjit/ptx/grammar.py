@@ -30,7 +30,7 @@ _OPERANDS = re.compile(r"%\d+")
 
 
 class PtxError(ValueError):
-    """Text that is not valid PTX. The message has what was expected, and the text found instead."""
+    """Text that is not valid PTX. The message names the expected token and the actual text."""
 
 
 class Token(NamedTuple):

@@ -1,6 +1,6 @@
 """Finds the C++ call for a PTX instruction by its opcode and modifiers; ``sim/ptx/`` has the functions.
 
-An instruction without an entry becomes a trap and not an error, because many are in branches that no kernel reaches.
+An unsupported instruction becomes a trap and not an error, because many are in branches that no kernel reaches.
 """
 
 from __future__ import annotations

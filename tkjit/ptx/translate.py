@@ -71,8 +71,8 @@ def _letter(constraint: str) -> str:
 
 
 def _letters(operands: Sequence[Operand]) -> set[str]:
-    """Return the constraint letters of all operands. Equal ones are merged, as a statement may have a hundred."""
-    return set(map(_letter, {one.constraint for one in operands}))
+    """Return the constraint letters of all operands. Merge equal constraints first: a statement may have a hundred."""
+    return set(map(_letter, {operand.constraint for operand in operands}))
 
 
 def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
@@ -98,8 +98,9 @@ def translate(text: str, operands: Sequence[Operand], texts: Callable[[], Sequen
     text : str
         The statement's text, with ``%0`` and the like for its operands.
     texts : callable
-        Returns the source's constant character arrays, to which an operand with the constraint ``C`` may refer. Only
-        the C++ compiler knows which one it is, so the result has a branch for each that forms a known instruction.
+        Returns the texts of the source's constant character arrays, to which an operand with the constraint ``C`` may
+        refer. Only the C++ compiler knows the array, so the result has a branch for each text that makes the statement
+        a known instruction.
 
     Raises
     ------
@@ -119,7 +120,7 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     if not text.strip():
         return '__asm__ __volatile__("" ::: "memory")'
     if _TEXT in _letters(operands):
-        chosen = [one.expression for one in operands if one.letter == _TEXT]
+        chosen = [operand.expression for operand in operands if operand.letter == _TEXT]
         found = texts()
         if len(found) ** len(chosen) > _MOST_STATEMENTS:
             raise PtxError(f"the source has too many constant texts ({len(found)}) to try for {' and '.join(chosen)}")
@@ -128,7 +129,7 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     spelling = _Spelling(operands, block)
     body = _render(block, spelling)
     opening = ["namespace tkjit_ptx = ::tkjit::sim::ptx;"]
-    outputs = [(i, one.expression) for i, one in enumerate(operands) if one.is_output]
+    outputs = [(i, operand.expression) for i, operand in enumerate(operands) if operand.is_output]
     opening += [f"auto&& tkjit_out{i} = {expression};" for i, expression in outputs]
     opening += _values(operands)
     closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, _ in outputs]
@@ -136,7 +137,7 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
 
 
 def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> str:
-    """Write a branch for each text of the first operand with the constraint ``C``. A second one branches again."""
+    """Write a branch for each text of the first operand with the constraint ``C``, and nest those of the others."""
     at = next(i for i, one in enumerate(operands) if one.letter == _TEXT)
     name, expression = operands[at].name, operands[at].expression
     place = re.compile(rf"%{at}(?!\d)" + (rf"|%\[{name}\]" if name else ""))
@@ -171,19 +172,23 @@ def _parsed(text: str) -> Block:
 def _values(operands: Sequence[Operand]) -> list[str]:
     """Declare a variable for each operand, so that all inputs are read before any output is written."""
     has_tied = any(map(str.isdigit, _letters(operands)))
-    tied = {int(one.letter): one.expression for one in operands if one.letter.isdigit()} if has_tied else {}
+    tied = (
+        {int(operand.letter): operand.expression for operand in operands if operand.letter.isdigit()}
+        if has_tied
+        else {}
+    )
     lines = []
-    for i, one in enumerate(operands):
-        letter = one.letter
+    for i, operand in enumerate(operands):
+        letter = operand.letter
         if letter.isdigit():
             letter = operands[int(letter)].letter
         if letter not in CONSTRAINTS:
-            raise PtxError(f"PTX has no constraint {one.constraint!r}")
+            raise PtxError(f"PTX has no constraint {operand.constraint!r}")
         kind = CONSTRAINTS[letter]
-        if one.constraint[0] == "+":
+        if operand.constraint[0] == "+":
             lines.append(_changed(kind, letter, i))
-        elif not one.is_output:
-            lines.append(f"const {kind} tkjit_{i} = tkjit_ptx::input_{letter}({one.expression});")
+        elif not operand.is_output:
+            lines.append(f"const {kind} tkjit_{i} = tkjit_ptx::input_{letter}({operand.expression});")
         elif i in tied:
             lines.append(f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}({tied[i]});")
         else:
@@ -202,7 +207,7 @@ class _Spelling(Spelling):
 
     def __init__(self, operands: Sequence[Operand], block: Block) -> None:
         self._operands = operands
-        self._by_name = {one.name: i for i, one in enumerate(operands) if one.name}
+        self._by_name = {operand.name: i for i, operand in enumerate(operands) if operand.name}
         self._variables = {f"%{i}": f"tkjit_{i}" for i in range(len(operands))}
         self.waits = _waits_in_a_loop(block)
 
@@ -222,7 +227,7 @@ class _Spelling(Spelling):
 
 
 def _waits_in_a_loop(block: Block) -> bool:
-    """Whether an instruction jumps back to a label above the instruction."""
+    """Whether the statement contains a loop, which is a jump to an earlier label."""
     seen = set()
     for statement in block.walk():
         if isinstance(statement, Label):
@@ -236,7 +241,7 @@ def _waits_in_a_loop(block: Block) -> bool:
 
 def _render(block: Block, spelling: _Spelling) -> str:
     words = ["{"]
-    labels = [spelling.variable(Name("register", one.name)) for one in block.statements if isinstance(one, Label)]
+    labels = [spelling.variable(Name("register", label.name)) for label in block.statements if isinstance(label, Label)]
     if labels:
         words.append(f"__label__ {', '.join(labels)};")
     # registers are declared first, because a goto may not skip a variable's initialisation

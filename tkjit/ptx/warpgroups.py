@@ -22,7 +22,8 @@ def _wgmma(one: Call) -> str:
     _, n, k = map(int, re.findall(r"\d+", shape))
     if k != _K[types[1]]:
         raise Unknown
-    # after the scale of D: the signs of A and B (not for integers), then whether each is transposed (only for 16 bits)
+    # The operands after the scale of D are the signs of A and B (not for integers), and whether A and B are transposed
+    # (only for 16 bits).
     if one.count > (8 if k == 16 else 4 if types[0] == "s32" else 6):
         raise Unknown
     target, a = one.operand(0), one.operand(1)

@@ -179,7 +179,7 @@ class CheckedCall:
         return lines
 
     def something_to_write(self) -> str:
-        """Return the condition for launching: if the kernel would write nothing, it is not launched."""
+        """Return the condition that the kernel has something to write, followed by ``&&``; empty to launch always."""
         if self.spec.is_parallel or self.spec.result:
             return ""  # other devices may wait for this one; a number is always returned
         # empty inputs do not count: a matrix product with an inner size of 0 still has to write zeros

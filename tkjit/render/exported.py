@@ -312,11 +312,11 @@ def _entry(
     library: str, signature: CSignature, suffix: str, parameters: list[str], how: str, before: list[str], passed: str
 ) -> list[str]:
     name = signature.name
-    made = f"make_call({repr_text(signature.spec.name)}, {how}, [&](Call& call) "
+    opening = f"make_call({repr_text(signature.spec.name)}, {how}, [&](Call& call) "
     body = (
-        [f"return {made}{{ return call_{name}({passed}); }});"]
+        [f"return {opening}{{ return call_{name}({passed}); }});"]
         if not before
-        else [f"return {made}{{", *indent([*before, f"return call_{name}({passed});"]), "});"]
+        else [f"return {opening}{{", *indent([*before, f"return call_{name}({passed});"]), "});"]
     )
     return [
         *wrap(f"TKJIT_EXPORT tkjit_error {library}_{name}{suffix}(", parameters, ") {"),

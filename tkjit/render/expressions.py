@@ -64,7 +64,7 @@ def render_expression(expr: Expr, spell: Callable[[str], str]) -> str:
 
 
 def _cpp(node: ast.expr, spell: Callable[[str], str]) -> _Cpp:
-    if not _has_names(node):  # C++ would compute it as an int, without checking for overflow
+    if not _has_names(node):  # C++ would compute a constant as an int, without checking for overflow
         value = Expr(ast.unparse(node)).evaluate({})
         return _Cpp(str(value), _Binds.SIGN if value < 0 else _Binds.NOTHING)
     match node:

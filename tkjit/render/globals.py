@@ -50,8 +50,8 @@ def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
         return Layout(_element(spec, variant, field), rank=len(field.dims))
     constants = dict(variant.values)
     # an absent tensor has no extents, so its type cannot fix any
-    own = frozenset(members(spec))
-    extents = [-1 if field.optional else _static_extent(dim, constants, own) for dim in field.dims]
+    member_names = frozenset(members(spec))
+    extents = [-1 if field.optional else _static_extent(dim, constants, member_names) for dim in field.dims]
     missing = -1 if field.leading or field.optional else 1
     return Layout(_element(spec, variant, field), (*[missing] * (4 - len(extents)), *extents), field.is_parallel)
 
@@ -107,22 +107,22 @@ def globals_struct(spec: Spec, variant: Variant) -> list[str]:
 
 
 def members(spec: Spec) -> list[str]:
-    """Return the struct's members in order. One rendered for several devices also has their index and count."""
-    own = [DEV_IDX, NUM_DEVICES] if spec.is_parallel and not spec.struct else []
+    """Return the struct's members in order. ``Globals`` for several devices also has the device's index and count."""
+    device_members = [DEV_IDX, NUM_DEVICES] if spec.is_parallel and not spec.struct else []
     return [
         *(name for name in spec.taken if name not in spec.behind),
-        *(name for name in own if name not in spec.order),
+        *(name for name in device_members if name not in spec.order),
     ]
 
 
 def computed_members(spec: Spec) -> dict[str, Expr]:
     """Return, by name, the expressions of the members that no call passes."""
-    own = [name for name in members(spec) if name in (DEV_IDX, NUM_DEVICES)]
-    return {**{name: Expr.parse(name) for name in own}, **dict(spec.computed)}
+    device_members = [name for name in members(spec) if name in (DEV_IDX, NUM_DEVICES)]
+    return {**{name: Expr.parse(name) for name in device_members}, **dict(spec.computed)}
 
 
 def _path(field: Field) -> str:
-    """Return the member that a field fills: ``x.real``, or one with the field's name."""
+    """Return the member that a field fills: ``x.real``, or the member with the field's name."""
     return field.member or field.name
 
 

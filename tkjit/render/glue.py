@@ -43,7 +43,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
     numbers = ", ".join(f"numbers_{i}" for i in range(len(specs)))
     size = f"// {_count_text(len(specs), 'overload')}, {_count_text(variant_count, 'variant')}"
     kinds = ", ".join(repr_text("".join("p" if f.is_parallel else "-" for f in spec.struct_fields)) for spec in specs)
-    own = ", dispatch_over_devices" if specs[0].is_parallel else ""
+    over_devices = ", dispatch_over_devices" if specs[0].is_parallel else ""
     return [
         "const Overload overloads[] = {",
         *overloads,
@@ -53,7 +53,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         f"const Numbers numbers[] = {{{numbers}}};",
         *(_over_devices(specs[0]) if specs[0].is_parallel else []),
         f"constexpr Contents contents{{{repr_text(name)}, overloads, signatures, kinds, numbers, {len(specs)}, "
-        f"{variant_count}{own}}};  {size}",
+        f"{variant_count}{over_devices}}};  {size}",
         "",
         "}  // namespace",
         "",

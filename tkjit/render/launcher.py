@@ -123,7 +123,7 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _entry_marker(spec: Spec) -> list[str]:
-    """Mark the kernel in ptxas's report. For a host function this is impossible: its kernels are not known."""
+    """Render a mark for the kernel in ptxas's report; empty for a host function, whose kernels are not known."""
     if spec.host:
         return []
     return [f"TKJIT_MARK_ENTRY({_kernel(spec, spec.struct or 'Globals')})", ""]
@@ -145,10 +145,11 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
         *_set_constants(spec),
         *_launch(spec, _ENTRY if _is_hidden(spec) else kernel, checks_bounds),
     ]
-    own = []
+    own_struct_function = []
     if spec.struct:
-        # a template, because nvcc passes its text on to the host compiler unchanged, and cannot spell every struct
-        own = [
+        # The function is a template, because nvcc passes a template's text on to the host compiler unchanged. In other
+        # code, nvcc would have to spell the struct's type, and it cannot spell every struct.
+        own_struct_function = [
             "template <class TkjitGlobals>",
             "const char* tkjit_launch_own(const TkjitArg* args, int32_t device, void* stream,",
             "                             std::type_identity<TkjitGlobals>) {",
@@ -163,7 +164,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
         body = [*_names("args", [f.name for f in spec.struct_fields]), *body]
     return [
         *_symbols(spec, variant),
-        *own,
+        *own_struct_function,
         'extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {',
         "    return tkjit::without_exceptions([&]() -> const char* {",
         *indent(body, 8),
@@ -335,13 +336,13 @@ def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
     spell = speller(spec)
     names = [name for name in _used_names(spec, part) if name not in spec.integer_variants]
     parameters = ", ".join(f"int {name}" for name in names)
-    given = ", ".join(f"int({spell(name)}.value())" for name in names)
+    values = ", ".join(f"int({spell(name)}.value())" for name in names)
     checks = [
         f"if (const char* error = tkjit::check_computed<int>({spell(name)}, {repr_text(name)})) return error;"
         for name in names
     ]
-    made = f"tkjit::Int(int64_t({part}))" if what == "shared_memory" else f"dim3({part})"
-    return [*checks, f"shape.set_{what}([&]({parameters}) {{ return {made}; }}({given}));"]
+    result = f"tkjit::Int(int64_t({part}))" if what == "shared_memory" else f"dim3({part})"
+    return [*checks, f"shape.set_{what}([&]({parameters}) {{ return {result}; }}({values}));"]
 
 
 def _used_names(spec: Spec, part: CExpr) -> list[str]:
@@ -361,14 +362,14 @@ def _launch(spec: Spec, entry: str, checks_bounds: bool) -> list[str]:
     if spec.args:
         function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
         shape = "" if spec.host else "shape, "
-        lines, given = _arguments(spec)
-        lines += _names(given, spec.taken) if checks_bounds else []
+        lines, array = _arguments(spec)
+        lines += _names(array, spec.taken) if checks_bounds else []
         if any(not f.is_list for f in spec.tensors):
             names = ", ".join(map(repr_text, spec.taken))
-            check = f"tkjit::check_arguments({entry}, {given}, {{{names}}})"
+            check = f"tkjit::check_arguments({entry}, {array}, {{{names}}})"
             lines.append(f"if (const char* error = {check}) return error;")
         keeps = f", {_keeper(spec)}" if spec.result else ""
-        return [*lines, f"return tkjit::{function}({entry}, {shape}device, stream, {given}{keeps});"]
+        return [*lines, f"return tkjit::{function}({entry}, {shape}device, stream, {array}{keeps});"]
     if spec.host:
         called = f"{_keeper(spec)}({entry})" if spec.result else entry
         return [f"return tkjit::call_host({called}, device, stream, globals);"]
@@ -393,12 +394,12 @@ def _filled(spec: Spec) -> str:
 
 def _is_hidden(spec: Spec) -> bool:
     """Return whether a local variable would hide a name in the entry, like ``globals`` in ``kernel<globals>``."""
-    own = {argument(name) for name in _used_arguments(spec)} | (set() if spec.args else {"globals"})
-    return not own.isdisjoint(re.findall(r"\w+", spec.entry))
+    local_names = {argument(name) for name in _used_arguments(spec)} | (set() if spec.args else {"globals"})
+    return not local_names.isdisjoint(re.findall(r"\w+", spec.entry))
 
 
 def _arguments(spec: Spec) -> tuple[list[str], str]:
-    """Render the lines before the call of a function with plain arguments, and return its array's name as well."""
+    """Render the lines before the call of a function with plain arguments. Also return the argument array's name."""
     if not spec.computed and not spec.constants:
         return [], "args"
     values = {f.name: argument(f.name) for f in spec.fields}

@@ -152,8 +152,8 @@ class Overload(CheckedCall):
         ]
         lists = [whole(f) for f in tensors if f.is_list or f.is_parallel]
         uses = [f"{{{', '.join(used)}}}"] * bool(used) + lists
-        where = f"call, {given('stream')}, {self.anchor}"
-        lines = [f"if (!record_stream({where}, {each})) return nullptr;" for each in uses]
+        call_arguments = f"call, {given('stream')}, {self.anchor}"
+        lines = [f"if (!record_stream({call_arguments}, {each})) return nullptr;" for each in uses]
         for f in (f for f in tensors if f.is_written):
             if f.is_list or f.is_parallel:
                 lines.append(f"if (!written(call, {whole(f)})) return nullptr;")
@@ -193,7 +193,7 @@ def _given_or_none(f: Field) -> str:
 
 
 def _spread(f: Field | None) -> str:
-    """Describe how a call over several devices passes a tensor or ``out``, and if each device writes its own."""
+    """Describe how a call over several devices passes a tensor or ``out``, and whether the devices write the tensor."""
     if f is None:
         return "Spread::each, true"
     return f"{'Spread::parallel' if f.is_parallel else 'Spread::each'}{', true' if f.is_written else ''}"

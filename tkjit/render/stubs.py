@@ -61,12 +61,12 @@ def render_module_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> st
     statements = ast.parse(source).body
     imported = {name for statement in statements if _is_import(statement) for name in _bound(statement)}
     defined = {name for statement in statements if not _is_import(statement) for name in _bound(statement)}
-    own = {name: specs for name, specs in kernels.items() if name in defined or not imported & {name, "*"}}
-    if not own:
+    own_kernels = {name: specs for name, specs in kernels.items() if name in defined or not imported & {name, "*"}}
+    if not own_kernels:
         raise SpecError("the module defines no kernel")
     declared = {
         name: [*_kernel_class(name, specs, "tkjit.Kernel"), "", f"{name}: {_class_name(name)}"]
-        for name, specs in own.items()
+        for name, specs in own_kernels.items()
     }
     return _stub(source, declared)
 
@@ -116,7 +116,7 @@ def _stub(source: str, declared: Mapping[str, Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class _Call:
-    """A signature as type checkers see it, which may stand for several overloads.
+    """A signature as type checkers see it, which may represent several overloads.
 
     Parameters
     ----------
@@ -190,8 +190,8 @@ def _accepted_type(field: Field) -> str:
     if field.is_list:
         text = f"typing.Sequence[{'Tensor | None' if field.has_optional_items else 'Tensor'}]"
     elif field.value_type is not None and field.value_type.item is not None:
-        one = "int | " if field.value_type.item.text == "int" else ""
-        text = f"{one}typing.Sequence[{field.value_type.item.text}]"
+        single_int = "int | " if field.value_type.item.text == "int" else ""
+        text = f"{single_int}typing.Sequence[{field.value_type.item.text}]"
     elif text == "torch.dtype":
         text = f"{text} | str"
     elif text == "torch.device":
@@ -239,17 +239,17 @@ def _join(wide: _Call, narrow: _Call) -> _Call:
 
 def _covers(wide: _Call, narrow: _Call) -> bool:
     """Return whether the wide signature takes every call that the narrow one takes."""
-    theirs = {p.name: p for p in wide.parameters}
+    unmatched = {p.name: p for p in wide.parameters}
     positional = [[p.name for p in call.parameters if p.kind is not p.KEYWORD_ONLY] for call in (wide, narrow)]
     if positional[0][: len(positional[1])] != positional[1]:
         return False
     for p in narrow.parameters:
-        same = theirs.pop(p.name, None)
-        if same is None or not _accepts(same.annotation, p.annotation):
+        wide_parameter = unmatched.pop(p.name, None)
+        if wide_parameter is None or not _accepts(wide_parameter.annotation, p.annotation):
             return False
-        if same.default is p.empty and p.default is not p.empty:
+        if wide_parameter.default is p.empty and p.default is not p.empty:
             return False
-    return all(p.default is not p.empty for p in theirs.values())
+    return all(p.default is not p.empty for p in unmatched.values())
 
 
 def _accepts(wide: str, narrow: str) -> bool:
@@ -308,7 +308,7 @@ def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[st
         lines += kept
         seen.update(names)
         end = statement.end_lineno or 0
-    return [*lines, *(line for rest in pending.values() for line in rest)]
+    return [*lines, *(line for remaining in pending.values() for line in remaining)]
 
 
 def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> list[str] | None:

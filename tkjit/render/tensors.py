@@ -36,7 +36,7 @@ class TensorChecks:
         self.parameters = parameters
         self.inputs = spec.inputs
         self.outputs = spec.outputs
-        self.anchor = self.inputs[0] if self.inputs else None  # the call runs on its device
+        self.anchor = self.inputs[0] if self.inputs else None  # the tensor that sets the call's device
         self.by_argument = {f.name for f in spec.dtype_fields}  # type variants that an argument chooses
         self.bound = {f.name: f.name for f in spec.fields if f.is_integer}  # known name -> field that gave its value
         self.dtype_of: dict[str, str] = {}  # maps each type variant to the argument that chose it
@@ -218,7 +218,7 @@ class TensorChecks:
         return lines
 
     def _check_dtype(self, f: Field, place: _Place, refuse: str, conditions: list[str]) -> list[str]:
-        """Check a dtype, with one comparison in ``conditions`` if possible, or choose a variant by it."""
+        """Check a tensor's dtype: add a comparison to ``conditions``, or return code that chooses a variant by it."""
         options = self.spec.type_variants.get(f.dtype)
         if options is None:
             conditions.append(f"{place.view}.dtype != {enumerator(BY_NAME[f.dtype])}")

@@ -59,7 +59,7 @@ def operator_schema(signature: CSignature, *, out: bool = False) -> str:
 
 
 def operators(signature: CSignature) -> list[bool]:
-    """Return a kernel's operators: False for one that allocates outputs, True for one that writes to given ones."""
+    """Return ``out`` for each operator of a kernel: False if it allocates outputs, True if the caller passes them."""
     return [False, True] if signature.outputs else [False]
 
 

@@ -48,12 +48,12 @@ def _fake_body(signature: CSignature) -> list[str]:
     needed = {name for p in signature.outputs for dim in p.field.dims for name in dim.names}
     lines = read_dims(signature, needed, checks=True)
     place = anchor(signature)
-    made = []
+    outputs = []
     for p in signature.outputs:
         sizes = [*(["*leading"] if p.field.leading else []), *(python_expression(dim) for dim in p.field.dims)]
         shape = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
-        made.append(f"{place}.new_empty({shape}, dtype={_dtype(signature, p.field)})")
-    return [*lines, f"return {', '.join(made)}"]
+        outputs.append(f"{place}.new_empty({shape}, dtype={_dtype(signature, p.field)})")
+    return [*lines, f"return {', '.join(outputs)}"]
 
 
 def _dtype(signature: CSignature, f: Field) -> str:
@@ -80,8 +80,8 @@ def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> 
         f = p.field
         if not f.is_input or not (f.dims or f.leading):
             continue
-        own = [dim.text for dim in f.dims if dim.text in spec.dim_names]
-        if not checks and not wanted & set(own):
+        own_dims = [dim.text for dim in f.dims if dim.text in spec.dim_names]
+        if not checks and not wanted & set(own_dims):
             continue
         variable = _one_of(p)
         tests: list[str] = []
@@ -91,8 +91,8 @@ def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> 
             if dim.text not in spec.dim_names or dim.text in known or dim.text in places:
                 place = f"_{p.name}_{i}"
                 if checks and dim.is_name and dim.text in spec.dim_names:
-                    where = repr_text(f"{dim.text} of {p.name}")
-                    tests.append(f"_same({repr_text(spec.name)}, {where}, {place}, {dim.text})")
+                    shown_dim = repr_text(f"{dim.text} of {p.name}")
+                    tests.append(f"_same({repr_text(spec.name)}, {shown_dim}, {place}, {dim.text})")
             places.append(place)
         if f.leading:
             places.insert(0, "*_" if has_leading or p.is_optional else "*leading")
@@ -129,10 +129,10 @@ class _ForSymbols(ast.NodeTransformer):
         name = ast.unparse(node.func)
         if name == "cdiv":
             return node
-        made, *others = map(ast.unparse, node.args)
+        nested, *others = map(ast.unparse, node.args)
         for other in others:  # torch's functions take two values, and comparing symbols in Python would add a guard
-            made = f"torch.sym_{name}({made}, {other})"
-        return _parsed(made)
+            nested = f"torch.sym_{name}({nested}, {other})"
+        return _parsed(nested)
 
 
 def _parsed(text: str) -> ast.expr:

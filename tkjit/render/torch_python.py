@@ -155,11 +155,11 @@ def _function(signature: CSignature) -> list[str]:
     if outputs:
         called = f"ops.{signature.name}({given})"
         absent = " and ".join(f"{name} is None" for name in outputs)
-        made = ", ".join(outputs)
-        body += [f"if {absent}:", f"    {made} = {called}"]
+        results = ", ".join(outputs)
+        body += [f"if {absent}:", f"    {results} = {called}"]
         if len(outputs) > 1:
             present = " or ".join(f"{name} is None" for name in outputs)
-            text = f"{spec.name}: expected all of {made} or none of them; pass the others as well"
+            text = f"{spec.name}: expected all of {results} or none of them; pass the others as well"
             body += [f"elif {present}:", f"    raise ValueError({repr_text(text)})"]
         out = ", ".join(_passed(signature, out=True))
         refusal = _refusal(signature, "out= does") if spec.backward is not None else []
@@ -248,7 +248,7 @@ def _passed(signature: CSignature, *, out: bool) -> list[str]:
 
 
 def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: FunctionSource | None) -> list[str]:
-    """Render the registration of a gradient. Without one, the kernel's function rejects tensors that need it."""
+    """Render the registration of a gradient; empty without ``backward=``: the function then rejects gradients."""
     spec = signature.spec
     if spec.backward is None:
         return []

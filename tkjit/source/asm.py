@@ -127,16 +127,16 @@ def _edit(statement: _Statement, place: int, texts: Callable[[], list[str]]) -> 
         return None  # names the symbol of a declaration: int f() asm("name");
     operands = []
     for number, part in enumerate(statement.parts[:2]):
-        own = [
-            one if isinstance(one, Operand) else _operand(one)
-            for one in part
-            if isinstance(one, Operand) or one.strip()
+        own_operands = [
+            operand if isinstance(operand, Operand) else _operand(operand)
+            for operand in part
+            if isinstance(operand, Operand) or operand.strip()
         ]
-        for one in own:
-            if one.is_output != (number == 0):
+        for operand in own_operands:
+            if operand.is_output != (number == 0):
                 side = "an output" if number else "an input"
-                raise PtxError(f"the constraint {one.constraint!r} is for {side}")
-        operands += own
+                raise PtxError(f"the constraint {operand.constraint!r} is for {side}")
+        operands += own_operands
     if not statement.parts:  # without operands, a percent sign is an ordinary character
         template = re.sub(r"%(?!%)", "%%", template)
     if template.strip() and not is_ptx(template, operands):

@@ -104,7 +104,7 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
 
 
 def _other_parameters(kernel: KernelFunction, passed: Sequence[str]) -> str:
-    """Explain how a kernel's parameters differ from the spec's, which are equally many."""
+    """Explain how a kernel's parameters differ from the spec's; both have the same number of parameters."""
     names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]
     text = f"{kernel} takes other types than the spec passes, in this order: {', '.join(passed)}"
     if names == list(passed):
@@ -147,8 +147,10 @@ def kernel_functions(text: str) -> Iterator[KernelFunction]:
 def entry_function(text: str, found: Outline, name: str) -> tuple[KernelFunction, Function] | None:
     """Return the kernel that an entry names, with its body, or None if there is not exactly one."""
     kernels = list(_kernels(text, found))
-    exact = [one for one in kernels if one[0].name == name]
-    named = exact or [one for one in kernels if one[0].name.rpartition("::")[2] == name.rpartition("::")[2]]
+    exact = [candidate for candidate in kernels if candidate[0].name == name]
+    named = exact or [
+        candidate for candidate in kernels if candidate[0].name.rpartition("::")[2] == name.rpartition("::")[2]
+    ]
     return named[0] if len(named) == 1 else None
 
 

@@ -41,13 +41,13 @@ def with_excerpt(summary: str, text: str, names: tuple[str, ...]) -> str:
 def _column(line: str, match: re.Match[str]) -> int:
     """Return the caret's column.
 
-    It is the column of the name quoted in the error, because the compiler may have seen an adapted line.
+    The caret points to the name that the error quotes, because the compiler may have seen an adapted line.
     """
     column = min(int(match["column"]) - 1, max(0, len(line) - 1))
     for quoted in _QUOTED.finditer(match["text"]):
         if not re.search(r"\w", quoted["name"]):
             continue  # the quotation is punctuation, as in "expected ',' or ';' before 'if'"
-        places = [one.start() for one in re.finditer(rf"(?<!\w){re.escape(quoted['name'])}(?!\w)", line)]
+        places = [occurrence.start() for occurrence in re.finditer(rf"(?<!\w){re.escape(quoted['name'])}(?!\w)", line)]
         if places:
             return min(places, key=lambda place: abs(place - column))
     return column

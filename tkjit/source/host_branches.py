@@ -71,13 +71,17 @@ def with_host_branches(device: str, host: str) -> str:
     edits = []
     guarded: set[int] = set()
     scopes = _Scopes(device)
-    for own, others, following in _differences(_lines(device), _lines(host)):  # own: device; others: host
-        body = scopes.body_at(own[0].start if own else following.start)
+    for device_lines, host_lines, following in _differences(_lines(device), _lines(host)):
+        body = scopes.body_at(device_lines[0].start if device_lines else following.start)
         if body is None:
-            edits += _outside(own, others, following)
+            edits += _outside(device_lines, host_lines, following)
         elif body.kind == "host":
-            edits.append(_replaced(own, others, following))
-        elif body.kind == "both" and body.start not in guarded and any(STATEMENT.search(line.text) for line in own):
+            edits.append(_replaced(device_lines, host_lines, following))
+        elif (
+            body.kind == "both"
+            and body.start not in guarded
+            and any(STATEMENT.search(line.text) for line in device_lines)
+        ):
             guarded.add(body.start)
             edits.append(Edit(body.start + 1, body.start + 1, _GUARD))
     return apply_edits(device, edits)

@@ -42,12 +42,12 @@ def host_calls(tokens: list[Token]) -> list[Edit]:
     regions = regions_of(tokens, found)
     # a function under an #if may be the simulator's version of a device function
     inside = _in_conditions(tokens)
-    own = {r.name for r in regions if _is_the_hosts(r) and r.name not in inside}
-    certain = _certain(tokens, regions) if own and _is_whole(tokens) else set()
+    host_names = {r.name for r in regions if _is_the_hosts(r) and r.name not in inside}
+    certain = _certain(tokens, regions) if host_names and _is_whole(tokens) else set()
     called: set[str] = set()
     errors: dict[str, list[Edit]] = {}
     for i, token in enumerate(found.code):
-        region = region_at(regions, token.start) if token.kind == "word" and token.text in own else None
+        region = region_at(regions, token.start) if token.kind == "word" and token.text in host_names else None
         if region is None or region.kind == "host":
             continue
         called.add(token.text)
@@ -55,7 +55,7 @@ def host_calls(tokens: list[Token]) -> list[Edit]:
             certain.discard(token.text)  # a parameter, a variable or a member may also have this name
         elif region.kind == "device":  # in a function for both, nvcc only warns
             errors.setdefault(token.text, []).append(_error(token, region))
-    guards = [Edit(r.body, r.body, _GUARD) for r in regions if _is_the_hosts(r) and r.name in called & own]
+    guards = [Edit(r.body, r.body, _GUARD) for r in regions if _is_the_hosts(r) and r.name in called & host_names]
     return guards + [edit for name, edits in errors.items() if name in certain for edit in edits]
 
 
@@ -105,7 +105,7 @@ def _certain(tokens: list[Token], regions: list[Region]) -> set[str]:
             statement.append(token)
             continue
         words = {word.text for word in statement if word.kind == "word"}
-        # drop names that a device declaration or a using-declaration may redefine, or that are not just prototypes
+        # drop names that a device declaration or a using-declaration may redefine, and names of variables and types
         if {"using", "namespace"} <= words:
             return set()
         if words & (device | {"using", "friend"}):

@@ -40,8 +40,8 @@ def repaired(text: str, log: str) -> str | None:
             line = _with_typename(line, name) if name else _MEMBER.sub(_with_template, line)
         pieces += [text[end:start], line]
         end = stop
-    made = "".join([*pieces, text[end:]])
-    return made if made != text else None
+    result = "".join([*pieces, text[end:]])
+    return result if result != text else None
 
 
 def _with_template(member: re.Match[str]) -> str:

@@ -110,11 +110,11 @@ def macro_body(define: Token) -> list[Token]:
     >>> [token.text for token in macro_body(tokens_of("#define TWICE(x) x, x")[0])]
     ['x', ',', 'x']
     """
-    rest = list(define.inner[1:])
+    replacement = list(define.inner[1:])
     # a parenthesis begins parameters only if it touches the name
-    if rest and rest[0].text == "(" and rest[0].start == define.inner[0].end:
-        return rest[(closing(rest, 0) or 0) + 1 :]
-    return rest
+    if replacement and replacement[0].text == "(" and replacement[0].start == define.inner[0].end:
+        return replacement[(closing(replacement, 0) or 0) + 1 :]
+    return replacement
 
 
 _OPENING = {")": "(", "]": "[", "}": "{"}

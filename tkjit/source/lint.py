@@ -69,7 +69,7 @@ _ASSIGNMENT = re.compile(r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)")
 
 
 def _written(text: str, name: str, read_only: Sequence[str]) -> tuple[int, str] | None:
-    """Find an assignment to an element of an ``In``, which would silently change the caller's tensor."""
+    """Find an assignment to an element of an ``In`` tensor, which would silently change the caller's tensor."""
     for tokens, i in _fields(text, name, read_only):
         end = closing(tokens, i + 1)
         if end is not None and _ASSIGNMENT.match(text, tokens[end].end):
@@ -173,13 +173,13 @@ def _several_indices(text: str, name: str, layouts: Sequence[str]) -> tuple[int,
         member = tokens[i].text
         if tokens[end + 1].text == "[" and (last := closing(tokens, end + 1)) is not None:
             indices = [text[tokens[a].start : tokens[b].end] for a, b in ((i + 2, end - 1), (end + 2, last - 1))]
-            one = f".{member}[{indices[0]}][{indices[1]}]: a layout has one index in square brackets"
-            return _line(text, tokens[i]), f"{one}; .{member}({', '.join(indices)}) has two"
+            problem = f".{member}[{indices[0]}][{indices[1]}]: a layout has one index in square brackets"
+            return _line(text, tokens[i]), f"{problem}; .{member}({', '.join(indices)}) has two"
         if _has_comma(tokens[i + 2 : end]):
             inside = text[tokens[i + 2].start : tokens[end - 1].end]
-            one = f".{member}[{inside}] has one index, the last, because C++ discards what precedes a comma"
+            problem = f".{member}[{inside}] has one index, the last, because C++ discards what precedes a comma"
             several = "two" if inside.count(",") == 1 else "several"
-            return _line(text, tokens[i]), f"{one}; .{member}({inside}) has {several}"
+            return _line(text, tokens[i]), f"{problem}; .{member}({inside}) has {several}"
     return None
 
 
@@ -195,18 +195,18 @@ def _has_comma(tokens: Sequence[Token]) -> bool:
 
 def _not_global(text: str, name: str) -> tuple[int, str] | None:
     """Find a function with the entry's name but without ``__global__``, which a host compiler accepts."""
-    own = name.rpartition("::")[2]
-    if re.search(rf"__global__[^;{{}}]*\b{re.escape(own)}\b", text):  # avoids tokenizing most sources
+    own_name = name.rpartition("::")[2]
+    if re.search(rf"__global__[^;{{}}]*\b{re.escape(own_name)}\b", text):  # avoids tokenizing most sources
         return None
     tokens = tokens_of(text)
     if any("__global__" in (token.text for token in macro.inner) for macro in macros(tokens)):
         return None  # a macro may define kernels
-    if any(kernel.name.rpartition("::")[2] == own for kernel in kernel_functions(text)):
+    if any(kernel.name.rpartition("::")[2] == own_name for kernel in kernel_functions(text)):
         return None
     for function in outline(tokens).functions:
         head = function.head
         for i in range(len(head) - 1):
-            if head[i].text == own and head[i + 1].text == "(" and not function.is_member:
+            if head[i].text == own_name and head[i + 1].text == "(" and not function.is_member:
                 written = " ".join(text[head[i].start : head[-1].end].split())
                 return _line(text, head[i]), f"{written} is not a kernel; write __global__ before it"
     return None

@@ -121,8 +121,12 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Mapping[st
         return remedy
     if (unknown := _UNKNOWN.search(line)) is not None:
         name = unknown["name"] or unknown["named"] or unknown["identifier"]
-        parameters = [" ".join(one.parameters) for one in kernel_functions(text) if len(one.parameters) == 1]
-        if fields and any(re.search(rf"\b{name} \w+$", one) for one in parameters) and name not in (*fields, "Globals"):
+        parameters = [" ".join(kernel.parameters) for kernel in kernel_functions(text) if len(kernel.parameters) == 1]
+        if (
+            fields
+            and any(re.search(rf"\b{name} \w+$", parameter) for parameter in parameters)
+            and name not in (*fields, "Globals")
+        ):
             return f"the struct that tkjit renders is called Globals, not {name}"
         known = _why_unknown(name, fields, dims)
         if known or "did you mean" in line:  # the compiler itself suggests a name
@@ -147,7 +151,11 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
         own = f"{name} is a dim, not a field; {read}add {computed}"
     elif near := difflib.get_close_matches(name, fields, 1):
         own += f"; did you mean g.{near[0]}?"
-    others = [one.name for one in kernel_functions(text) if one.name != entry and "Globals" in " ".join(one.parameters)]
+    others = [
+        other_kernel.name
+        for other_kernel in kernel_functions(text)
+        if other_kernel.name != entry and "Globals" in " ".join(other_kernel.parameters)
+    ]
     if not others:
         return own
     kernels = f"Each kernel has its own Globals, but the source also has {', '.join(others)}"

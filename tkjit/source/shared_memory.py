@@ -72,7 +72,7 @@ def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
 def first_dynamic_array(found: Outline, kernel: Function) -> Token | None:
     """Return the name of the first dynamic array that a kernel declares or uses in its body, or None."""
     words = pairwise(kernel.body)
-    declared = {one.text for before, one in words if before.kind == "word" and before.text != "return"}
+    declared = {word.text for before, word in words if before.kind == "word" and before.text != "return"}
     for declaration in _declarations(found.code):
         first, name = declaration.tokens[0], declaration.names[0]
         is_inside = kernel.start <= first.start < kernel.end
@@ -111,9 +111,9 @@ def static_variables(text: str, statement: list[Token], start: int) -> list[Edit
     )
     struct, variables = f"tkjit_shared_{start}", f"tkjit_variables_{start}"
     references = " ".join(f"auto& {name} = {variables}.{name};" for name in names)
-    made = f"auto& {variables} = ::tkjit::sim::static_shared<{struct}>();"
+    definition = f"auto& {variables} = ::tkjit::sim::static_shared<{struct}>();"
     named = f'static const char* tkjit_names() {{ return "{", ".join(names)}"; }}'
-    return [Edit(first.start, last.end, f"struct {struct} {{ {declared}; {named} }}; {made} {references}")]
+    return [Edit(first.start, last.end, f"struct {struct} {{ {declared}; {named} }}; {definition} {references}")]
 
 
 def _declared_names(tokens: list[Token]) -> list[str]:
@@ -197,7 +197,7 @@ def _as_references(declaration: Declaration) -> list[Edit]:
 
 
 def _redeclare(found: Outline, outside: dict[str, Declaration]) -> list[Edit]:
-    """Declare the references that each function uses in a scope around its body, where its own names can hide them."""
+    """Declare the references that a function uses in a scope around its body, so that its local names can hide them."""
     edits = []
     for function in found.functions:
         used = [name for name in outside if function.start > outside[name].tokens[0].start and _uses(function, name)]

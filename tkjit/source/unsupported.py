@@ -160,18 +160,18 @@ def _only_system_asks(log: str, system: Collection[str]) -> bool:
     False
     """
     files = [error[1] for error in _ARCH_ASKED.finditer(log)]
-    own = tuple(f"{directory.rstrip('/')}/" for directory in system)
-    return bool(files) and all(_SYSTEM.match(file) or file.startswith(own) for file in files)
+    prefixes = tuple(f"{directory.rstrip('/')}/" for directory in system)
+    return bool(files) and all(_SYSTEM.match(file) or file.startswith(prefixes) for file in files)
 
 
 def _asm_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
     errors = [(match[1], int(match[2])) for match in _ASM_ERROR.finditer(log)]
     if not errors:
         return ""
-    own = [line for file, line in errors if _is_file(file, name)]
+    own_lines = [line for file, line in errors if _is_file(file, name)]
     statements = list(_asm_statements(source, tokens))
     for asm in statements:
-        if any(asm.first_line <= line <= asm.last_line for line in own):
+        if any(asm.first_line <= line <= asm.last_line for line in own_lines):
             return f"{name}:{asm.first_line} {_of_mnemonics(asm.mnemonics)}"
     # If an asm is in a macro, the log has the line that uses the macro, and may contain the instruction.
     for asm in statements:

@@ -141,7 +141,7 @@ def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Ite
     name : str
         The dim.
     where, text : str
-        Where the expression that uses the dim is, such as ``"x's dims"``, and the expression itself.
+        The place of the expression that uses the dim, such as ``"x's dims"``, and the expression itself.
     known : set of str
         The names that expressions can use.
     inputs : iterable of str
@@ -156,20 +156,20 @@ def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Ite
         return "; to zero an output before the launch, use the marker Zero, without quotes: from tkjit import Zero"
     multiple = re.fullmatch(rf"(\d+) \* {name}|{name} \* (\d+)", text)
     if multiple and where in [f"{one}'s dims" for one in inputs]:
-        whole = f"{name}_all"
-        while whole in known:
-            whole += "_"
-        dims = f'dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
-        return f'; name the whole dim "{whole}", and add {dims}'
+        full_dim = f"{name}_all"
+        while full_dim in known:
+            full_dim += "_"
+        dims = f'dims={{"{name}": "{full_dim} // {multiple[1] or multiple[2]}"}}'
+        return f'; name the whole dim "{full_dim}", and add {dims}'
     if near := _near(name, [one for one in known if "." not in one]):
         return f"; did you mean {near}?"
     return f'; to compute it from other dims, add dims={{"{name}": ...}}'
 
 
 def near_file(path: Path) -> str:
-    """Suggest a file in place of a missing one: one with a similar name, or the only one with that suffix."""
+    """Suggest a file in place of a missing file: a file with a similar name, or the only file with that suffix."""
     try:
-        siblings = sorted(one.stem for one in path.parent.iterdir() if one.suffix == path.suffix)
+        siblings = sorted(file.stem for file in path.parent.iterdir() if file.suffix == path.suffix)
     except OSError:
         return ""
     near = _near(path.stem, siblings, 0.5) or (siblings[0] if len(siblings) == 1 else "")

@@ -158,7 +158,7 @@ if TYPE_CHECKING:
 else:
 
     class Struct:
-        """A struct passed by value: ``Scalar[Struct, "float3"]``. For the source's own, list its members in order."""
+        """A struct passed by value: ``Scalar[Struct, "float3"]``. For a source's struct, list its members in order."""
 
 
 if TYPE_CHECKING:

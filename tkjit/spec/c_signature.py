@@ -142,7 +142,7 @@ class CSignature:
 
     @property
     def place(self) -> str:
-        """The name of the parameter that says which device the plain pointers are on."""
+        """The name of the parameter for the device of the plain pointers."""
         if self.spec.device_field is not None:
             return identifier(self.spec.device_field.name)
         return "on" if any(p.name == "device" for p in self.parameters) else "device"

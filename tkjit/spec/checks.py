@@ -242,10 +242,10 @@ def _check_dtypes(spec: Description) -> None:
 def _bound_names(spec: Description) -> set[str]:
     """Return all names that an expression may use after the arguments have been read."""
     alone = [f for f in spec.inputs if not f.is_list]
-    own = {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
-    own |= set().union(*(stride_names(f) for f in alone))
+    other_names = {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
+    other_names |= set().union(*(stride_names(f) for f in alone))
     tensors = {f"{f.name}.{extent}" for f in alone for extent in EXTENTS}
-    return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors, *own}
+    return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors, *other_names}
 
 
 def stride_names(f: Field) -> set[str]:
@@ -398,8 +398,8 @@ def _check_launch(spec: Description) -> None:
         for what, value in (("grid", spec.grid), ("block", spec.block)):
             if not value:
                 example = 'grid="cdiv(N, 256)", block=256'
-                own = "only struct= or config= can provide it instead"
-                _fail(spec, f"{what} is missing, as in {example}; {own}")
+                alternative = "only struct= or config= can provide it instead"
+                _fail(spec, f"{what} is missing, as in {example}; {alternative}")
     _check_constant_shape(spec)
     if spec.host and (spec.grid or spec.block or spec.shared_memory):
         _fail(spec, "a host function does its own launches: grid, block and shared_memory do not apply")

@@ -212,7 +212,10 @@ class Description:
         return self.type_variants.get(tensor.dtype, (tensor.dtype,))
 
     def source_for(self, arch: str) -> Source | None:
-        """Return an architecture's source (``"90a"``, ``"cpu"``): its own, an earlier one's, or the common one."""
+        """Return the source for an architecture (``"90a"``, ``"cpu"``), or None if the spec has no such source.
+
+        The architecture's own source is preferred to that of an earlier architecture, and both to the common source.
+        """
         by_arch = dict(self.sources)
         if arch == "cpu" and "cpu" not in by_arch and "" not in by_arch and len(by_arch) == 1:
             return next(iter(by_arch.values()))  # the simulator takes the only source

@@ -2,7 +2,7 @@
 
 Grids, blocks, shared memory, constraints and output dims use this language. It has 64-bit integers, ``+ - * // %``,
 comparisons, ``min``, ``max``, ``cdiv``, the names of dims and integer scalars, a tensor field's padded extents
-(``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``) and a strided one's strides (``x.stride(-1)``).
+(``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``) and a strided tensor's strides (``x.stride(-1)``).
 Expressions mean the same in Python and in C++ (``tkjit/include/tkjit/expr.h``): division rounds down, and an overflow
 or a division by zero is an error.
 """
@@ -128,7 +128,7 @@ def parse_list(text: str | int | Sequence[str | int]) -> tuple[Expr, ...]:
             parts = tuple(Expr.parse(ast.unparse(element)) for element in tree.elts)
         else:  # the comma is inside a call
             parts = (Expr(text.strip()),)
-            parts[0].__dict__["_tree"] = tree  # saves the property from parsing it again
+            parts[0].__dict__["_tree"] = tree  # so that the property need not parse the text again
     else:
         parts = tuple(Expr.parse(part) for part in text)
     if not 1 <= len(parts) <= 3:

@@ -34,7 +34,7 @@ class Source:
     Parameters
     ----------
     library : str
-        The header library that contains the file. Until its root is found, ``path`` is relative to it.
+        The header library that contains the file. ``path`` is relative to the library's root until the root is found.
     """
 
     path: Path | None = None
@@ -106,7 +106,7 @@ class Field:
     max_length : int
         The maximum length of a list (of tensors, or of values in a kernel's struct); 0 if the field is not a list.
     has_optional_items : bool
-        Whether all tensors in a list but one may be None.
+        Whether tensors in a list may be None. At least one must not be.
     is_constant : bool
         Whether the tensor is copied into a variable of the source before each launch, not passed to the kernel.
     """
@@ -153,7 +153,7 @@ class Field:
 
     @property
     def is_written(self) -> bool:
-        """Whether the caller sees what the kernel writes there."""
+        """Whether the kernel writes the tensor, and the caller sees the result."""
         return self.direction in ("inout", "out")
 
     @property

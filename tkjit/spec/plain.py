@@ -79,8 +79,8 @@ def _decorates(node: ast.expr, names: dict[str, str]) -> bool:
 
 def _has_plain_head(function: ast.FunctionDef, names: dict[str, str]) -> bool:
     arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    annotations = [*(argument.annotation for argument in every), function.returns]
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    annotations = [*(argument.annotation for argument in parameters), function.returns]
     # a string annotation is evaluated later, and could contain any code
     if any(isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) for annotation in annotations):
         return False

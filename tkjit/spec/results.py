@@ -9,7 +9,7 @@ from typing import Any
 
 @cache
 def result_type(kernel: str, returns: tuple[str, ...]) -> Any:
-    """Return the named tuple's type, or None for fewer than two results. It pickles instances by these names.
+    """Return the named tuple's type, or None for fewer than two results. Pickled instances hold these names.
 
     Examples
     --------

@@ -101,8 +101,10 @@ def flat_default(where: str, value: ValueType, default: Any) -> Any:
     numbers: list[Any] = []
     if isinstance(default, (list, tuple)) and len(default) == len(value.members):
         for member, item in zip(value.members, default, strict=True):
-            own = list(item) if member.array and isinstance(item, (list, tuple)) else [item]
-            numbers += own if len(own) == member.count and all(_fits(one, member.cpp) for one in own) else []
+            items = list(item) if member.array and isinstance(item, (list, tuple)) else [item]
+            numbers += (
+                items if len(items) == member.count and all(_fits(number, member.cpp) for number in items) else []
+            )
     if len(numbers) == sum(member.count for member in value.members):
         return tuple(numbers)
     raise SpecError(f"{where}: {default!r} cannot be the default of {value.cpp}; expected ({value.member_names})")

@@ -65,7 +65,7 @@ class ValueType:
     @property
     def member_names(self) -> str:
         """The members as error messages show them: ``x, y, z``, or ``scale, weights[4]``."""
-        return ", ".join(f"{one.name}[{one.array}]" if one.array else one.name for one in self.members)
+        return ", ".join(f"{member.name}[{member.array}]" if member.array else member.name for member in self.members)
 
     @property
     def expected(self) -> str:

@@ -253,8 +253,8 @@ def copy_sharing_mode(file: str | Path | int, directory: str | Path) -> None:
         given = above.st_mode & 0o777
         if stat.S_ISDIR(status.st_mode):
             # with a umask of 002 or 000, the user lets others write anyway
-            own = status.st_mode & 0o777 if status.st_mode & 0o022 else 0
-            wanted = given | own | above.st_mode & stat.S_ISGID
+            own_bits = status.st_mode & 0o777 if status.st_mode & 0o022 else 0
+            wanted = given | own_bits | above.st_mode & stat.S_ISGID
         else:
             # a user who may enter a directory may also run the programs in it
             wanted = given & 0o666 | (given & 0o111 if status.st_mode & stat.S_IXUSR else 0)

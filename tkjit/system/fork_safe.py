@@ -59,7 +59,8 @@ else:
             return known[self.attrname]
 
 
-# imported when a thread first builds. A child could inherit these modules half imported, without that thread.
+# tkjit imports these modules when a thread first builds. A forked child could inherit one half imported, without the
+# thread that would finish the import.
 _IMPORTED_LATE = ("tkjit.", "torch.utils.cpp_extension", "ninja")
 _PATIENCE_S = 10.0  # an import takes less time than this, and a process starts within milliseconds
 _POLL_S = 0.001

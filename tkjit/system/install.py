@@ -30,7 +30,9 @@ def pip_install(*requirements: str) -> str:
     import shlex
 
     python = shlex.quote(sys.executable or "python3")
-    quoted = " ".join(f'"{one}"' if set(one) & set("[]<>=*") else one for one in requirements)
+    quoted = " ".join(
+        f'"{requirement}"' if set(requirement) & set("[]<>=*") else requirement for requirement in requirements
+    )
     if PathFinder.find_spec("pip") is None:  # `importlib.util.find_spec` also asks a finder that patches distutils
         return f"uv pip install --python {python} {quoted}"
     return f"{python} -m pip install {quoted}"

@@ -41,7 +41,7 @@ class Process(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether this process can find out if that process is alive."""
+        """Whether the process is on this machine, so that ``/proc`` shows if it is alive."""
         return self.machine == this_machine()
 
     @property
@@ -133,8 +133,8 @@ def peak_memory_bytes(pid: int) -> int:
 class MemoryWatch:
     """Records the peak memory of any process that works in a directory while a block runs.
 
-    It polls twenty times a second. Use it for processes that other code starts and waits for. Their ``ru_maxrss`` is
-    useless, because it starts with the value of this process.
+    The watch polls twenty times a second. Use it for processes that other code starts and waits for. The ``ru_maxrss``
+    of a child process is useless, because it starts with the value of this process.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:

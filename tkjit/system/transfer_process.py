@@ -118,7 +118,8 @@ class Server:
                 self._put_file(packed.name, f"{self._root}/{place}/{name}")
                 self._put_text(text, f"{self._root}/{place}/{statement}")
                 self.write_index(place)
-            except FileNotFoundError as error:  # a missing bucket, say; "missing" would mean that the entry was removed
+            except FileNotFoundError as error:
+                # for example, the bucket is missing; the error kind "missing" would mean that the entry was removed
                 raise OSError(text_of(error)) from None
 
     def write_index(self, place: str) -> None:

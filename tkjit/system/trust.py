@@ -44,7 +44,7 @@ class Trust:
         """
         if self._shared or directory in self._trusted:
             return
-        # the innermost of these counts; a layer that is also the cache's root is checked as the root
+        # the innermost of these directories counts; a layer that is also the cache's root is checked as the root
         tops = [top for top in (self._root, *self._layers) if f"{directory}/".startswith(f"{top}/")]
         if not tops:
             raise CacheError(
@@ -52,12 +52,12 @@ class Trust:
             )
         top = max(tops, key=len)
         look = check if top == self._root else check_layer
-        way = [directory]
-        while len(way[-1]) > len(top) and way[-1] not in self._trusted:
-            way.append(way[-1].rpartition("/")[0])
+        chain = [directory]
+        while len(chain[-1]) > len(top) and chain[-1] not in self._trusted:
+            chain.append(chain[-1].rpartition("/")[0])
         # check from the top down, and trust nothing until all pass: a directory's owner controls everything below it
-        there = [place for place in reversed(way) if place in self._trusted or look(place)]
-        self._trusted.update(there)
+        existing = [place for place in reversed(chain) if place in self._trusted or look(place)]
+        self._trusted.update(existing)
 
 
 def warn_of_no_sharing(root: Path) -> None:
@@ -112,6 +112,7 @@ def check_layer(directory: Path | str) -> bool:
     Raises
     ------
     CacheError
+        If the layer is rejected. The message names the users or groups that can write to it.
     """
     try:
         status = os.stat(directory)

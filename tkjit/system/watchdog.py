@@ -54,7 +54,7 @@ def _start(directory: str | os.PathLike[str]) -> Iterator[subprocess.Popen[bytes
     # without site-packages, Python starts twice as fast
     command = [sys.executable, "-I", "-S", SCRIPT, str(this.pid), str(this.started), os.fspath(directory)]
     with suppress(OSError, ValueError, TypeError):
-        # start a new session, because Ctrl-C in a terminal does not reach it
+        # start a new session, because Ctrl-C in a terminal does not reach other sessions
         yield subprocess.Popen(
             command,
             cwd="/",

@@ -24,7 +24,7 @@ _EXPORTED = 'extern "C" __attribute__((visibility("default"))) struct _object* {
 
 
 def declarations(source: str, search: Sequence[Path]) -> str:
-    """The lines that precede a source: macros for the stand-ins, and the operators of torch that the source mentions.
+    """Return the lines before a source: macros for the stand-ins, and the operators of torch that the source mentions.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def declarations(source: str, search: Sequence[Path]) -> str:
 def write_operator_headers(included: Iterable[str], directory: Path) -> None:
     """Write stand-ins for those of the included headers that are for single operators, ``ATen/ops/NAME.h``.
 
-    torch has 1,300 of these. Their stand-ins are all the same, so only those that a source includes are written.
+    torch has 1,300 such headers. Their stand-ins are all the same, so only those that a source includes are written.
     """
     for name in filter(_OPERATOR_HEADER.fullmatch, included):
         path = directory / name
@@ -49,7 +49,7 @@ def write_operator_headers(included: Iterable[str], directory: Path) -> None:
 
 
 def declarations_of_spec(spec: Spec, source: Source) -> str:
-    """The declarations that precede a kernel's source in its launcher; empty unless the spec uses torch's headers."""
+    """Return the declarations before a kernel's source in its launcher; empty unless the spec uses torch's headers."""
     if all(library.name != "torch" for library in spec.headers):
         return ""
     own = (source.path.parent,) if source.path else ()
@@ -57,7 +57,7 @@ def declarations_of_spec(spec: Spec, source: Source) -> str:
 
 
 def words_of(text: str, search: Sequence[Path]) -> frozenset[str]:
-    """The identifiers in a source, and in each header that it may include and that mentions torch.
+    """Return the identifiers in a source, and in each header that it may include and that mentions torch.
 
     Preprocessor conditions and comments are ignored, because an extra word costs only an extra declaration.
 

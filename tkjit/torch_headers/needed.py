@@ -66,7 +66,7 @@ class Text(NamedTuple):
 
 
 def first_lacking(texts: Iterable[Text]) -> str:
-    """The first header or name of torch that the sources use but the stand-ins lack; empty if there is none."""
+    """Return the first header or name of torch that the sources use but the stand-ins lack, or an empty string."""
     texts = [Text(_LITERAL.sub('""', text.code), text.headers) for text in texts]
     for text in texts:
         for header in sorted(text.headers):
@@ -95,7 +95,7 @@ def first_lacking(texts: Iterable[Text]) -> str:
 
 
 def _qualified(namespaces: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for the names that follow one of these namespaces."""
+    """Return a pattern that matches the names after one of these namespaces."""
     return re.compile(rf"(?<![\w:])(?:{'|'.join(dict.fromkeys(namespaces))})((?:\s*::\s*[A-Za-z_]\w*)+)")
 
 
@@ -110,14 +110,14 @@ def torch_has(name: str) -> bool:
 
 
 def text_of(content: str, search: Sequence[Path]) -> Text:
-    """A source with those of its headers that mention torch, whether or not preprocessor conditions include them."""
+    """Return a source with the headers that mention torch, whether or not preprocessor conditions include them."""
     headers = [_read(str(path), path.stat().st_mtime_ns) for path in closure(content, search, skips_computed=True)]
     code = _COMMENT.sub(" ", "\n".join([content, *filter(MENTIONS_TORCH.search, headers)]))
     return Text(code, frozenset(name for name in _INCLUDE.findall(code) if _OF_TORCH.fullmatch(name)))
 
 
 def first_use(name: str, sources: Iterable[tuple[Path, str, Sequence[Path]]]) -> str:
-    """The first line that uses a name outside of comments, as ``file:line``; the first file if there is none.
+    """Return the first line that uses a name outside of comments, as ``file:line``; the first file if no line does.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def first_use(name: str, sources: Iterable[tuple[Path, str, Sequence[Path]]]) ->
 
 
 def text_of_preprocessed(preprocessed: str, own: Sequence[Path]) -> Text:
-    """The lines of a preprocessed text that come from the user's files, and the headers of torch that were included.
+    """Return the lines of a preprocessed text that come from the user's files, and the included headers of torch.
 
     Parameters
     ----------
@@ -166,18 +166,18 @@ def _is_usable(header: str) -> bool:
 
 @cache
 def _names_of_stand_ins() -> frozenset[str]:
-    """Every identifier in the stand-ins, and in the headers of torch that are used with them."""
+    """Return every identifier in the stand-ins, and in the headers of torch that are used with them."""
     torch = torch_include()
     usable = [torch / header for header in USABLE_HEADERS]
     directories = [INCLUDE / "tkjit/torch", TORCH_STAND_INS, *(torch / directory for directory in USABLE_DIRECTORIES)]
-    every = [*usable, *(path for directory in directories for path in directory.rglob("*"))]
-    found = {word for path in every if path.is_file() for word in _WORD.findall(_content(path))}
+    paths = [*usable, *(path for directory in directories for path in directory.rglob("*"))]
+    found = {word for path in paths if path.is_file() for word in _WORD.findall(_content(path))}
     return frozenset(found | {f"k{word}" for word in found if word[0].isupper()})  # macros make kFloat from Float
 
 
 @cache
 def _members_of_torch() -> frozenset[str]:
-    """The names of the member functions of torch's own tensor class."""
+    """Return the names of the member functions of torch's own tensor class."""
     return frozenset(_MEMBER_DECLARED.findall(_content(torch_include() / "ATen/core/TensorBase.h")))
 
 
@@ -189,7 +189,7 @@ def _frontend_include() -> Path:
 
 
 def torch_include() -> Path:
-    """The directory of torch's headers."""
+    """Return the directory of torch's headers."""
     import torch
 
     return Path(torch.__file__).parent / "include"

@@ -46,7 +46,7 @@ class Operator(NamedTuple):
 
 
 def declarations_for(words: Collection[str]) -> str:
-    """The macros that declare every operator whose name is among the words; empty if none is.
+    """Return the macros that declare every operator whose name is among the words; empty if there is no such operator.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def declarations_for(words: Collection[str]) -> str:
 
 @cache
 def operators_by_name() -> dict[str, tuple[Operator, ...]]:
-    """Every operator of the installed torch, by the name of its C++ functions: ``add``, ``add_``, ``add_out``."""
+    """Return the installed torch's operators, by the name of their C++ functions: ``add``, ``add_``, ``add_out``."""
     found: dict[str, list[Operator]] = {}
     for entry in _ENTRY.finditer(description_file().read_text(encoding="utf-8")):
         facts = entry["facts"]
@@ -95,7 +95,7 @@ def operators_by_name() -> dict[str, tuple[Operator, ...]]:
 
 
 def description_file() -> Path:
-    """The file that describes torch's operators. The torch wheel includes it with the code generator, torchgen."""
+    """Return the path of the file that describes torch's operators. It comes with torch's code generator, torchgen."""
     import importlib.util
 
     spec = importlib.util.find_spec("torchgen")
@@ -109,7 +109,7 @@ def _listed(facts: str, name: str) -> frozenset[str]:
 
 
 def _declared(operator: Operator) -> Iterator[tuple[str, str]]:
-    """The variant and the definition of each C++ function of an operator."""
+    """Yield the variant and the definition of each C++ function of an operator."""
     from torchgen import local
     from torchgen.model import FunctionSchema
 
@@ -119,7 +119,7 @@ def _declared(operator: Operator) -> Iterator[tuple[str, str]]:
             is_method = variant == "method"
             if variant not in operator.variants or (is_method and schema.is_out_fn()):
                 continue
-            # the faithful form has its outputs last, and a parameter for each option of a factory
+            # torchgen's "faithful" signature has its outputs last, and a parameter for each option of a factory
             has_two = schema.is_out_fn() or schema.arguments.tensor_options is not None
             for is_faithful in (False, True) if has_two else (False,):
                 yield variant, _definition(operator, schema, is_method=is_method, is_faithful=is_faithful)
@@ -153,15 +153,19 @@ def _body(schema: FunctionSchema, result: str, arguments: str, given: list[Bindi
         handles = "void" if len(outputs) == 1 else f"std::tuple<{', '.join(['at::Tensor'] * len(outputs))}>"
         return f"call<{handles}>({arguments}); return {returned};"
     if result in ("at::Tensor &", "const at::Tensor &"):  # in place
-        own = "const_cast<at::Tensor &>(*this)" if is_method else "self"
-        return f"call<void>({arguments}); return {own};"
+        reference = "const_cast<at::Tensor &>(*this)" if is_method else "self"
+        return f"call<void>({arguments}); return {reference};"
     options = next((binding.name for binding in given if binding.nctype.type.cpp_type() == "at::TensorOptions"), None)
-    made = f"call<{result}>({arguments})"
-    return f"return with_options({made}, {options});" if options and result == "at::Tensor" else f"return {made};"
+    expression = f"call<{result}>({arguments})"
+    return (
+        f"return with_options({expression}, {options});"
+        if options and result == "at::Tensor"
+        else f"return {expression};"
+    )
 
 
 def _passed(schema: FunctionSchema, given: list[Binding], *, is_method: bool) -> Iterator[str]:
-    """The schema's arguments in order, each as a C++ expression of the function's parameters."""
+    """Yield the schema's arguments in order, each as a C++ expression of the function's parameters."""
     from torchgen.model import SelfArgument, TensorOptionsArguments
 
     names: dict[str, Any] = {binding.name: binding for binding in given}

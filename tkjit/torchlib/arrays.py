@@ -17,7 +17,7 @@ class NegativeStrides(Exception):
 
 
 def is_proxy(value: Any) -> bool:
-    """Return whether a value is not a tensor but stands in for one: torch calls its ``__torch_function__``."""
+    """Return whether a value is not a tensor but is used like one: torch calls its ``__torch_function__``."""
     return not isinstance(value, torch.Tensor) and hasattr(type(value), "__torch_function__")
 
 
@@ -44,7 +44,7 @@ class Arrays:
     Parameters
     ----------
     capsule_of : callable
-        Returns an array's DLPack capsule, or None if its strides are negative, because torch would end the process.
+        Returns an array's DLPack capsule, or None if its strides are negative. torch would abort on such a capsule.
     """
 
     def __init__(self, capsule_of: Callable[[Any], Any]) -> None:
@@ -60,7 +60,7 @@ class Arrays:
         NegativeStrides
             If an array's strides are negative.
         Exception
-            Whatever the array's own ``__dlpack__`` raises.
+            Any exception that the array's own ``__dlpack__`` raises.
         """
         is_first = not self._arrays and self._like is None
         if isinstance(value, torch.Tensor):

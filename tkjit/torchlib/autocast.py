@@ -49,7 +49,7 @@ def _takes(spec: Spec, f: Field, dtype: str) -> bool:
 
 def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_cast(one, device_type, dtype) for one in value]
+        return [_cast(item, device_type, dtype) for item in value]
     if value is None:
         return None
     is_eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not torch.float64

@@ -20,8 +20,10 @@ def loop_rule(spec: Spec, operator: Callable[..., Any], *, out: bool) -> Callabl
     def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
         for f, value, dim in zip(fields, args, in_dims, strict=False):
             dims = dim if isinstance(dim, (list, tuple)) else [dim]
-            absent = [one is None for one in value] if isinstance(value, (list, tuple)) else [value is None]
-            if f.is_written and any(its is None and not no for its, no in zip(dims, absent, strict=True)):
+            absent = [item is None for item in value] if isinstance(value, (list, tuple)) else [value is None]
+            if f.is_written and any(
+                item_dim is None and not is_absent for item_dim, is_absent in zip(dims, absent, strict=True)
+            ):
                 raise ArgumentError(
                     f"{spec.name}: {f.name} is written in place but has no batch dimension under vmap; expand it first"
                 )
@@ -45,15 +47,15 @@ def _slice(value: Any, dim: Any, i: int) -> Any:
     if dim is None:
         return value
     if isinstance(dim, (list, tuple)):
-        return [None if one is None else _slice(one, its, i) for one, its in zip(value, dim, strict=True)]
+        return [None if item is None else _slice(item, item_dim, i) for item, item_dim in zip(value, dim, strict=True)]
     return value.select(dim, i).contiguous()
 
 
 def _put_back(value: Any, dim: Any, i: int, part: Any) -> None:
     """Copy a slice back into its batch, if the slice is a copy rather than a view."""
     if isinstance(value, (list, tuple)):
-        for one, its, piece in zip(value, dim, part, strict=True):
-            _put_back(one, its, i, piece)
+        for item, item_dim, piece in zip(value, dim, part, strict=True):
+            _put_back(item, item_dim, i, piece)
     elif value is None:
         return
     elif not (place := value.select(dim, i)).is_contiguous():  # the slice is a copy

@@ -67,10 +67,10 @@ class OverloadCall:
             assert self.out_operator is not None
             self.out_operator(*arguments, *outputs)
         else:
-            made = self.operator(*arguments)
+            result = self.operator(*arguments)
             if self.spec.result:
-                return made
-            outputs = [*made] if len(self.outputs) > 1 else [made]
+                return result
+            outputs = [*result] if len(self.outputs) > 1 else [result]
         values = {**given, **dict(zip(self.outputs, outputs, strict=False))}
         returned = [arrays.given_back(values[name]) for name in self.spec.returns]
         named = result_type(self.spec.name, self.spec.returns)
@@ -183,7 +183,9 @@ def in_stream(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str
     """
     if stream is None:
         return nullcontext()
-    tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor) and one.is_cuda]
+    tensors = [
+        argument for argument in (*args, *kwargs.values()) if isinstance(argument, torch.Tensor) and argument.is_cuda
+    ]
     if not tensors:
         raise ArgumentError(
             f"{kernel}: stream is {describe(stream)}; expected no stream, since the tensors are on the cpu"
@@ -195,7 +197,7 @@ def in_stream(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str
 
 
 def call_overloads(overloads: Sequence[OverloadCall], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call the first overload that accepts the arguments, for calls without data that the glue could choose by.
+    """Call the first overload that accepts the arguments, because the glue cannot choose one for tensors without data.
 
     Raises
     ------
@@ -274,8 +276,8 @@ def _read_by_code(code: str, value: Any) -> Any:
             return value if isinstance(value, str) else None
         case "g":
             return value if isinstance(value, torch.Generator) else None
-        case "L" if code[1] in "ij" and (one := _read_int(value)) is not None:
-            return [one]
+        case "L" if code[1] in "ij" and (single := _read_int(value)) is not None:
+            return [single]
         case "L" if isinstance(value, (list, tuple)):
             items = [_read_by_code(code[1:], item) for item in value]
             return None if any(item is None for item in items) else items

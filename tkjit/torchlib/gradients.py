@@ -59,8 +59,8 @@ def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Ca
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-            made = dict(zip(outputs, output if len(outputs) > 1 else [output], strict=True))
-            values = {name: made[name] if name in made else inputs[position[name]] for name in saved_names}
+            results = dict(zip(outputs, output if len(outputs) > 1 else [output], strict=True))
+            values = {name: results[name] if name in results else inputs[position[name]] for name in saved_names}
             tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
             ctx.save_for_backward(*tensors.values())
             ctx.tensor_names = tuple(tensors)
@@ -69,7 +69,10 @@ def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Ca
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
             saved = {**ctx.others, **dict(zip(ctx.tensor_names, ctx.saved_tensors, strict=True))}
-            arriving = {f"grad_{name}": one.contiguous() for name, one in zip(outputs, gradients, strict=True)}
+            arriving = {
+                f"grad_{name}": output_gradient.contiguous()
+                for name, output_gradient in zip(outputs, gradients, strict=True)
+            }
             needed = {f.name for f, need in zip(fields, ctx.needs_input_grad, strict=True) if need}
             found = gradient.compute({**saved, **arriving}, needed)
             return tuple(found.get(f.name) if f.name in needed else None for f in fields)
@@ -122,8 +125,8 @@ class Gradient:
             self.function = spec.backward.function
 
     def compute(self, values: Mapping[str, Any], needed: set[str]) -> dict[str, Any]:
-        every = {**values, NEEDED: frozenset(needed)}
-        result = self.function(**{name: every[name] for name in self.parameters})
+        available = {**values, NEEDED: frozenset(needed)}
+        result = self.function(**{name: available[name] for name in self.parameters})
         listed: Sequence[Any] = result if isinstance(result, (tuple, list)) else [result]
         if len(listed) != len(self.inputs):
             raise SpecError(

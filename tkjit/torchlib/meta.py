@@ -59,7 +59,7 @@ def scratch_of(
     Raises
     ------
     ArgumentError, ShapeError
-        As ``meta_outputs``.
+        For the same reasons as ``meta_outputs``.
     """
     call = _Call(spec, arguments, known or {})
     call.outputs()
@@ -72,7 +72,7 @@ def numbers_drawn(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tup
     Raises
     ------
     ArgumentError, ShapeError
-        As ``meta_outputs``.
+        For the same reasons as ``meta_outputs``.
     """
     call = _Call(spec, arguments, {})
     call.outputs()

@@ -48,8 +48,8 @@ class _Registry:
         """Return the name of a kernel's operator, and register it first if necessary."""
         specs: tuple[Spec, ...] = kernel.specs
         with self._lock:
-            own = name_for_torch(kernel.name, specs[0].module)
-            for name in (own, f"{own}_{_digest(specs)}"):
+            own_name = name_for_torch(kernel.name, specs[0].module)
+            for name in (own_name, f"{own_name}_{_digest(specs)}"):
                 known = self._kernels.get(name)
                 if known is None and name not in _TAKEN:
                     # do everything that can fail first, because registrations in torch cannot be undone

@@ -13,7 +13,7 @@ from tkjit.torchlib.meta import numbers_drawn
 
 
 def draw(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tuple[int, int]:
-    """Return a call's seed and offset: on the CPU a new seed, on a GPU the generator's, whose offset advances.
+    """Return a call's seed and offset: on the CPU a new seed and 0, on a GPU the generator's, which then advances.
 
     Raises
     ------

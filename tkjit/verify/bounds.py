@@ -9,9 +9,9 @@ import torch
 from tkjit.check.results import numbers_of
 from tkjit.spec import Spec, Variant
 
-# Maps a dtype to the largest relative error of a row, for sums and products with inputs and results of that dtype. A
-# rounding is off by about a fifth of eps: the root mean square of errors spread evenly over +-eps / 2, for numbers
-# between two powers of two. Intermediate values may be rounded to the dtype a few times.
+# Maps a dtype to the largest relative error of a row, for sums and products with inputs and results of that dtype.
+# Intermediate values may be rounded to the dtype a few times. The error of one rounding is about eps / 5: the root mean
+# square of errors that are spread evenly over +-eps / 2, relative to numbers between two powers of two.
 _ROW_TOLERANCE = {
     "float64": 1e-12,
     "float32": 1e-5,
@@ -22,7 +22,7 @@ _ROW_TOLERANCE = {
     "float8_e8m0fnu": 0.5,
     "float4_e2m1fn_x2": 0.3,
 }
-_ELEMENT_TO_ROW = 8  # an element may be off by this many times as much as its row, since many elements have outliers
+_ELEMENT_TO_ROW = 8  # an element's error may be this many times its row's error, because large rows have outliers
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Bound:
     Parameters
     ----------
     row : float
-        The root mean square of a row's errors, divided by that of the row.
+        The root mean square of a row's errors, divided by the root mean square of the row.
     element : float
         An element's error, divided by the larger of the element and its row's root mean square.
     """
@@ -58,7 +58,7 @@ def bound_of(spec: Spec, variant: Variant) -> Bound:
 def row_error(wanted: torch.Tensor, got: torch.Tensor) -> float:
     """Return the largest relative error of any row; a row near zero counts as a tenth of the average row.
 
-    It is infinite if the shapes differ, or if unequal numbers include an infinity or NaN.
+    The error is infinite if the shapes differ, or if unequal numbers include an infinity or NaN.
     """
     if wanted.shape != got.shape:
         return float("inf")
@@ -104,7 +104,7 @@ def difference(wanted: torch.Tensor, got: torch.Tensor, bound: Bound) -> str:
 
 
 def _numbers(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Convert to float64. A row then has the parts of complex numbers and of 4-bit pairs next to each other."""
+    """Convert to float64. The parts of a complex number or of a 4-bit pair become neighbouring elements of a row."""
     numbers = numbers_of(tensor, dtype)
     return numbers.flatten(-2) if numbers.dim() > max(tensor.dim(), 1) else numbers
 

@@ -24,7 +24,7 @@ from tkjit.verify.gradients import gradient_problems
 from tkjit.verify.guarded import Guarded, guarded
 from tkjit.verify.reference import expected_results
 
-_MAX_ELEMENTS = 1 << 19  # in an input; a simulated multiplication takes a fraction of a nanosecond
+_MAX_ELEMENTS = 1 << 19  # the most in one input; a simulated multiplication takes a fraction of a nanosecond
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Compares what a kernel has written with what it should have written."""
+"""Compares a kernel's results with the expected results."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def problems_of(
             counts = "no result" if not wanted else f"{len(wanted)} results, but the kernel {len(got)}"
             yield f"{name}: the reference returns {counts}"
             continue
-        for number, (one, other) in enumerate(zip(wanted, got, strict=True)):
-            if problem := difference(one, other, bound):
+        for number, (expected_tensor, other) in enumerate(zip(wanted, got, strict=True)):
+            if problem := difference(expected_tensor, other, bound):
                 problem = f"{name}{f' {number}' if len(wanted) > 1 else ''}: {problem}"
                 before = tensors_of(given[name])[number : number + 1] if name in in_place else []
-                unchanged = any(same_bytes(one, other.to(one.dtype)) for other in before)
+                unchanged = any(same_bytes(expected_tensor, other.to(expected_tensor.dtype)) for other in before)
                 yield f"{problem}; the reference has not changed it, as {name}.add_(1) would" if unchanged else problem
 
 
@@ -59,12 +59,12 @@ def errors_of(spec: Spec, expected: Results, results: Results) -> dict[str, floa
 def writes_outside(guards: Mapping[str, Sequence[Guarded]]) -> Iterator[str]:
     """Describe writes to the guard bytes around tensors."""
     for name, kept in guards.items():
-        for one in kept:
-            place = one.first_written
+        for guard in kept:
+            place = guard.first_written
             if place is not None:
-                size = one.tensor.element_size()
+                size = guard.tensor.element_size()
                 where = f"element {place // size}" if place >= 0 else f"{-place} bytes before the first element"
-                yield f"{name}: written out of bounds: {where}, of {list(one.tensor.shape)}"
+                yield f"{name}: written out of bounds: {where}, of {list(guard.tensor.shape)}"
 
 
 def writes_to_inputs(spec: Spec, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

@@ -62,10 +62,10 @@ def gradient_problems(
             problems += [f"{name}: backward= returns no gradient"] if wanted.any() else []
             continue
         right = exact[name][0] if exact is not None else wanted
-        off = difference(right, found[name][0], bound)
-        if off and _is_rounding(wanted, right, found[name][0]):
+        problem = difference(right, found[name][0], bound)
+        if problem and _is_rounding(wanted, right, found[name][0]):
             continue
-        problems += [f"{name}: {off}"] if off else []
+        problems += [f"{name}: {problem}"] if problem else []
         errors[name] = row_error(right, found[name][0])
     return problems, errors
 
@@ -74,8 +74,8 @@ def _is_rounding(plain: torch.Tensor, exact: torch.Tensor, found: torch.Tensor) 
     """Whether a gradient's error is like the reference's own rounding, as when two large terms almost cancel."""
     if not plain.shape == exact.shape == found.shape:
         return False
-    of_reference, own = ((one.double() - exact.double()).abs().max() for one in (plain, found))
-    return bool(own <= _ROUNDINGS * of_reference)
+    reference_error, own_error = ((one.double() - exact.double()).abs().max() for one in (plain, found))
+    return bool(own_error <= _ROUNDINGS * reference_error)
 
 
 def _takes_gradient(value: Any) -> bool:
@@ -91,9 +91,9 @@ def _gradients(
     function: Callable[..., Any], spec: Spec, arguments: Mapping[str, Any], inputs: Sequence[str]
 ) -> Results:
     """Return ``grad_x`` for each input that the results depend on, for fixed random gradients of the results."""
-    own = {**arguments, **{name: arguments[name].detach().requires_grad_() for name in inputs}}
+    inputs_by_name = {**arguments, **{name: arguments[name].detach().requires_grad_() for name in inputs}}
     with torch.enable_grad():
-        returned = function(**own)
+        returned = function(**inputs_by_name)
     generator = torch.Generator().manual_seed(_SEED)
     results, of_results = [], []
     for result in returned_by_name(spec, returned).values():
@@ -105,5 +105,5 @@ def _gradients(
             of_results.append(given.to(result.device, result.dtype))
     if not results:
         return {}
-    found = torch.autograd.grad(results, [own[name] for name in inputs], of_results, allow_unused=True)
-    return {f"grad_{name}": [one.cpu()] for name, one in zip(inputs, found, strict=True) if one is not None}
+    found = torch.autograd.grad(results, [inputs_by_name[name] for name in inputs], of_results, allow_unused=True)
+    return {f"grad_{name}": [value.cpu()] for name, value in zip(inputs, found, strict=True) if value is not None}

@@ -1,4 +1,4 @@
-"""Puts tensors between guard bytes, which reveal out-of-bounds writes and which out-of-bounds reads see as NaN."""
+"""Puts tensors between guard bytes. An out-of-bounds write changes a guard, and an out-of-bounds read gives NaN."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def expected_results(spec: Spec, arguments: Mapping[str, Any], bound: Bound) -> 
     """Return the reference's results for a call, and whether they are in float64.
 
     The reference runs as it is written, and again with float64 for all floating-point inputs and conversions. The
-    second result counts if it is near the first, which it is not if the reference works on bits, for example.
+    float64 results are returned only if they are near the others. The two differ if the reference works on bits, for
+    example.
 
     Raises
     ------
@@ -84,9 +85,9 @@ def _as_float64(tensor: torch.Tensor) -> torch.Tensor:
 
 def reference_arguments(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a call's arguments for its reference, without scratch and with None for outputs."""
-    own = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
-    own.update(dict.fromkeys((f.name for f in spec.outputs), None))
-    return {name: value for name, value in own.items() if name not in {f.name for f in spec.scratch}}
+    copies = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
+    copies.update(dict.fromkeys((f.name for f in spec.outputs), None))
+    return {name: value for name, value in copies.items() if name not in {f.name for f in spec.scratch}}
 
 
 def returned_by_name(spec: Spec, returned: Any) -> dict[str, Any]:
@@ -97,12 +98,12 @@ def returned_by_name(spec: Spec, returned: Any) -> dict[str, Any]:
 
 def _run(spec: Spec, arguments: Mapping[str, Any]) -> Results:
     """Run the reference on copies of the arguments, and collect returned and in-place results."""
-    own = reference_arguments(spec, arguments)
+    copies = reference_arguments(spec, arguments)
     reference = spec.reference
     assert reference is not None
     with torch.no_grad():
-        returned = reference(**own)
-    results = {f.name: tensors_of(own[f.name]) for f in spec.tensors if f.direction == "inout"}
+        returned = reference(**copies)
+    results = {f.name: tensors_of(copies[f.name]) for f in spec.tensors if f.direction == "inout"}
     for name, value in returned_by_name(spec, returned).items():
         if tensors := tensors_of(value):
             results[name] = tensors

@@ -43,9 +43,9 @@ class Options:
     given : mapping
         Extents of dims, values of numbers, and variants that the caller has chosen.
     seed : int
-        For the inputs' values.
+        The seed of the inputs' values.
     timeout_s : float
-        For each call, including its compilation.
+        The time limit of each call, including its compilation.
     """
 
     device: str = "cpu"
@@ -107,11 +107,11 @@ class _Processes:
         self._is_stopped = False
 
     def verify(self, kernel: str) -> None:
-        """Make one kernel's calls; if a call ends its process, another process makes the rest."""
+        """Make one kernel's calls; if a call ends its process, another process makes the remaining calls."""
         options = self._options
         task = Task(kernel, options.device, list(options.types), dict(options.given), options.seed)
-        while (made := self._run(task)) is not None:
-            task = replace(task, skipped=task.skipped + made)
+        while (calls_made := self._run(task)) is not None:
+            task = replace(task, skipped=task.skipped + calls_made)
 
     def stop(self) -> None:
         """Kill all processes, and the compilers that they have started."""
@@ -139,7 +139,7 @@ class _Processes:
             return child
 
     def _run(self, task: Task) -> int | None:
-        """Run a process until it ends. Return its number of calls if the last one ended it, and otherwise None."""
+        """Run a process until it ends. Return the number of its calls if its last call ended it, otherwise None."""
         reader, writer = os.pipe()
         last, begun, ended, in_time = Outcome(task.kernel), 0, 0, True
         with tempfile.TemporaryFile() as output, os.fdopen(reader, "rb", buffering=0) as events:
@@ -149,7 +149,7 @@ class _Processes:
                 return None
             try:
                 assert child.stdin is not None
-                with suppress(BrokenPipeError), child.stdin as stdin:  # it may have ended already
+                with suppress(BrokenPipeError), child.stdin as stdin:  # the child may have ended already
                     stdin.write(task.as_json().encode())
                 for kind, outcome in _events(events, self._options.timeout_s):
                     in_time = kind != LATE
@@ -168,10 +168,10 @@ class _Processes:
             in_a_call = begun > ended
             if self._is_stopped or (in_time and not status):
                 return None
-            where = last if in_a_call else Outcome(task.kernel)
+            failed_call = last if in_a_call else Outcome(task.kernel)
             output.seek(0)
             problem = ending_of("its process", status, self._options.timeout_s, output.read()[-MOST_SAID:])
-            self.outcomes.put(replace(where, problems=(problem,)))
+            self.outcomes.put(replace(failed_call, problems=(problem,)))
             return begun if in_a_call else None
 
 
@@ -191,7 +191,7 @@ def _ends_soon(child: subprocess.Popen[bytes]) -> int | None:
 
 def _events(pipe: IO[bytes], timeout_s: float) -> Iterator[tuple[str, Outcome]]:
     """Yield a process's events until it ends, or ``LATE`` if no event comes for too long."""
-    rest = b""
+    incomplete = b""
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
         deadline = time.monotonic() + timeout_s + SECONDS_BETWEEN
@@ -202,7 +202,7 @@ def _events(pipe: IO[bytes], timeout_s: float) -> Iterator[tuple[str, Outcome]]:
             read = pipe.read(1 << 16)
             if not read:
                 return
-            *lines, rest = (rest + read).split(b"\n")
+            *lines, incomplete = (incomplete + read).split(b"\n")
             for line in lines:
                 content = json.loads(line)
                 kind = content.pop("event")
