@@ -29,123 +29,125 @@ _APPROXIMATE = {
 
 
 @instruction(*_UNARY)
-def _unary(one: Call) -> str:
-    kind = one.type()
-    one.ends()
-    return one.set(0, f"tkjit_ptx::{_UNARY[one.opcode]}({one.value(1, kind)})")
+def _unary(call: Call) -> str:
+    kind = call.type()
+    call.ends()
+    return call.set(0, f"tkjit_ptx::{_UNARY[call.opcode]}({call.value(1, kind)})")
 
 
 @instruction(*_APPROXIMATE)
-def _approximate(one: Call) -> str:
-    kind = one.type()
-    one.has("rn")
-    one.ends()
-    return one.set(0, f"tkjit_ptx::{_APPROXIMATE[one.opcode]}({one.value(1, kind)})")
+def _approximate(call: Call) -> str:
+    kind = call.type()
+    call.has("rn")
+    call.ends()
+    return call.set(0, f"tkjit_ptx::{_APPROXIMATE[call.opcode]}({call.value(1, kind)})")
 
 
 @instruction(*_BINARY)
-def _binary(one: Call) -> str:
-    kind = one.type()
-    one.has("rn")
-    function = f"{_BINARY[one.opcode]}_nan" if one.opcode in ("min", "max") and one.has("NaN") else _BINARY[one.opcode]
-    one.ends()
-    return one.set(0, f"tkjit_ptx::{function}({one.value(1, kind)}, {one.value(2, kind)})")
+def _binary(call: Call) -> str:
+    kind = call.type()
+    call.has("rn")
+    function = (
+        f"{_BINARY[call.opcode]}_nan" if call.opcode in ("min", "max") and call.has("NaN") else _BINARY[call.opcode]
+    )
+    call.ends()
+    return call.set(0, f"tkjit_ptx::{function}({call.value(1, kind)}, {call.value(2, kind)})")
 
 
 @instruction("div")
-def _div(one: Call) -> str:
-    kind = one.type()
-    one.has("rn", "full")
-    one.ends()
-    return one.set(0, f"tkjit_ptx::div({one.value(1, kind)}, {one.value(2, kind)})")
+def _div(call: Call) -> str:
+    kind = call.type()
+    call.has("rn", "full")
+    call.ends()
+    return call.set(0, f"tkjit_ptx::div({call.value(1, kind)}, {call.value(2, kind)})")
 
 
 @instruction("mul")
-def _mul(one: Call) -> str:
-    kind = one.type()
-    part = one.one_of(("lo", "hi", "wide"), "lo")
-    one.has("rn")
-    one.ends()
-    return one.set(0, f"tkjit_ptx::mul_{part}({one.value(1, kind)}, {one.value(2, kind)})")
+def _mul(call: Call) -> str:
+    kind = call.type()
+    part = call.one_of(("lo", "hi", "wide"), "lo")
+    call.has("rn")
+    call.ends()
+    return call.set(0, f"tkjit_ptx::mul_{part}({call.value(1, kind)}, {call.value(2, kind)})")
 
 
 @instruction("mad", "fma")
-def _mad(one: Call) -> str:
-    kind = one.type()
-    part = one.one_of(("lo", "hi", "wide"), "lo")
-    has_relu = one.has("relu")
-    one.has("rn")
-    one.ends()
-    a, b = one.value(1, kind), one.value(2, kind)
+def _mad(call: Call) -> str:
+    kind = call.type()
+    part = call.one_of(("lo", "hi", "wide"), "lo")
+    has_relu = call.has("relu")
+    call.has("rn")
+    call.ends()
+    a, b = call.value(1, kind), call.value(2, kind)
     if kind.startswith(("f", "bf")):
-        return one.set(0, f"tkjit_ptx::fma{'_relu' if has_relu else ''}({a}, {b}, {one.value(3, kind)})")
+        return call.set(0, f"tkjit_ptx::fma{'_relu' if has_relu else ''}({a}, {b}, {call.value(3, kind)})")
     wide = f"{kind[0]}{2 * int(kind[1:])}" if part == "wide" else kind
-    return one.set(0, f"tkjit_ptx::add(tkjit_ptx::mul_{part}({a}, {b}), {one.value(3, wide)})")
+    return call.set(0, f"tkjit_ptx::add(tkjit_ptx::mul_{part}({a}, {b}), {call.value(3, wide)})")
 
 
 @instruction("shl", "shr")
-def _shift(one: Call) -> str:
-    kind = one.type()
-    one.ends()
-    return one.set(0, f"tkjit_ptx::{one.opcode}({one.value(1, kind)}, {one.value(2, 'u32')})")
+def _shift(call: Call) -> str:
+    kind = call.type()
+    call.ends()
+    return call.set(0, f"tkjit_ptx::{call.opcode}({call.value(1, kind)}, {call.value(2, 'u32')})")
 
 
 @instruction("shf")
-def _shf(one: Call) -> str:
-    direction = one.one_of(("l", "r"))
-    mode = one.one_of(("wrap", "clamp"))
-    one.type()
-    one.ends()
-    values = ", ".join(one.value(i, "u32") for i in (1, 2, 3))
-    return one.set(0, f"tkjit_ptx::shf_{direction}<{'true' if mode == 'wrap' else 'false'}>({values})")
+def _shf(call: Call) -> str:
+    direction = call.one_of(("l", "r"))
+    mode = call.one_of(("wrap", "clamp"))
+    call.type()
+    call.ends()
+    values = ", ".join(call.value(i, "u32") for i in (1, 2, 3))
+    return call.set(0, f"tkjit_ptx::shf_{direction}<{'true' if mode == 'wrap' else 'false'}>({values})")
 
 
 @instruction("bfe", "bfi", "lop3", "prmt")
-def _bits(one: Call) -> str:
-    kind = one.type()
-    one.ends()
-    first = 2 if one.opcode == "bfi" else 1 if one.opcode == "bfe" else 3
-    values = [one.value(i, kind if i <= first else "u32") for i in range(1, one.count)]
-    return one.set(0, f"tkjit_ptx::{one.opcode}({', '.join(values)})")
+def _bits(call: Call) -> str:
+    kind = call.type()
+    call.ends()
+    first = 2 if call.opcode == "bfi" else 1 if call.opcode == "bfe" else 3
+    values = [call.value(i, kind if i <= first else "u32") for i in range(1, call.count)]
+    return call.set(0, f"tkjit_ptx::{call.opcode}({', '.join(values)})")
 
 
 @instruction("selp")
-def _selp(one: Call) -> str:
-    kind = one.type()
-    one.ends()
-    return one.set(0, f"({one.value(3, 'pred')} ? {one.value(1, kind)} : {one.value(2, kind)})")
+def _selp(call: Call) -> str:
+    kind = call.type()
+    call.ends()
+    return call.set(0, f"({call.value(3, 'pred')} ? {call.value(1, kind)} : {call.value(2, kind)})")
 
 
 @instruction("setp")
-def _setp(one: Call) -> str:
-    kind = one.type()
-    comparison = one.one_of(COMPARISONS)
-    combine = one.one_of(("and", "or", "xor"), "none")
-    one.ends()
+def _setp(call: Call) -> str:
+    kind = call.type()
+    comparison = call.one_of(COMPARISONS)
+    combine = call.one_of(("and", "or", "xor"), "none")
+    call.ends()
     kind = kind.replace("b", "u") if kind in ("b16", "b32", "b64") else kind
     if comparison in ("lo", "ls", "hi", "hs"):
         kind = f"u{kind[1:]}"
-    result = f"({one.value(1, kind)} {COMPARISONS[comparison]} {one.value(2, kind)})"
-    target = one.operand(0)
+    result = f"({call.value(1, kind)} {COMPARISONS[comparison]} {call.value(2, kind)})"
+    target = call.operand(0)
     first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
     sign = {"and": "&&", "or": "||", "xor": "!="}.get(combine)
-    right = f" {sign} {one.value(3, 'pred')}" if sign else ""
-    text = one.set(first, f"({result}{right})")
-    return f"{text} {one.set(second, f'(!{result}{right})')}" if second else text
+    right = f" {sign} {call.value(3, 'pred')}" if sign else ""
+    text = call.set(first, f"({result}{right})")
+    return f"{text} {call.set(second, f'(!{result}{right})')}" if second else text
 
 
 _ROUNDINGS = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna"}
 
 
 @instruction("cvt")
-def _cvt(one: Call) -> str:
-    source = one.type()
-    target = one.type()
-    rounding = one.one_of(_ROUNDINGS, "none")
-    has_relu, saturates = one.has("relu"), one.has("sat", "satfinite")
-    one.ends()
+def _cvt(call: Call) -> str:
+    source = call.type()
+    target = call.type()
+    rounding = call.one_of(_ROUNDINGS, "none")
+    has_relu, saturates = call.has("relu"), call.has("sat", "satfinite")
+    call.ends()
     if has_relu:
         raise Unknown("unsupported modifier .relu")
     name = f"cvt<{TYPES[target]}, tkjit_ptx::Rounding::{rounding}, {'true' if saturates else 'false'}>"
-    values = [one.value(i, source) for i in range(1, one.count)]
-    return one.set(0, f"tkjit_ptx::{name}({', '.join(values)})")
+    values = [call.value(i, source) for i in range(1, call.count)]
+    return call.set(0, f"tkjit_ptx::{name}({', '.join(values)})")

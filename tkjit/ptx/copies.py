@@ -6,141 +6,143 @@ from tkjit.ptx.call import TYPES, Call, Unknown, instruction
 
 
 @instruction("cp.async.ca", "cp.async.cg")
-def _cp_async(one: Call) -> str:
-    space = one.space()
-    has_policy = one.has("L2::cache_hint")
-    one.has("global")
-    one.ends()
-    bytes_read = one.value(3, "u32") if one.count - has_policy > 3 else one.value(2, "u32")
-    to, of = one.address(0, space), one.address(1, "global")
-    return f"tkjit_ptx::cp_async({to}, {of}, {one.value(2, 'u32')}, {bytes_read});"
+def _cp_async(call: Call) -> str:
+    space = call.space()
+    has_policy = call.has("L2::cache_hint")
+    call.has("global")
+    call.ends()
+    bytes_read = call.value(3, "u32") if call.count - has_policy > 3 else call.value(2, "u32")
+    to, of = call.address(0, space), call.address(1, "global")
+    return f"tkjit_ptx::cp_async({to}, {of}, {call.value(2, 'u32')}, {bytes_read});"
 
 
 @instruction("cp.async.commit_group")
-def _cp_async_commit(one: Call) -> str:
+def _cp_async_commit(call: Call) -> str:
     return "::tkjit::sim::commit_copies();"
 
 
 @instruction("cp.async.wait_group")
-def _cp_async_wait(one: Call) -> str:
-    return f"::tkjit::sim::wait_for_copies({one.value(0, 'u32')});"
+def _cp_async_wait(call: Call) -> str:
+    return f"::tkjit::sim::wait_for_copies({call.value(0, 'u32')});"
 
 
 @instruction("cp.async.wait_all")
-def _cp_async_wait_all(one: Call) -> str:
+def _cp_async_wait_all(call: Call) -> str:
     return "tkjit_ptx::cp_async_wait_all();"
 
 
 @instruction("cp.async.mbarrier.arrive")
-def _cp_async_arrive(one: Call) -> str:
-    has_no_increase = one.has("noinc")
-    space = one.space()
-    one.has("b64")
-    one.ends()
-    return f"tkjit_ptx::cp_async_mbarrier_arrive<{'true' if has_no_increase else 'false'}>({one.address(0, space)});"
+def _cp_async_arrive(call: Call) -> str:
+    has_no_increase = call.has("noinc")
+    space = call.space()
+    call.has("b64")
+    call.ends()
+    return f"tkjit_ptx::cp_async_mbarrier_arrive<{'true' if has_no_increase else 'false'}>({call.address(0, space)});"
 
 
 @instruction("cp.async.bulk.commit_group")
-def _bulk_commit(one: Call) -> str:
+def _bulk_commit(call: Call) -> str:
     return "::tkjit::sim::commit_bulk_stores();"
 
 
 @instruction("cp.async.bulk.wait_group")
-def _bulk_wait(one: Call) -> str:
-    return f"::tkjit::sim::wait_for_bulk_stores({one.value(0, 'u32')});"
+def _bulk_wait(call: Call) -> str:
+    return f"::tkjit::sim::wait_for_bulk_stores({call.value(0, 'u32')});"
 
 
 _COMPLETES = "mbarrier::complete_tx::bytes"
 
 
 @instruction("cp.async.bulk")
-def _bulk(one: Call) -> str:
-    words = one.modifiers[:2]
-    one.has(*words)
-    loads = one.has(_COMPLETES)
-    one.has("bulk_group")
-    one.ends()
+def _bulk(call: Call) -> str:
+    words = call.modifiers[:2]
+    call.has(*words)
+    loads = call.has(_COMPLETES)
+    call.has("bulk_group")
+    call.ends()
     if words in (["shared::cluster", "global"], ["shared::cta", "global"]) and loads:
-        to, of = one.address(0, "shared"), one.address(1, "global")
-        return f"tkjit_ptx::bulk_load({to}, {of}, {one.value(2, 'u32')}, {one.address(3, 'shared')});"
+        to, of = call.address(0, "shared"), call.address(1, "global")
+        return f"tkjit_ptx::bulk_load({to}, {of}, {call.value(2, 'u32')}, {call.address(3, 'shared')});"
     if words == ["global", "shared::cta"]:
-        return f"tkjit_ptx::bulk_store({one.address(0, 'global')}, {one.address(1, 'shared')}, {one.value(2, 'u32')});"
+        return (
+            f"tkjit_ptx::bulk_store({call.address(0, 'global')}, {call.address(1, 'shared')}, {call.value(2, 'u32')});"
+        )
     raise Unknown
 
 
 @instruction("cp.async.bulk.prefetch")
-def _bulk_prefetch(one: Call) -> str:
+def _bulk_prefetch(call: Call) -> str:
     return "static_cast<void>(0);"
 
 
-def _rank(one: Call) -> int:
-    return int(one.one_of(f"{number}d" for number in range(1, 6))[0])
+def _rank(call: Call) -> int:
+    return int(call.one_of(f"{number}d" for number in range(1, 6))[0])
 
 
 @instruction("cp.async.bulk.tensor")
-def _tensor(one: Call) -> str:
-    rank = _rank(one)
-    if any(word.startswith("im2col") for word in one.modifiers):
+def _tensor(call: Call) -> str:
+    rank = _rank(call)
+    if any(word.startswith("im2col") for word in call.modifiers):
         raise Unknown("im2col is not supported")
-    one.has("tile")
-    goes_to = one.one_of(("shared::cluster", "shared::cta", "global"))
-    comes_from = one.one_of(("shared::cta", "global"))
-    loads = one.has(_COMPLETES)
-    one.has("bulk_group")
-    one.ends()
+    call.has("tile")
+    goes_to = call.one_of(("shared::cluster", "shared::cta", "global"))
+    comes_from = call.one_of(("shared::cta", "global"))
+    loads = call.has(_COMPLETES)
+    call.has("bulk_group")
+    call.ends()
     if goes_to == "global" and comes_from == "shared::cta":
-        map_, source = one.address(0, "global"), one.address(1, "shared")
-        return f"tkjit_ptx::tensor_store<{rank}>({map_}, {one.coordinates(0)}, {source});"
+        map_, source = call.address(0, "global"), call.address(1, "shared")
+        return f"tkjit_ptx::tensor_store<{rank}>({map_}, {call.coordinates(0)}, {source});"
     if comes_from == "global" and loads:
-        to, map_ = one.address(0, "shared"), one.address(1, "global")
-        return f"tkjit_ptx::tensor_load<{rank}>({to}, {map_}, {one.coordinates(1)}, {one.address(2, 'shared')});"
+        to, map_ = call.address(0, "shared"), call.address(1, "global")
+        return f"tkjit_ptx::tensor_load<{rank}>({to}, {map_}, {call.coordinates(1)}, {call.address(2, 'shared')});"
     raise Unknown
 
 
 @instruction("cp.reduce.async.bulk.tensor")
-def _tensor_reduce(one: Call) -> str:
-    rank = _rank(one)
-    one.has("tile", "bulk_group")
-    if not (one.has("global") and one.has("shared::cta")):
+def _tensor_reduce(call: Call) -> str:
+    rank = _rank(call)
+    call.has("tile", "bulk_group")
+    if not (call.has("global") and call.has("shared::cta")):
         raise Unknown
-    operation = one.one_of(("add", "min", "max", "inc", "dec", "and", "or", "xor"))
-    one.ends()
+    operation = call.one_of(("add", "min", "max", "inc", "dec", "and", "or", "xor"))
+    call.ends()
     if operation in ("inc", "dec"):
         raise Unknown
-    map_, source = one.address(0, "global"), one.address(1, "shared")
-    arguments = f"::tkjit::sim::Reduction::{operation}_, {map_}, {one.coordinates(0)}, {source}"
+    map_, source = call.address(0, "global"), call.address(1, "shared")
+    arguments = f"::tkjit::sim::Reduction::{operation}_, {map_}, {call.coordinates(0)}, {source}"
     return f"tkjit_ptx::tensor_reduce<{rank}>({arguments});"
 
 
 @instruction("multimem.ld_reduce")
-def _multimem_load(one: Call) -> str:
-    kind = one.type()
-    one.has("relaxed", "acquire", "global", "acc::f32")
-    operation = one.one_of(("add", "min", "max"))
-    count = int(one.one_of(("v2", "v4", "v8"), "v1")[1:])
-    one.ends()
+def _multimem_load(call: Call) -> str:
+    kind = call.type()
+    call.has("relaxed", "acquire", "global", "acc::f32")
+    operation = call.one_of(("add", "min", "max"))
+    count = int(call.one_of(("v2", "v4", "v8"), "v1")[1:])
+    call.ends()
     cpp = TYPES[kind]
-    arguments = f"::tkjit::sim::Reduction::{operation}_, tkjit_parts, {one.address(1)}"
+    arguments = f"::tkjit::sim::Reduction::{operation}_, tkjit_parts, {call.address(1)}"
     read = f"tkjit_ptx::multimem_ld_reduce<{cpp}, {count}>({arguments});"
-    return f"{{ {cpp} tkjit_parts[{count}]; {read} {one.set_all(0, 'tkjit_parts')} }}"
+    return f"{{ {cpp} tkjit_parts[{count}]; {read} {call.set_all(0, 'tkjit_parts')} }}"
 
 
 @instruction("multimem.st")
-def _multimem_st(one: Call) -> str:
-    kind = one.type()
-    one.has("relaxed", "release", "global")
-    count = int(one.one_of(("v2", "v4", "v8"), "v1")[1:])
-    one.ends()
-    return f"tkjit_ptx::multimem_st<{TYPES[kind]}, {count}>({one.address(0)}, {{{', '.join(one.values(1, kind))}}});"
+def _multimem_st(call: Call) -> str:
+    kind = call.type()
+    call.has("relaxed", "release", "global")
+    count = int(call.one_of(("v2", "v4", "v8"), "v1")[1:])
+    call.ends()
+    return f"tkjit_ptx::multimem_st<{TYPES[kind]}, {count}>({call.address(0)}, {{{', '.join(call.values(1, kind))}}});"
 
 
 @instruction("multimem.red")
-def _multimem_red(one: Call) -> str:
-    kind = one.type()
-    one.has("relaxed", "release", "global")
-    operation = one.one_of(("add", "min", "max", "and", "or", "xor"))
-    count = int(one.one_of(("v2", "v4", "v8"), "v1")[1:])
-    one.ends()
-    values = ", ".join(one.values(1, kind))
-    arguments = f"tkjit_ptx::{operation}_operation{{}}, {one.address(0)}, {{{values}}}"
+def _multimem_red(call: Call) -> str:
+    kind = call.type()
+    call.has("relaxed", "release", "global")
+    operation = call.one_of(("add", "min", "max", "and", "or", "xor"))
+    count = int(call.one_of(("v2", "v4", "v8"), "v1")[1:])
+    call.ends()
+    values = ", ".join(call.values(1, kind))
+    arguments = f"tkjit_ptx::{operation}_operation{{}}, {call.address(0)}, {{{values}}}"
     return f"tkjit_ptx::multimem_red<{TYPES[kind]}, {count}>({arguments});"

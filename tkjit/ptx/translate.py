@@ -144,14 +144,14 @@ def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> s
     others = list(operands)
     others[at] = Operand("n", "0", name)  # a placeholder, so that the other operands keep their numbers
     words = []
-    for one in texts:
+    for constant in texts:
         try:
-            statement = translate(place.sub(lambda _, one=one: one, text), others, lambda: texts)  # type: ignore[misc]
+            statement = translate(place.sub(lambda _, constant=constant: constant, text), others, lambda: texts)  # type: ignore[misc]
         except PtxError:
             continue
         if "tkjit_ptx::unknown(" in statement:
             continue
-        words.append(f"if constexpr (::tkjit::sim::ptx::is_text({expression}, {_quoted(one)})) {statement}; else")
+        words.append(f"if constexpr (::tkjit::sim::ptx::is_text({expression}, {_quoted(constant)})) {statement}; else")
     words.append(
         f"::tkjit::sim::ptx::unknown({_quoted(' '.join(text.split()) + ' with the text of its constraint C')})"
     )

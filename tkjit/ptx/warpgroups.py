@@ -12,11 +12,11 @@ _K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 
 
 
 @instruction("wgmma.mma_async")
-def _wgmma(one: Call) -> str:
-    shape = next((word for word in one.modifiers if re.fullmatch(r"m64n\d+k\d+", word)), "")
-    types = [word for word in one.modifiers if word in TYPES]
-    one.has(shape, *types, "satfinite")
-    one.ends()
+def _wgmma(call: Call) -> str:
+    shape = next((word for word in call.modifiers if re.fullmatch(r"m64n\d+k\d+", word)), "")
+    types = [word for word in call.modifiers if word in TYPES]
+    call.has(shape, *types, "satfinite")
+    call.ends()
     if not shape or len(types) != 3 or types[1] not in _K:
         raise Unknown
     _, n, k = map(int, re.findall(r"\d+", shape))
@@ -24,33 +24,33 @@ def _wgmma(one: Call) -> str:
         raise Unknown
     # The operands after the scale of D are the signs of A and B (not for integers), and whether A and B are transposed
     # (only for 16 bits).
-    if one.count > (8 if k == 16 else 4 if types[0] == "s32" else 6):
+    if call.count > (8 if k == 16 else 4 if types[0] == "s32" else 6):
         raise Unknown
-    target, a = one.operand(0), one.operand(1)
+    target, a = call.operand(0), call.operand(1)
     if not isinstance(target, Vector):
         raise Unknown
     register = {"f32": "float", "s32": "int32_t", "f16": "uint32_t"}[types[0]]
     kind = {"f32": "f32", "s32": "s32", "f16": "b32"}[types[0]]
-    sums = ", ".join(one.values(target, kind))
-    more = [one.value(i, "s32") for i in range(4, one.count)]
-    a_text = f"{{{', '.join(one.values(1, 'b32'))}}}" if isinstance(a, Vector) else one.value(1, "b64")
+    sums = ", ".join(call.values(target, kind))
+    more = [call.value(i, "s32") for i in range(4, call.count)]
+    a_text = f"{{{', '.join(call.values(1, 'b32'))}}}" if isinstance(a, Vector) else call.value(1, "b64")
     at = "_registers" if isinstance(a, Vector) else ""
-    call = f"tkjit_ptx::wgmma{at}<{n}, {_ELEMENTS[types[1]]}, {_ELEMENTS[types[2]]}>"
-    arguments = ", ".join([a_text, one.value(2, "b64"), one.value(3, "pred"), *more])
+    product = f"tkjit_ptx::wgmma{at}<{n}, {_ELEMENTS[types[1]]}, {_ELEMENTS[types[2]]}>"
+    arguments = ", ".join([a_text, call.value(2, "b64"), call.value(3, "pred"), *more])
     declared = f"{register} tkjit_d[{len(target.parts)}] = {{{sums}}};"
-    return f"{{ {declared} {call}(tkjit_d, {arguments}); {one.set_all(0, 'tkjit_d')} }}"
+    return f"{{ {declared} {product}(tkjit_d, {arguments}); {call.set_all(0, 'tkjit_d')} }}"
 
 
 @instruction("wgmma.commit_group")
-def _commit(one: Call) -> str:
-    one.ends()
+def _commit(call: Call) -> str:
+    call.ends()
     return "tkjit_ptx::wgmma_commit();"
 
 
 @instruction("wgmma.wait_group")
-def _wait(one: Call) -> str:
-    one.ends()
-    return f"tkjit_ptx::wgmma_wait({one.value(0, 'u32')});"
+def _wait(call: Call) -> str:
+    call.ends()
+    return f"tkjit_ptx::wgmma_wait({call.value(0, 'u32')});"
 
 
 _ELEMENTS = {kind: f"::tkjit::sim::Element::{kind}" for kind in _K}
