@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the ban on compilation, caches, fresh processes, compilers, a GPU."""
+"""Fixtures for all tests: caches, processes, compilers and a GPU, and a ban on compilation in unmarked tests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from tkjit.loader.device_code import CUBIN
 from tkjit.loader.simulator import SimulatorObjectPlan
 
 TESTS = Path(__file__).parent
-# fixtures that compile, or start processes that do
+# fixtures that compile something themselves or in a child process
 COMPILING = {"runtime", "operators", "filled", "fresh", "loader", "sass", "gpu"}
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    # so a shell starts what runs in its background; tests of Ctrl-C need the handler, and their children inherit it
+    # A shell starts background jobs with SIGINT ignored, and child processes inherit that. Tests of Ctrl-C need
+    # Python's default handler, both here and in their children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -41,7 +42,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first."""
+    """Run the slowest tests first, so that parallel workers finish at about the same time.
+
+    Tests that are marked ``nvcc`` come first, and those that are marked ``compiles`` second.
+    """
     items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("nvcc", "compiles")])
 
 
@@ -51,7 +55,11 @@ def may_compile(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def compiles_nothing(request: pytest.FixtureRequest) -> None:
-    """Without a marker a test compiles nothing; its hundreds of small builds do not wait for a busy disk either."""
+    """Fails a test that compiles something without having a marker for it.
+
+    In tests without such a marker, ``os.fsync`` does nothing, so that their hundreds of fake builds do not wait for a
+    busy disk.
+    """
     if may_compile(request.node):
         return
     if used := COMPILING.intersection(request.fixturenames):
@@ -67,7 +75,7 @@ def compiles_nothing(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(autouse=True)
 def on_debian(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts name Debian's packages, whatever these tests run on."""
+    """Makes tkjit suggest Debian's packages in its messages, whatever the distribution of this machine."""
     monkeypatch.setattr("tkjit.system.install._os_release", lambda: "ID=debian\n")
 
 
@@ -76,11 +84,14 @@ def on_debian(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def session_cache(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """One TKJIT_CACHE for all tests and their processes, so that the runtime (6 s) is compiled once."""
+    """Sets TKJIT_CACHE to one cache for all tests and their processes, so that the runtime (6 s) is compiled once.
+
+    Also unsets the variables of other settings, because the user's environment must not affect the tests.
+    """
     root = tmp_path_factory.mktemp("tkjit_cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TKJIT_CACHE", str(root))
-        patch.setenv("TKJIT_QUIET", "1")  # how long a build takes is another matter on each machine
+        patch.setenv("TKJIT_QUIET", "1")  # progress is only printed for slow builds, so it depends on the machine
         names = "CACHE_READONLY CACHE_SHARED CACHE_LIMIT CACHE_REMOTE COMPILER JIT KERNEL_PATH MODEL_ARCH RECORD"
         for name in [*names.split(), "SIM_NUMERICS"]:
             patch.delenv(f"TKJIT_{name}", raising=False)
@@ -91,7 +102,7 @@ def session_cache(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixt
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for one test; the directory does not exist yet."""
+    """Sets TKJIT_CACHE to an empty cache for one test, and returns its directory, which does not exist yet."""
     root = tmp_path / "cache"
     monkeypatch.setenv("TKJIT_CACHE", str(root))
     return root
@@ -99,7 +110,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that holds what all kernels share; it is copied and not written to."""
+    """Returns a cache that contains only the entries that all kernels share. Tests copy it and never write to it."""
     loader = loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache))
     assert loader.runtime
     loader.build_shared()
@@ -107,7 +118,7 @@ def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     headers = of_glue(loader.env, loader.glue_flags().compiler), of_launchers(loader.env, target)
     plans = loader.runtime_plan, SimulatorObjectPlan(loader.env, target), *headers
     root = tmp_path_factory.mktemp("runtime") / "cache"
-    # these alone: other tests may have built those of checkers, or of GPUs
+    # copied one by one, because other tests may have built other entries, such as those of checkers or for GPUs
     for entry in map(loader.find, plans):
         shutil.copytree(entry.directory, root / entry.directory.relative_to(session_cache))
     return root
@@ -115,13 +126,13 @@ def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture
 def cache_with_runtime(cache: Path, runtime: Path) -> Path:
-    """A cache of this test's own that holds the runtime and nothing else."""
+    """Sets TKJIT_CACHE to a copy of the cache ``runtime`` for one test, and returns its directory."""
     return Path(shutil.copytree(runtime, cache))
 
 
 @pytest.fixture(scope="session")
 def operators(session_cache: Path) -> Callable[[Path], None]:
-    """Puts the module of operators, which a warm-up builds too, into another cache."""
+    """Returns a function that copies the module of operators into another cache, because a warm-up also builds it."""
     assert loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache)).operators
 
     def copy(root: Path) -> None:
@@ -133,7 +144,7 @@ def operators(session_cache: Path) -> Callable[[Path], None]:
 
 @pytest.fixture(scope="session")
 def filled(fresh: Server, runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that holds the runtime, and what one call of axpy needs. It is copied and not written to."""
+    """Returns a cache with the runtime and all entries for one call of axpy. Tests copy it and never write to it."""
     root = Path(shutil.copytree(runtime, tmp_path_factory.mktemp("filled") / "cache"))
     assert fresh.run(CALL, TKJIT_CACHE=str(root)) == RIGHT
     return root
@@ -141,9 +152,9 @@ def filled(fresh: Server, runtime: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def warmed(fresh: Server, filled: Path, cache: Path, compiler: Compiler) -> Path:
-    """A cache of this test's own, in which nothing is missing, and which a call has found unchanged."""
+    """Sets TKJIT_CACHE to a copy of the cache ``filled`` for one test, in which a call has written warm records."""
     root = Path(shutil.copytree(filled, cache))
-    time.sleep(0.1)  # what was compared is noted once it is no longer quite new
+    time.sleep(0.1)  # no warm record is written while an input file is younger than 50 ms
     assert fresh.run(CALL) == RIGHT
     return root
 
@@ -153,7 +164,10 @@ def warmed(fresh: Server, filled: Path, cache: Path, compiler: Compiler) -> Path
 
 @pytest.fixture
 def python() -> Callable[..., str]:
-    """Runs a snippet in a fresh process with the test's environment and returns what it prints."""
+    """Returns a function that runs a snippet in a fresh process with the test's environment, and returns its output.
+
+    If the process fails, the test fails.
+    """
 
     def run(code: str, *arguments: str | Path) -> str:
         command = [sys.executable, "-c", code, *map(str, arguments)]
@@ -167,7 +181,7 @@ def python() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Starts fresh processes."""
+    """Returns a server that starts fresh processes quickly, with torch already imported."""
     server = Server(tmp_path_factory.mktemp("processes"))
     yield server
     server.close()
@@ -175,7 +189,10 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def at_work() -> Iterator[Callable[..., subprocess.Popen]]:
-    """Starts what stands for a compiler in a directory; it is ended with the test."""
+    """Returns a function that starts a fake compiler, by default ``sleep 60``, in a directory.
+
+    The process is killed after the test.
+    """
     started: list[subprocess.Popen] = []
 
     def run(directory: Path, *command: str) -> subprocess.Popen:
@@ -193,7 +210,10 @@ IMPORTS = "from support.fake_builder import *; from support.lock_holders import 
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen]]:
-    """Starts a snippet in a process of its own, which may import what stands for a compiler here."""
+    """Returns a function that starts a snippet in a new process, with the helpers of ``IMPORTS`` already imported.
+
+    The process is killed after the test.
+    """
     started: list[subprocess.Popen] = []
 
     def run(code: str, *arguments: object) -> subprocess.Popen:
@@ -220,26 +240,29 @@ def start() -> Iterator[Callable[..., subprocess.Popen]]:
 
 @pytest.fixture
 def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Compiler]:
-    """The C++ compiler, as CXX, behind a script that writes down what it compiles."""
+    """Sets CXX to a wrapper of the C++ compiler that logs its compilations and can delay them."""
     compiler = Compiler(tmp_path / "bin", monkeypatch)
     yield compiler
-    compiler.release()  # whatever a test that failed has left waiting
+    compiler.release()  # a failed test may have left compilations waiting
 
 
 @pytest.fixture(scope="session")
 def loader() -> Loader:
-    """The session's loader; without nvcc there is nothing to test here."""
+    """Returns the session's loader. The test fails if nvcc is missing."""
     loader = loader_for(Settings.from_environment())
     try:
         loader.toolchain.nvcc  # noqa: B018
     except ToolchainError as error:
-        pytest.fail(f"{error}")  # make test installs it
+        pytest.fail(f"{error}")  # `make test` installs nvcc, so its absence is an error
     return loader
 
 
 @pytest.fixture(scope="session")
 def sass() -> Any:
-    """A function: a launcher's machine code as text. NVRTC's lies beside it too, as a file of its own."""
+    """Returns a function that disassembles a launcher's machine code.
+
+    If NVRTC compiled the device code, the function reads it from the cubin next to the launcher.
+    """
     from cuda.pathfinder import find_nvidia_binary_utility
 
     tool = find_nvidia_binary_utility("cuobjdump")
@@ -254,14 +277,15 @@ def sass() -> Any:
     return disassemble
 
 
-_lost_device: list[str] = []  # by which test
+_lost_device: list[str] = []  # the ID of the test whose kernels made the GPU unusable for this process, if any
 
 
 @pytest.fixture(autouse=True)
 def needs_a_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What is marked `gpu` runs on one, whether the test takes the device as an argument or not.
+    """Applies the fixture ``gpu`` to every test with the marker ``gpu``, even if the test does not request the fixture.
 
-    Waits for the test's kernels, so that their error fails this test; those that follow say which it was.
+    Waits for the test's kernels, so that an error in them fails this test. Such an error makes the GPU unusable for the
+    process, so later tests fail at once with a message that names this test.
     """
     if not request.node.get_closest_marker("gpu"):
         yield
@@ -281,7 +305,7 @@ def needs_a_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def gpu(request: pytest.FixtureRequest) -> str:
-    """The CUDA device to test on; without one the test is skipped, or fails with --require-gpu."""
+    """Returns the CUDA device to test on. Without a GPU, the test is skipped, or fails with --require-gpu."""
     import torch
 
     if torch.cuda.is_available():
@@ -300,13 +324,16 @@ def gpu(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def seed() -> str:
-    """What the random choices of a run begin with, shown where a test fails."""
-    given = os.environ.get("TKJIT_TEST_SEED")
-    return given or str(random.SystemRandom().randrange(10**6))
+    """Returns the seed of all random choices of the run: TKJIT_TEST_SEED, or a random number."""
+    chosen = os.environ.get("TKJIT_TEST_SEED")
+    return chosen or str(random.SystemRandom().randrange(10**6))
 
 
 @pytest.fixture
 def rng(seed: str, request: pytest.FixtureRequest) -> random.Random:
-    """A test's own random choices: the same for the same seed, whatever other tests do."""
+    """Returns a random generator for one test, which depends only on the seed and on the test's name.
+
+    If the test fails, pytest shows the seed that is printed here.
+    """
     print(f"random choices of TKJIT_TEST_SEED={seed}")
     return random.Random(f"{seed} {request.node.name}")

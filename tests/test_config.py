@@ -79,7 +79,7 @@ def test_an_empty_home_is_that_of_the_password_file(monkeypatch):
 
 
 def test_layers_and_records_may_be_relative_or_in_the_home_directory(monkeypatch, tmp_path):
-    """What is relative is so to where the process started, wherever it goes."""
+    """A relative path refers to the directory in which the process started, even if it changes its directory later."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     settings = Settings.from_environment({"TKJIT_CACHE_READONLY": "a:~/b", "TKJIT_RECORD": "~/used.jsonl"})

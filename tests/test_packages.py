@@ -153,7 +153,7 @@ def test_upgrade_that_keeps_size_and_modification_time_is_noticed(install):
 
 
 def test_kernel_in_a_private_module_of_the_package_keeps_its_own_identity(install, monkeypatch):
-    """It is imported like a kernel of any other module."""
+    """The kernel in the private module can be imported like one of any other module."""
     files = {"p/__init__.py": "", "p/_own.py": kernel_text("f", "Own."), "p/k.py": kernel_text("f", "Brought.")}
     install("p", "p", files)
     assert importlib.import_module("p._own").f.specs[0].doc == "Own."
@@ -232,7 +232,7 @@ def test_broken_package_does_not_hide_others(fake, install, capsys, value, probl
     assert tkjit.find("fake.whisper").name == "whisper"
     assert "fake.whisper" in tkjit.kernels()
     assert main(["list", "--json"]) == 1
-    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    listed = {kernel["name"]: kernel for kernel in json.loads(capsys.readouterr().out)}
     assert listed["broken"]["error"] and listed["broken"]["package"] == "broken 1.0"
     assert not listed["fake.whisper"]["error"]
     with pytest.raises(SpecError, match="broken: the entry point"):
@@ -299,8 +299,8 @@ def test_new_writes_a_package(tmp_path, monkeypatch, capsys):
     assert main(["new", "sums"]) == 0
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert written >= {"sums/pyproject.toml", "sums/sums/__init__.py", "sums/sums/silu_mul.cu"}
-    assert capsys.readouterr().out.split() == sorted(str(tmp_path / one) for one in written)
-    text = "".join((tmp_path / one).read_text() for one in written)
+    assert capsys.readouterr().out.split() == sorted(str(tmp_path / name) for name in written)
+    text = "".join((tmp_path / name).read_text() for name in written)
     assert "my_kernels" not in text and "my-kernels" not in text
     assert main(["new", "sums"]) == 1
     assert "sums already exists" in capsys.readouterr().err

@@ -64,7 +64,7 @@ FLIPS = st.integers(1, 255)
 @example(name=MANIFEST, position=0, flipped=None, looked_up_before=True)
 def test_any_damage_causes_one_rebuild(entries, header, name, position, flipped, looked_up_before):
     builder = Builder(header)
-    entry = entries.build(RECIPE, builder)  # a hit on the last example's entry, which has been rebuilt
+    entry = entries.build(RECIPE, builder)  # after the first example, this finds the entry that the last one rebuilt
     if looked_up_before:
         assert loader_lookup(entries) == entry
     path = entry.directory / name
@@ -155,4 +155,4 @@ def test_damaged_manifest_is_not_shown(entries, header):
     flip_byte(entry.directory / MANIFEST)
     with pytest.raises(DamagedError, match=MANIFEST):
         entry.manifest  # noqa: B018
-    assert [one.manifest for one in list_entries(entries.root)] == [{}]
+    assert [listed.manifest for listed in list_entries(entries.root)] == [{}]

@@ -25,7 +25,7 @@ from tkjit.errors import CacheError
 
 @pytest.fixture(params=["compared", "noted"])
 def find(request, entries):
-    """Looks up with a full comparison, or with a warm record first. Both detect every change."""
+    """Returns a function that looks up an entry, either by a full comparison or by a warm record first."""
     if request.param == "compared":
         return entries.lookup
     request.getfixturevalue("records_at_once")
@@ -104,7 +104,7 @@ def test_relinked_library_is_a_miss(entries, header, tmp_path, find):
 
 @pytest.mark.parametrize("edit", ["content", "shadow"])
 def test_edit_of_a_header_during_publishing_is_noticed(entries, header, tmp_path, monkeypatch, edit):
-    """The fingerprint describes the inputs at the time of the build, not when the entry is published."""
+    """The fingerprint must describe the inputs at the time of the build, not at the time of publishing."""
     first = tmp_path / "first"
     first.mkdir()
     let_the_clock_tick(first)
@@ -162,7 +162,7 @@ def test_header_edited_during_compilation_is_compiled_again(entries, header):
 
 
 def test_header_replaced_during_compilation_is_compiled_again(entries, header):
-    """The new file's modification time is long ago."""
+    """The new file's modification time is old, so it does not reveal the replacement."""
     other = header.with_name("new.h")
     write(other, "struct other {};")
     os.utime(other, ns=(1, 1))
@@ -184,7 +184,7 @@ def swap_directories(directory: Path) -> None:
 
 @pytest.mark.parametrize("swap", [swap_links, swap_directories])
 def test_directory_swapped_during_compilation_is_compiled_again(entries, tmp_path, swap):
-    """Switching a release or moving a checkout does this; the files in it keep their times."""
+    """Switching a release or moving a checkout swaps a directory, but its files keep their times."""
     for name in ("first", "next"):
         write(tmp_path / name / "sub/a.h", name)
     if swap is swap_links:
@@ -255,7 +255,7 @@ def test_header_that_always_changes_is_an_error(entries, header):
 
 
 def test_header_with_a_future_time_does_not_loop(entries, header, monkeypatch):
-    """This happens on a server whose clock is ahead of ours."""
+    """A file can have a future time if it is on a server whose clock is ahead of ours."""
     state_of = fingerprints.state_of
 
     def ahead(path):

@@ -135,7 +135,7 @@ def test_read_only_cache_still_hits(entries, header, monkeypatch, records_at_onc
     assert loader_lookup(entries) == built
     assert records_of(entries) == []
     monkeypatch.undo()
-    assert [one.directory for one in eviction.in_use(entries)] == [built.directory]  # a lease needs no writing
+    assert [entry.directory for entry in eviction.in_use(entries)] == [built.directory]  # a lease needs no writing
 
 
 # ---- cleaning up: a failure loses no build
@@ -236,7 +236,7 @@ def test_shared_cache_is_writable_by_others(open_cache, header, umask, records_a
     seen = []
     staging = lambda: seen.extend(stat.S_IMODE(path.stat().st_mode) for path in cache.building)  # noqa: E731
     built = cache.build(RECIPE, Builder(header, during=staging))
-    assert seen == [0o777]  # the process after a killed builder must be able to remove it
+    assert seen == [0o777]  # if the builder is killed, another user's process must be able to remove the directory
     assert loader_lookup(cache) == built
     directories = [cache.root, *(path for path in cache.root.rglob("*") if path.is_dir())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in directories} == {0o777}

@@ -49,11 +49,11 @@ def was_used(entry: Entry, hours: float) -> None:
 
 
 def size(cache: Cache) -> int:
-    return sum(one.size_bytes for one in list_entries(cache.root)) + sum(map(size_bytes, leftovers(cache.root)))
+    return sum(entry.size_bytes for entry in list_entries(cache.root)) + sum(map(size_bytes, leftovers(cache.root)))
 
 
 def directories(found) -> list[Path]:
-    return [one.directory for one in found]
+    return [entry.directory for entry in found]
 
 
 # ---- listing
@@ -62,10 +62,10 @@ def directories(found) -> list[Path]:
 def test_list_entries(entries, built):
     found = list_entries(entries.root)
     assert sorted(directories(found)) == sorted(entry.directory for entry in built)
-    (one,) = [one for one in found if one.directory == built[0].directory]
-    assert (one.abi, one.arch, one.name) == ("cpython-311", "sm_90a", "gemm")
-    assert one.manifest["key"]["flags"] == "-O0"
-    assert one.used == pytest.approx(time.time() - 8 * 3600, abs=60)
+    (listed,) = [listed for listed in found if listed.directory == built[0].directory]
+    assert (listed.abi, listed.arch, listed.name) == ("cpython-311", "sm_90a", "gemm")
+    assert listed.manifest["key"]["flags"] == "-O0"
+    assert listed.used == pytest.approx(time.time() - 8 * 3600, abs=60)
 
 
 def test_sizes_are_allocated_disk_blocks(entries, built):

@@ -48,11 +48,11 @@ def directory(path: Path) -> None:
 
 
 def listening(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as one:
-        here = Path.cwd()
+    with socket.socket(socket.AF_UNIX) as server:
+        previous = Path.cwd()
         os.chdir(path.parent)  # the path of a socket must be short
-        one.bind(path.name)
-        os.chdir(here)
+        server.bind(path.name)
+        os.chdir(previous)
 
 
 def link(path: Path) -> None:
@@ -324,7 +324,7 @@ def gxx(tmp_path) -> Path:
 @pytest.mark.parametrize("mode", [0o777, 0o755])
 @pytest.mark.parametrize("plant", PLANTS)
 def test_compiler_versions_are_saved_safely(tmp_path, gxx, plant, mode):
-    """The memo and a guessable name for its scratch file are planted."""
+    """An attacker has planted files at the memo's path and at a guessable name of its scratch file."""
     root = tmp_path / "cache"
     (root / "v1").mkdir(parents=True)
     plant(root / "v1/tools.json")
@@ -445,7 +445,7 @@ def test_directory_made_and_removed_by_others_meanwhile_is_made(tmp_path, monkey
     def late(path, mode=0o777):
         if not removed:
             removed.append(path)
-            raise FileExistsError  # but the directory is gone by the next look
+            raise FileExistsError  # but the directory is gone when the caller looks at it
         mkdir(path, mode)
 
     monkeypatch.setattr(os, "mkdir", late)

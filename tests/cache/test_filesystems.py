@@ -44,7 +44,7 @@ def namespace() -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(mount: str, code: str, *arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
         script = f'{mount} && exec "$0" -c "$@"'
         command = [*words, "sh", "-c", script, sys.executable, code, *map(str, arguments)]
-        # this limit detects hangs
+        # the timeout detects hangs
         return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=120)
 
     return run

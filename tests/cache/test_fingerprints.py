@@ -90,7 +90,7 @@ def test_records_are_compared_by_the_replaceable_function(entries, header, recor
 
 
 def test_no_record_is_written_for_a_file_that_has_just_changed(entries, header):
-    """Its next change may not alter its times."""
+    """The file could change again within the same tick of the clock, which would not alter its times."""
     built = entries.build(RECIPE, Builder(header))
     assert loader_lookup(entries) == built
     assert records_of(entries) == []

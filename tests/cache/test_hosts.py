@@ -81,7 +81,8 @@ def test_dead_host_does_not_block_others_and_its_leftovers_are_removed(on_host, 
     dying = on_host("node0", HOLD, entries.root, header)
     assert dying.stdout.readline() == "at work\n"
     waiting = on_host("node1", f"print('begun', flush=True)\n{BUILD}", entries.root, header)
-    # started before the other dies: a later host could get the same namespace number and know that all of it is dead
+    # The second host starts before the first one dies. A later host could get the first one's namespace number, and
+    # would then know that all processes of the first host are dead.
     assert waiting.stdout.readline() == "begun\n"
     dying.send_signal(signal.SIGKILL)
     dying.wait()

@@ -127,7 +127,7 @@ def test_unloadable_entry_of_a_layer_is_built_once(own, layer, header, open_cach
     builder = Builder(header)
     entry = own.build(RECIPE, builder, replacing=unloadable)
     assert entry.directory.is_relative_to(own.root)
-    # the next process finds the unloadable one first
+    # the next process finds the unloadable entry first
     assert own.lookup(RECIPE, exclude=unloadable) == entry
     assert own.build(RECIPE, builder, replacing=unloadable) == entry
     assert builder.calls == 1
@@ -148,7 +148,8 @@ def test_missing_layer_is_ignored(open_cache, header, tmp_path):
 def bundled(layer, header, tmp_path) -> Path:
     """Makes a bundle of one entry, and moves it after it was written."""
     entry = layer.build(recipe_with_anchor(header.parent), Builder(header))
-    size = bundle.write(tmp_path / "made", [entry, entry], {"torch": "2.11"})  # twice, like the glue that kernels share
+    # the entry is listed twice, as glue is if several kernels share it
+    size = bundle.write(tmp_path / "made", [entry, entry], {"torch": "2.11"})
     assert size == sum(path.stat().st_size for path in (tmp_path / "made").rglob("*") if path.is_file())
     (tmp_path / "made").rename(tmp_path / "moved")
     shutil.rmtree(layer.root)
@@ -301,7 +302,7 @@ def test_replaced_bundle_has_another_digest(bundled, layer, header, tmp_path):
 def test_digest_and_hashes_together_cover_every_file(bundled, damage):
     known = bundle.digest(bundled)
     damage(manifest_of(bundled))
-    bundle.check_digest(bundled, known)  # the digest is that of the list alone
+    bundle.check_digest(bundled, known)  # the digest covers only the list of the files and their hashes
     assert bundle.verify(bundled)[1] != []
 
 

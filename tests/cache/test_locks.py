@@ -113,7 +113,10 @@ def test_several_builders_may_have_been_killed(entries, header, lock):
 
 
 def test_taking_the_lock_of_a_killed_builder_erases_its_name(entries, hold, lock):
-    """A waiter that read the old name before the new holder has written its own would take the next lock and build."""
+    """Otherwise a waiter could still read the dead builder's name until the new holder has written its own.
+
+    The waiter would then fall back to the next lock, ``.lock-1``, and build as well.
+    """
     fcntl.flock(hold(ended_process()), fcntl.LOCK_UN)
     assert lock.stat().st_size > 0
     descriptor = locks._take(lock, False, set(), lambda: None, lambda holder, seconds: None)
@@ -137,7 +140,7 @@ def test_only_staging_directories_of_dead_builders_are_removed(entries, header):
 
 
 def test_staging_directory_of_another_machine_is_kept_while_it_holds_the_lock(entries, header):
-    """A clock may have been set forward by days during the build."""
+    """The directory can look abandoned while it is in use, if a clock was set forward by days during the build."""
     far = process_on_other_host()
     recipe = recipe_with_part("flags", "-O1")
     staging = entries.directory(recipe) / f".staging-{far.machine}-{far.pid}-{far.started}-x"
@@ -178,7 +181,7 @@ Cache(Path(sys.argv[1]), ABI).build(RECIPE, builder)
 
 
 def test_waiter_ends_the_compiler_of_a_killed_builder(entries, header, start, threads, monkeypatch):
-    """This covers builders whose watchdog could not do it."""
+    """The waiter does what is otherwise the watchdog's task, because here the builder has no watchdog."""
     monkeypatch.setattr(building, "REPORT_S", -1)
     waiting = threading.Event()
     process = start(UNWATCHED, entries.root)
@@ -223,7 +226,7 @@ def test_builder_updates_its_heartbeat(entries, header, lock, monkeypatch):
 
 
 def test_living_builder_without_a_heartbeat_is_not_awaited(entries, header, hold, monkeypatch):
-    """The builder was stopped, or hangs."""
+    """Such a builder has been suspended, or hangs."""
     monkeypatch.setattr(locks, "HEARTBEAT_TIMEOUT_S", 0.2)
     hold()
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()

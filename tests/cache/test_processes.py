@@ -24,7 +24,7 @@ from tkjit.system.process import working_in
 
 pytestmark = pytest.mark.compiles
 SMALL = Path(__file__).parents[1] / "support" / "small_build.py"
-KILLS = 48  # of small builds, in addition to 6 of first calls
+KILLS = 48  # the number of small builds that are killed, in addition to 6 first calls
 BARRIER = """
 import os, sys, time
 def barrier(directory, number):
@@ -36,7 +36,7 @@ CALL = """
 import torch, tkjit
 print(tkjit.load("axpy")(torch.ones(3), torch.ones(3), {factor}).tolist())
 """
-# the name is the same, but each number makes another glue and another launcher
+# all these kernels have the same name, but each number gives different glue and a different launcher
 NAMED = """
 import sys, torch, tkjit
 from tkjit import InOut, Tensor
@@ -137,7 +137,7 @@ def watchdogs(pid: int) -> list[int]:
 
 @pytest.mark.parametrize("number", sample(range(KILLS), *map(str, range(0, KILLS, 6))))
 def test_next_process_works_after_a_builder_was_killed(number, rng, build_s, tmp_path):
-    """Kills at a random moment, with and without a living forked child, an earlier waiter, and a watchdog."""
+    """Kills a builder at a random moment, with or without a living forked child, a waiting process, and a watchdog."""
     child, waits, unwatched = ("", "os", "libc")[number % 3], number // 3 % 2, number // 6 % 2
     # a child is forked only when its builder has been running for a while
     moment_s = rng.uniform(0, 0.8 if child else 1.2) * build_s
@@ -233,7 +233,7 @@ def test_every_waiter_gets_a_compile_error_until_it_is_fixed(fresh, cache_with_r
     # no process comes late: each holds the launcher's lock, or waits for it
     launchers = lambda: list(cache_with_runtime.glob("v1/*/cpu-*/including-*"))  # noqa: E731
     wait_until(
-        lambda: all(set(at_locks(one.pid, cache_with_runtime)) & {d.name for d in launchers()} for one in begun), 30
+        lambda: all(set(at_locks(child.pid, cache_with_runtime)) & {d.name for d in launchers()} for child in begun), 30
     )
     wait_until(lambda: "launcher" in compiler.compiled, 30)
     compiler.release()
@@ -257,7 +257,7 @@ def python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
         def start(*arguments: str) -> subprocess.Popen[str]:
             options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-            # tests that run in the background may ignore SIGINT, and their children would inherit that
+            # a background test run may ignore SIGINT, and its child processes would inherit that
             heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
             process = subprocess.Popen([sys.executable, *arguments], preexec_fn=heeds, **options)
             stack.enter_context(process)

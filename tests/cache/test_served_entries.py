@@ -83,7 +83,7 @@ def test_damaged_entry_is_rebuilt_once(kind, file, damage, rng, fresh, warmed, c
 
 
 def test_damaged_runtime_is_rebuilt_once(rng, fresh, warmed, compiler):
-    """One case is enough, because it takes 7 s and uses the same code as the others."""
+    """One kind of damage is enough, because each rebuild of the runtime takes 7 s, and all entries share this code."""
     bad = entry(warmed, "runtime")
     check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, f"runtime: {flip(shared_object(bad), rng)}")
 
@@ -99,7 +99,7 @@ def test_damaged_list_of_dependencies_is_not_trusted(rng, fresh, warmed, compile
 @pytest.mark.parametrize("kind", ["glue", "launcher"])
 @pytest.mark.parametrize("lacks", ["library", "symbol"])
 def test_intact_entry_that_cannot_be_loaded_is_rebuilt_once(kind, lacks, fresh, warmed, compiler, tmp_path):
-    """For example on a machine that lacks a library of the machine where the entry was built."""
+    """For example, this machine may lack a library that was installed where the entry was built."""
     bad = entry(warmed, kind)
     path = shared_object(bad)
     link = ["g++", "-shared", "-x", "c++", os.devnull, "-o"]
@@ -160,16 +160,16 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def differences(fresh: Server, *options: str, before: str = "", **environ: str) -> dict[str, list[tuple[str, str]]]:
     """Return the differences that ``why`` lists for each missing build, and check that its text and JSON agree."""
     done = fresh.tkjit(*WHY, *options, "--json", before=before, **environ)
-    answers = [one for one in json.loads(done.stdout) if not one["hit"]]
+    answers = [answer for answer in json.loads(done.stdout) if not answer["hit"]]
     assert done.code == (1 if answers else 0), done.stderr
     shown = fresh.tkjit(*WHY, *options, before=before, **environ).stdout
-    found = {}
+    by_build = {}
     for answer in answers:
         assert f"miss  {answer['what']}\n" in shown
-        found[answer["what"]] = [(one["part"], one["text"]) for one in answer["differences"]]
-        assert all(f"\n      {part}: {text}\n" in shown for part, text in found[answer["what"]])
+        by_build[answer["what"]] = [(change["part"], change["text"]) for change in answer["differences"]]
+        assert all(f"\n      {part}: {text}\n" in shown for part, text in by_build[answer["what"]])
         assert f"to build it: {answer['warmup']}\n" in shown
-    return found
+    return by_build
 
 
 def replace(path: Path, before: str, after: str) -> None:
@@ -204,8 +204,8 @@ def test_edit_is_a_miss_and_why_shows_the_change(edit, fresh, cache_with_runtime
     assert fresh.run(CALL_OWN) == "1.0\n"
     assert differences(fresh) == {}
     replace(own / name, before, after)
-    (found,) = differences(fresh).values()
-    assert found == expected
+    (changes,) = differences(fresh).values()
+    assert changes == expected
     assert fresh.run(CALL_OWN) == "5.0\n"
     assert compiler.compiled == ["launcher", "launcher", "module"]
     replace(own / name, after, before)
@@ -258,8 +258,8 @@ def test_replaced_static_library_is_a_miss(fresh, cache_with_runtime, compiler, 
     write_static_library(tmp_path, 1)
     assert differences(fresh) == {} and fresh.run(CALL_OWN) == "1.0\n"
     write_static_library(tmp_path, 2)
-    (found,) = differences(fresh).values()
-    assert found == [("files", f"{tmp_path}/libvalue.a has changed")]
+    (changes,) = differences(fresh).values()
+    assert changes == [("files", f"{tmp_path}/libvalue.a has changed")]
     assert fresh.run(CALL_OWN) == "2.0\n"
     assert compiler.compiled == ["launcher", "launcher", "module"]
 
@@ -267,13 +267,13 @@ def test_replaced_static_library_is_a_miss(fresh, cache_with_runtime, compiler, 
 def test_other_version_of_a_tool_or_of_torch_is_a_miss(fresh, cache_with_runtime, compiler, own):
     assert fresh.run(CALL_OWN) == "1.0\n"
     version = subprocess.run([compiler.path, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
-    found = differences(fresh, before='import torch; torch.__version__ = "9.9.9"')
-    assert len(found) == 3 and set(map(tuple, found.values())) == {(("torch", f"{torch.__version__} -> 9.9.9"),)}
+    changes = differences(fresh, before='import torch; torch.__version__ = "9.9.9"')
+    assert len(changes) == 3 and set(map(tuple, changes.values())) == {(("torch", f"{torch.__version__} -> 9.9.9"),)}
     compiler.becomes("g++ (Another 99) 99.1")
-    found = differences(fresh)
+    changes = differences(fresh)
     words = f"{version} -> g++ (Another 99) 99.1"
     module, launcher = [("cxx", words)], [("compiler", words), ("cxx", words)]
-    assert sorted(found.values()) == sorted([module, module, launcher])
+    assert sorted(changes.values()) == sorted([module, module, launcher])
 
 
 def test_other_python_or_architecture_is_a_miss(fresh, cache_with_runtime, own):
@@ -295,12 +295,12 @@ def test_other_python_or_architecture_is_a_miss(fresh, cache_with_runtime, own):
 
 def test_changed_environment_variable_of_compilers_is_a_miss(fresh, cache_with_runtime, own, tmp_path):
     assert fresh.run(CALL_OWN) == "1.0\n"
-    found = differences(fresh, CPATH=str(tmp_path))
-    assert {part for differing in found.values() for part, _ in differing} >= {"environment"}
+    changes = differences(fresh, CPATH=str(tmp_path))
+    assert {part for differing in changes.values() for part, _ in differing} >= {"environment"}
 
 
 def test_virtual_environment_with_the_same_versions_is_a_hit(warmed, tmp_path):
-    """Its packages are links to this environment's, so the paths differ and the contents are equal."""
+    """The new environment's packages are links to this environment's, so only the paths differ."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (packages,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     for path in Path(sysconfig.get_path("purelib")).iterdir():

@@ -134,7 +134,7 @@ def test_moved_directory_without_an_anchor_is_a_miss(entries, header, tmp_path):
 
 
 def test_header_path_that_contains_an_anchor_in_the_middle(entries, tmp_path):
-    """For example ``/usr/local/cuda``, for a kernel in ``/cuda``."""
+    """For example, the path ``/usr/local/cuda`` contains the anchor ``/cuda``."""
     header = tmp_path / "usr/local/cuda/include/a.h"
     write(header, "one")
     recipe = replace(RECIPE, anchors=(("kernels", "/cuda"), ("other", "/local")))
@@ -194,7 +194,7 @@ def test_stray_file_is_not_an_entry(entries, header):
 
 
 def test_entry_evicted_during_a_lookup_does_not_hide_others(entries, header, monkeypatch):
-    """Another process removes it because the cache has grown too large."""
+    """Another process may evict an entry while this one searches for another."""
     entry = entries.build(RECIPE, Builder(header))
     listed = os.listdir
     monkeypatch.setattr(os, "listdir", lambda path: [*listed(path), "evicted"])

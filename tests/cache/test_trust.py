@@ -83,7 +83,7 @@ def test_trusted_owners_and_groups(machine, directory):
             {"owner": OTHER, "mode": 0o775, "group": OTHER, "user": 0, "container": True, "mnt": 0o755},
             "can be written by group bob",
         ),
-        # in the container's own file system, and in a mount in which all its users can make directories
+        # directories in the container's own file system, and in a mount in which all users can make directories
         ({"owner": ME, "mode": 0o755, "user": 0, "container": True}, "belongs to user ada"),
         ({"owner": ME, "mode": 0o755, "user": 0, "container": True, "mnt": 0o1777}, "belongs to user ada"),
         ({"owner": ME, "mode": 0o755, "user": 0, "container": True, "data": 0o755}, "belongs to user ada"),

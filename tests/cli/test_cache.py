@@ -39,7 +39,7 @@ def parsed(child: Child) -> object:
 
 def built(root: Path, dtype: str) -> Path:
     """Return the entry of a variant of axpy."""
-    (found,) = [one for one in entries(root) if read_manifest(one).get("what") == f"axpy (T={dtype}) for {CPU}"]
+    (found,) = [path for path in entries(root) if read_manifest(path).get("what") == f"axpy (T={dtype}) for {CPU}"]
     return found
 
 
@@ -66,19 +66,19 @@ def test_dir_prints_the_cache_and_its_layers(fresh, cache):
 
 def test_list_prints_entries_and_whether_they_are_in_use(fresh, warmed, tmp_path):
     def listed(*names: str) -> dict[str, dict]:
-        return {one["arch"]: one for one in parsed(fresh.tkjit("cache", "list", *names, "--json"))}
+        return {entry["arch"]: entry for entry in parsed(fresh.tkjit("cache", "list", *names, "--json"))}
 
     found = listed()
-    names = {(one["arch"], one["name"]) for one in parsed(fresh.tkjit("cache", "list", "--json"))}
+    names = {(entry["arch"], entry["name"]) for entry in parsed(fresh.tkjit("cache", "list", "--json"))}
     headers = {("common_headers", "glue"), ("common_headers", "launcher")}
     assert names == {("runtime", "runtime"), ("simulator", CPU), ("glue", "axpy"), (CPU, "axpy"), *headers}
-    assert {Path(one["directory"]) for arch, one in found.items() if arch not in OF_BUILDS} == entries(warmed)
-    assert not any(one["in_use"] for one in found.values())
-    assert all(one["size_bytes"] > 4096 for one in found.values())
+    assert {Path(entry["directory"]) for arch, entry in found.items() if arch not in OF_BUILDS} == entries(warmed)
+    assert not any(entry["in_use"] for entry in found.values())
+    assert all(entry["size_bytes"] > 4096 for entry in found.values())
     assert found[CPU]["manifest"]["what"] == f"axpy (T=float32) for {CPU}"
     assert listed("axpy").keys() == {"glue", CPU} and listed("gemm") == {}
     with in_use(fresh, tmp_path):
-        assert {arch for arch, one in listed().items() if not one["in_use"]} == OF_BUILDS
+        assert {arch for arch, entry in listed().items() if not entry["in_use"]} == OF_BUILDS
         head, *rows = fresh.tkjit("cache", "list").printed().splitlines()
         assert head.split() == ["kernel", "for", "variant", "size", "used"]
         of_calls = [row for row in rows if not any(name in row for name in OF_BUILDS)]
@@ -91,7 +91,7 @@ def test_size_counts_entries_and_leftovers(fresh, warmed):
     before = parsed(fresh.tkjit("cache", "size", "--json"))
     assert before == {
         "entries": 6,
-        "entries_bytes": sum(one["size_bytes"] for one in listed),
+        "entries_bytes": sum(entry["size_bytes"] for entry in listed),
         "leftovers_bytes": 0,
         "limit_bytes": None,
     }
@@ -116,11 +116,11 @@ def used_before(directory: Path, hours: float) -> None:
 def test_prune_removes_the_least_recently_used_entry(fresh, warmed):
     assert fresh.run(HALF) == "2.0\n"
     old = built(warmed, "float32")
-    for one in entries(warmed):
-        used_before(one, 5 if one == old else 1)
+    for entry in entries(warmed):
+        used_before(entry, 5 if entry == old else 1)
     size = parsed(fresh.tkjit("cache", "size", "--json"))["entries_bytes"]
     answer = parsed(fresh.tkjit("cache", "prune", "--limit", str(size - 1), "--json"))
-    assert [one["directory"] for one in answer["removed"]] == [str(old)]
+    assert [entry["directory"] for entry in answer["removed"]] == [str(old)]
     assert not old.exists() and len(entries(warmed)) == 3
     assert fresh.tkjit("cache", "prune", "--limit", "1T").printed() == "removed 0 entries, 0 B\n"
     refused = fresh.tkjit("cache", "prune")
@@ -129,11 +129,11 @@ def test_prune_removes_the_least_recently_used_entry(fresh, warmed):
 
 
 def test_call_renews_the_last_use_of_its_entries(fresh, warmed):
-    for one in entries(warmed):
-        used_before(one, 5)
-    before = {one: one.stat().st_mtime for one in entries(warmed)}
+    for entry in entries(warmed):
+        used_before(entry, 5)
+    before = {entry: entry.stat().st_mtime for entry in entries(warmed)}
     assert fresh.run(CALL) == RIGHT
-    assert all(one.stat().st_mtime > before[one] + 4 * 3600 for one in entries(warmed))
+    assert all(entry.stat().st_mtime > before[entry] + 4 * 3600 for entry in entries(warmed))
 
 
 @pytest.mark.parametrize("command", [("clear",), ("prune", "--limit", "0")], ids=" ".join)
@@ -142,7 +142,7 @@ def test_entries_in_use_are_not_removed(command, fresh, warmed, compiler, tmp_pa
     everything, half = entries(warmed), built(warmed, "float16")
     with in_use(fresh, tmp_path):
         everything_removed = parsed(fresh.tkjit("cache", *command, "--json"))["removed"]
-        (removed,) = [one for one in everything_removed if one["arch"] not in OF_BUILDS]
+        (removed,) = [entry for entry in everything_removed if entry["arch"] not in OF_BUILDS]
         assert (removed["directory"], removed["name"], removed["arch"]) == (str(half), "axpy", CPU)
         assert removed["size_bytes"] > 4096
         assert entries(warmed) == everything - {half}
@@ -155,7 +155,7 @@ def test_clear_removes_the_entries_of_one_kernel(fresh, warmed):
     (left,) = entries(warmed)
     assert left.parents[1].name == "runtime"
     removed = parsed(fresh.tkjit("cache", "clear", "--json"))["removed"]
-    assert {one["arch"] for one in removed} == {"runtime", *OF_BUILDS}
+    assert {entry["arch"] for entry in removed} == {"runtime", *OF_BUILDS}
     assert [path for path in (warmed / "v1").rglob("*") if path.is_dir() and path.parent.name == "runtime"] == []
 
 
@@ -166,7 +166,7 @@ def test_build_enforces_the_limit_without_removing_entries_in_use(fresh, warmed,
         assert len(entries(warmed)) == 4 and entries(warmed) > held, "entries in use and the new build must stay"
     bfloat16 = HALF.replace("half", "bfloat16")
     assert fresh.run(bfloat16, TKJIT_CACHE_LIMIT="1K") == "2.0\n"
-    kept = {read_manifest(one)["what"] for one in entries(warmed)}
+    kept = {read_manifest(entry)["what"] for entry in entries(warmed)}
     assert f"axpy (T=bfloat16) for {CPU}" in kept
     assert not kept & {f"axpy (T={one}) for {CPU}" for one in ("float32", "float16")}
     refused = fresh.tkjit("cache", "dir", TKJIT_CACHE_LIMIT="much")
@@ -179,8 +179,8 @@ def test_build_enforces_the_limit_without_removing_entries_in_use(fresh, warmed,
 def test_why_reports_hits_and_misses(fresh, warmed):
     why = ("why", "axpy", "--device", "cpu", "--types", "float32")
     hits = parsed(fresh.tkjit(*why, "--json"))
-    assert [one["hit"] for one in hits] == [True] * 3
-    assert {Path(one["directory"]) for one in hits} == entries(warmed)
+    assert [hit["hit"] for hit in hits] == [True] * 3
+    assert {Path(hit["directory"]) for hit in hits} == entries(warmed)
     shown = fresh.tkjit(*why).printed().splitlines()
     assert all(line.startswith("hit   ") and " ago: " in line for line in shown) and len(shown) == 3
     # the nearest entry is that of another variant
@@ -421,7 +421,7 @@ def test_one_rank_of_a_process_group_builds_with_a_warning(fresh, cache_with_run
 
 
 def test_manifest_records_the_time_and_memory_of_a_build(warmed):
-    manifests = {one["arch"].split("-")[0]: one for one in map(read_manifest, entries(warmed))}
+    manifests = {manifest["arch"].split("-")[0]: manifest for manifest in map(read_manifest, entries(warmed))}
     for arch in ("runtime", "glue", "cpu"):
         assert 0.05 < manifests[arch]["seconds"] < 600
         # a C++ compiler needs at least tens of megabytes

@@ -58,8 +58,8 @@ def test_doctor_lists_the_rejected_compilers(cache, static_gxx, capsys):
     assert second.split()[:2] == ["ok", "C++"]
     assert printed.err == ""
     main(["doctor", "--json"])
-    findings = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "C++"]
-    assert [one["state"] for one in findings] == ["skipped", "ok"]
+    findings = [finding for finding in json.loads(capsys.readouterr().out) if finding["what"] == "C++"]
+    assert [finding["state"] for finding in findings] == ["skipped", "ok"]
     assert findings[0]["text"].startswith(f"{static_gxx} {STATIC}")
 
 

@@ -39,7 +39,7 @@ class Builds:
 
 
 def test_build_whose_submission_is_interrupted_is_ended(tmp_path, monkeypatch):
-    """Such a build has no future, so the pool would otherwise wait until it finishes."""
+    """An interrupted submission returns no future, so ending the builds of all futures would miss this build."""
     submit = ThreadPoolExecutor.submit
 
     def interrupted(*args):

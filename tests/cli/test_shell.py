@@ -111,7 +111,7 @@ def test_completion_code_is_valid(capsys, name):
 
 def test_list_prints_json(capsys):
     assert main(["list", "--json"]) == 0
-    by_name = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    by_name = {kernel["name"]: kernel for kernel in json.loads(capsys.readouterr().out)}
     axpy = {"name": "axpy", "summary": "Computes alpha * x + y in place.", "error": "", "missing": [], "package": ""}
     assert by_name["axpy"] == axpy
 
@@ -129,7 +129,7 @@ def test_kernels_without_their_headers_are_listed_separately(capsys, monkeypatch
 
 def test_doctor_prints_json(capsys):
     main(["doctor", "--json"])
-    findings = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
+    findings = {finding["what"]: finding for finding in json.loads(capsys.readouterr().out)}
     assert findings["Python"]["state"] == "ok" and sys.executable in findings["Python"]["text"]
 
 

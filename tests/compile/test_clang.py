@@ -69,7 +69,7 @@ def test_a_missing_address_sanitizer_runtime_is_reported(cache_with_runtime: Pat
         '--version) echo "Debian clang version 14.0.6"; exit;;\n'
         '*-fsanitize=address*.s*) echo "ld: cannot find /usr/lib/llvm-14/lib/libclang_rt.asan-x86_64.a" >&2; exit 1;;\n'
         "esac\n"
-        # g++ does the rest, without the flags that only clang has
+        # all other calls run g++, without the flags that only clang has
         'for word; do shift; case "$word" in -mllvm|-tsan-*) ;; *) set -- "$@" "$word";; esac; done\n'
         f'exec {shutil.which("g++")} "$@"\n'
     )

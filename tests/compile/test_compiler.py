@@ -57,10 +57,10 @@ def test_the_libraries_that_a_linker_read_are_dependencies(tmp_path):
     (tmp_path / "staging").mkdir()
     named = (lib / "libc.so.6", lib / "libfoo.a", lib / "libfoo.so.1", lib / "libfoobar.so", lib / "sub/libbar.so")
     assert _linked_files(log, ("foo", "bar"), tmp_path / "staging") == named
-    # also a library that another one needs, and one that was given as a path
+    # libraries that another library needs or that were passed as a path also count
     assert _linked_files(log, (), tmp_path / "staging") == named
     assert _linked_files(log, None, tmp_path / "staging") == ()
-    # the compiler's version stands for the system's libraries, unless one is requested by name
+    # the compiler's version covers the system's libraries, so they only count if they are requested by name
     system = "/usr/lib/x86_64-linux-gnu/libc.a\n/lib/x86_64-linux-gnu/libm.so.6\n"
     assert _linked_files(system, (), tmp_path / "staging") == ()
     asked = _linked_files(system, ("m", ":libc.a"), tmp_path / "staging")

@@ -40,7 +40,7 @@ def find(tmp_path, places):
 
 
 def taken(tools: Toolchain) -> Path:
-    """The compiler that is used, ignoring warnings."""
+    """Return the path of the compiler that the toolchain uses, and ignore warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TkjitWarning)
         return tools.cxx.path
@@ -188,7 +188,7 @@ def test_a_rejected_compiler_is_checked_again_if_its_file_changes(places, find):
 
 
 def test_while_no_compiler_is_usable_all_are_checked_again(places, find):
-    """Something that a compiler lacks may be installed, which does not change the compiler's file."""
+    """A missing library may have been installed, which does not change the compiler's file."""
     write_tool(places[0] / "g++", f"[ -e {places[0]}/library ] || exit 1\necho 'g++ (GCC) 12.2.0'")
     assert find().versions() is None
     (places[0] / "library").touch()

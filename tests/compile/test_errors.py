@@ -287,5 +287,5 @@ def test_too_much_static_shared_memory_is_an_error(session_cache):
     assert str(raised.value).startswith(
         "inline.cu:2: error: fill uses too much shared data (0xc004 bytes, 0xc000 max):"
     )
-    assert all(one in raised.value.summary for one in ("tile 49076", "other 64", "inner 16"))
+    assert all(text in raised.value.summary for text in ("tile 49076", "other 64", "inner 16"))
     kernel("fill<12268, float>")(x, x.clone())

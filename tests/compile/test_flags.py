@@ -31,28 +31,28 @@ GPU, CPU = Target("90a"), Target("cpu", "x86-64-v3")
 
 
 def test_the_flags_for_a_gpu():
-    found = launcher_flags(SPEC, GPU, Path("/home/research"))
-    assert [flag for flag in found.compile if "gencode" in flag] == ["-gencode=arch=compute_90a,code=sm_90a"]
-    assert not [flag for flag in found.compile if flag.startswith("-arch")]
-    assert {"-std=c++17", "-cudart=static", "-shared", "-DTILE=64", *SPEC.flags} <= set(found.compile)
-    assert found.paths == (f"-I{flags.INCLUDE}", "-I/home/research", "-I/headers", f"-I{flags.CUDA_LIBRARIES}")
-    assert found.include_dirs == (flags.INCLUDE, Path("/home/research"), Path("/headers"), flags.CUDA_LIBRARIES)
-    assert found.link == ("-lcublas",)
+    result = launcher_flags(SPEC, GPU, Path("/home/research"))
+    assert [flag for flag in result.compile if "gencode" in flag] == ["-gencode=arch=compute_90a,code=sm_90a"]
+    assert not [flag for flag in result.compile if flag.startswith("-arch")]
+    assert {"-std=c++17", "-cudart=static", "-shared", "-DTILE=64", *SPEC.flags} <= set(result.compile)
+    assert result.paths == (f"-I{flags.INCLUDE}", "-I/home/research", "-I/headers", f"-I{flags.CUDA_LIBRARIES}")
+    assert result.include_dirs == (flags.INCLUDE, Path("/home/research"), Path("/headers"), flags.CUDA_LIBRARIES)
+    assert result.link == ("-lcublas",)
 
 
 def test_the_flags_for_the_cpu():
-    found = launcher_flags(SPEC, CPU, None)
-    assert {"-std=c++17", "-march=x86-64-v3", "-shared", "-fPIC", "-DTILE=64", "-DMINE"} <= set(found.compile)
-    assert found.paths == (f"-I{flags.INCLUDE}", f"-I{flags.SIMULATOR}", "-I/headers", f"-I{flags.CUDA_LIBRARIES}")
-    assert not {"-lineinfo", "-Xptxas=-O1"} & set(found.compile)
-    assert found.link == ("-lcublas",)
+    result = launcher_flags(SPEC, CPU, None)
+    assert {"-std=c++17", "-march=x86-64-v3", "-shared", "-fPIC", "-DTILE=64", "-DMINE"} <= set(result.compile)
+    assert result.paths == (f"-I{flags.INCLUDE}", f"-I{flags.SIMULATOR}", "-I/headers", f"-I{flags.CUDA_LIBRARIES}")
+    assert not {"-lineinfo", "-Xptxas=-O1"} & set(result.compile)
+    assert result.link == ("-lcublas",)
 
 
 def test_preprocessor_and_linker_flags_of_a_spec_reach_every_compiler():
-    given = ("-include", "chrono", "-lineinfo", "-L/lib", "-Wl,-rpath,/lib", "-isystem", "/x", "-Xptxas=-O1", "-lfoo")
-    found = launcher_flags(changed(SPEC, flags=given, libraries=()), CPU, None)
-    assert found.compile[-4:] == ("-include", "chrono", "-isystem", "/x")
-    assert found.link == ("-L/lib", "-Wl,-rpath,/lib", "-lfoo")
+    own = ("-include", "chrono", "-lineinfo", "-L/lib", "-Wl,-rpath,/lib", "-isystem", "/x", "-Xptxas=-O1", "-lfoo")
+    result = launcher_flags(changed(SPEC, flags=own, libraries=()), CPU, None)
+    assert result.compile[-4:] == ("-include", "chrono", "-isystem", "/x")
+    assert result.link == ("-L/lib", "-Wl,-rpath,/lib", "-lfoo")
 
 
 @pytest.mark.parametrize("target", [GPU, CPU], ids=["gpu", "cpu"])

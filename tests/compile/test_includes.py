@@ -1,4 +1,4 @@
-"""Every header that may be included counts, whatever the conditions."""
+"""Every header that a source may include counts as a dependency, whatever the preprocessor's conditions."""
 
 from __future__ import annotations
 

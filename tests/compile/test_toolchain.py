@@ -134,7 +134,7 @@ def test_an_upgraded_compiler_is_queried_again(find, bin_directory):
 
 
 def test_two_names_of_one_dispatcher_are_two_compilers(find, bin_directory, tmp_path):
-    # like ccache: symbolic links to one program, which checks under which name it was called
+    # like ccache, whose names are symbolic links to one program that checks by which name it was called
     dispatcher = write_tool(tmp_path / "lib/ccache", 'printf \'%s (GCC) 12.2.0\\n\' "$(basename "$0")"')
     for name in ("g++", "g++-12"):
         (bin_directory / name).symlink_to(dispatcher)
@@ -348,7 +348,7 @@ def test_versions_are_those_of_the_compilers_in_use(find, bin_directory):
 
 @pytest.mark.parametrize("name", ["g++", "nvcc"])
 def test_a_script_with_the_same_version_but_another_text_is_another_compiler(find, bin_directory, name):
-    """For example a wrapper that adds a flag, also if it is the host compiler of nvcc."""
+    """For example, a wrapper may add a flag. Scripts that nvcc uses as its host compiler count as well."""
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
     path, before = bin_directory / name, find().versions(Target("90a"))
@@ -418,7 +418,7 @@ def state(paths: list[str]) -> list[bytes]:
 
 
 def test_searched_paths_reveal_a_compiler_that_takes_precedence(tmp_path, bin_directory, monkeypatch):
-    """They include files that do not exist, so that a compiler that appears in an earlier directory is noticed."""
+    """The searched paths include files that do not exist, because a compiler may appear in an earlier directory."""
     places = [tmp_path / name for name in ("first", "second", "third")]
     for place in places:
         place.mkdir()

@@ -37,8 +37,8 @@ def test_make_globals_neither_compiles_the_kernel_nor_launches_it(cache_with_run
 
 
 def test_globals_keep_their_tensors_alive():
-    (found,) = tkjit.make_globals("axpy", torch.full((1000,), 3.0), torch.zeros(1000))
+    (values,) = tkjit.make_globals("axpy", torch.full((1000,), 3.0), torch.zeros(1000))
     gc.collect()
     torch.empty(1000).fill_(9)  # would reuse the memory if it were free
-    data = np.ctypeslib.as_array((np.ctypeslib.ctypes.c_float * 1000).from_address(found["x"].data_ptr))
+    data = np.ctypeslib.as_array((np.ctypeslib.ctypes.c_float * 1000).from_address(values["x"].data_ptr))
     assert (data == 3).all()

@@ -57,11 +57,11 @@ def test_results_agree(name):
 
 def _plain(value: object) -> object:
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-# torch's own zero tensor has no memory, which the C code notices before it reads the strides
+# Cases with another message: torch's zero tensor has no memory, which the C code reports before it reads the strides.
 OTHER_MESSAGE = {"zero tensor"}
 
 

@@ -48,8 +48,8 @@ def directory_of(loader, name: str) -> Path:
 
 def built(name: str, **options) -> Entry:
     """The entry of a new kernel's glue or launcher, after a correct call."""
-    given = {"args": True, "grid": 1, "block": 32, **options}
-    kernel = define(given.pop("source", SOURCE), PARAMETERS, entry="f", **given)
+    values = {"args": True, "grid": 1, "block": 32, **options}
+    kernel = define(values.pop("source", SOURCE), PARAMETERS, entry="f", **values)
     x = torch.zeros(3)
     kernel(x, 2)
     assert x.tolist() == [1, 1, 0]
@@ -112,10 +112,10 @@ def corrupt_the_dependencies(file: Path) -> None:
 @pytest.mark.parametrize("damage", [remove, cut_the_header, corrupt_the_dependencies])
 @pytest.mark.parametrize("name", [GLUE, LAUNCHER])
 def test_a_header_that_is_damaged_after_it_was_found_only_costs_time(loader, name, damage, monkeypatch):
-    given, damaged = loader.common_header, []
+    find_header, damaged = loader.common_header, []
 
     def common_header(plan):
-        entry = given(plan)
+        entry = find_header(plan)
         damage(entry.directory / f"{plan.file}.gch")
         damaged.append(plan.file)
         return entry
@@ -128,14 +128,14 @@ def test_a_header_that_is_damaged_after_it_was_found_only_costs_time(loader, nam
 
 def test_an_edit_during_a_build_with_the_header_is_noticed(loader, monkeypatch, tmp_path):
     """A file that the header includes is then newer than the build, so the build is repeated."""
-    own, made = tmp_path / "own.h", []
+    own, compiled = tmp_path / "own.h", []
     own.write_text("#define ADDED 1\n")
-    given = CommonHeaderPlan.compile_with
+    original = CommonHeaderPlan.compile_with
 
     def compile_with(plan, make, unit, search=()):
-        product = given(plan, make, unit, search)
-        made.append(plan)
-        if len(made) == 1:
+        product = original(plan, make, unit, search)
+        compiled.append(plan)
+        if len(compiled) == 1:
             own.write_text("#define ADDED 2\n")
         return product
 
@@ -146,7 +146,7 @@ def test_an_edit_during_a_build_with_the_header_is_noticed(loader, monkeypatch, 
     assert loader.simulator(loader.target("cpu"))
     spec = kernel.specs[0]
     entry = loader.launcher(spec, variants_of(spec)[0], loader.target("cpu"))
-    assert len(made) == 2 and str(own) in read_dependencies(entry.directory, entry.manifest)["files"]
+    assert len(compiled) == 2 and str(own) in read_dependencies(entry.directory, entry.manifest)["files"]
     x = torch.zeros(3)
     kernel(x, 3)
     assert x.tolist() == [2, 2, 2]

@@ -51,7 +51,7 @@ def test_after_a_warmup_a_fresh_process_compiles_nothing(cache_with_runtime, pyt
 
 
 def test_the_audit_hook_detects_a_build(cache_with_runtime):
-    """So the test above would fail if a fresh process compiled something."""
+    """This shows that the test above would fail if a fresh process compiled something."""
     done = subprocess.run([sys.executable, "-c", CALL_WITHOUT_A_PROCESS], capture_output=True, text=True)
     assert done.returncode != 0
     assert "subprocess.Popen" in done.stderr or "os.posix_spawn" in done.stderr
@@ -80,7 +80,7 @@ def test_load_inline_builds_the_code_that_parses_a_call(cache, monkeypatch):
     (_, _, runtime), (name, _, glue) = made
     assert "runtime" in made[0][0] and "glue" in name
     assert type(loaded).__mro__.index(runtime.Dispatcher) > 0
-    assert [one for one in gc.get_referents(loaded) if isinstance(one, ModuleType)] == [glue]
+    assert [referent for referent in gc.get_referents(loaded) if isinstance(referent, ModuleType)] == [glue]
     # the first word after the object's header is the function that the interpreter calls
     function = ctypes.c_size_t.from_address(id(loaded) + object.__basicsize__).value
     mapped = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines()]

@@ -49,7 +49,7 @@ def test_a_build_that_fails_releases_its_memory():
     limit = MemoryBudget(10)
     with pytest.raises(ValueError), limit.taking(10):
         raise ValueError
-    with limit.taking(10):  # would otherwise wait forever
+    with limit.taking(10):  # would wait forever if the failed build had kept its memory
         pass
 
 
@@ -98,11 +98,11 @@ def test_the_estimate_is_the_variants_last_peak_or_else_its_kernels_highest():
     ids=["none", "jobs", "memory"],
 )
 def test_warmup_uses_all_cores_and_all_free_memory_by_default(options, expected, monkeypatch):
-    given = []
+    limits = []
     monkeypatch.setattr(warmup, "usable_cores", lambda: 7)
     monkeypatch.setattr(warmup, "available_memory_bytes", lambda: 1000)
     monkeypatch.setattr(
-        warmup, "build_all", lambda loader, plans, jobs, memory, **_: given.append((jobs, memory)) or []
+        warmup, "build_all", lambda loader, plans, jobs, memory, **_: limits.append((jobs, memory)) or []
     )
     assert main(["warmup", "axpy", "--device", "cpu", *options]) == 0
-    assert given == [expected]
+    assert limits == [expected]

@@ -74,7 +74,7 @@ def test_nvrtc_compiles_device_code(loader, source):
     assert "why_nvcc" not in manifest
 
 
-# sources that need nvcc, by the reason, which is found in the source or in NVRTC's log
+# sources that need nvcc, by the reason for it, which tkjit finds in the source or in NVRTC's log
 NEEDS_NVCC = {
     "it has host code: <<<": (f("x[0] = 1;") + "inline void go(float* x) { f<<<1, 32>>>(x); }", {}),
     "it has host code: main": (f("x[0] = 1;") + "int main() { return 0; }", {}),
@@ -246,7 +246,7 @@ def test_nvrtc_and_nvcc_produce_the_same_machine_code_for_bundled_kernels(sass, 
     """If both compilers have the same version, the machine code is the same.
 
     softmax is the exception, because it indexes shared memory: nvcc computes such addresses with 32 bits, and NVRTC
-    with 64, which no option changes. Then the numbers of instructions and registers are equal, but the order differs.
+    with 64, which no option changes. For softmax, only the numbers of instructions and registers are the same.
     """
     spec = tkjit.find(name).specs[0]
     settings = Settings.from_environment()

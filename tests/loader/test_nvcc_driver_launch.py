@@ -105,46 +105,46 @@ def test_a_launch_makes_these_driver_calls(driver, launcher):
 
 
 def test_the_cubin_is_loaded_once(driver, launcher):
-    said = run(driver, launcher, LAUNCHES="3")
-    assert said.count("cuLibraryLoadData a cubin 0 0") == said.count("cuDevicePrimaryCtxRetain 100") == 1
-    assert said.count("cuLaunchKernelEx 3,1,1 128,1,1 0 0x5000 0x22 (nil)") == said.count("error None") == 3
+    lines = run(driver, launcher, LAUNCHES="3")
+    assert lines.count("cuLibraryLoadData a cubin 0 0") == lines.count("cuDevicePrimaryCtxRetain 100") == 1
+    assert lines.count("cuLaunchKernelEx 3,1,1 128,1,1 0 0x5000 0x22 (nil)") == lines.count("error None") == 3
 
 
 def test_a_current_context_of_the_device_is_used(driver, launcher):
-    said = run(driver, launcher, device=1, DRIVER_CONTEXT="1", LAUNCHES="2")
-    about_contexts = [line for line in said if line.startswith(("cuCtx", "cuDevicePrimary"))]
-    assert about_contexts == 2 * ["cuCtxGetDevice 101"] and said[-1] == "error None"
+    lines = run(driver, launcher, device=1, DRIVER_CONTEXT="1", LAUNCHES="2")
+    about_contexts = [line for line in lines if line.startswith(("cuCtx", "cuDevicePrimary"))]
+    assert about_contexts == 2 * ["cuCtxGetDevice 101"] and lines[-1] == "error None"
 
 
 def test_the_primary_context_is_recognized_from_the_second_launch_on(driver, launcher):
-    said = run(driver, launcher, device=1, DRIVER_PRIMARY="1", LAUNCHES="3")
-    about_contexts = [line for line in said if line.startswith(("cuCtx", "cuDevicePrimary"))]
+    lines = run(driver, launcher, device=1, DRIVER_PRIMARY="1", LAUNCHES="3")
+    about_contexts = [line for line in lines if line.startswith(("cuCtx", "cuDevicePrimary"))]
     assert about_contexts == ["cuCtxGetDevice 101", "cuDevicePrimaryCtxRetain 101"]
-    assert said.count("error None") == 3
+    assert lines.count("error None") == 3
 
 
 def test_the_device_of_a_context_that_is_not_primary_is_queried_each_time(driver, launcher):
-    said = run(driver, launcher, device=1, DRIVER_CONTEXT="1", DRIVER_PRIMARY="1", LAUNCHES="3")
-    assert said.count("cuCtxGetDevice 101") == said.count("error None") == 3
-    assert said.count("cuDevicePrimaryCtxRetain 101") == 1 and not any("Push" in line for line in said)
+    lines = run(driver, launcher, device=1, DRIVER_CONTEXT="1", DRIVER_PRIMARY="1", LAUNCHES="3")
+    assert lines.count("cuCtxGetDevice 101") == lines.count("error None") == 3
+    assert lines.count("cuDevicePrimaryCtxRetain 101") == 1 and not any("Push" in line for line in lines)
 
 
 def test_a_launch_succeeds_if_the_primary_context_cannot_be_retained(driver, launcher):
     refused = {"DRIVER_PRIMARY": "1", "DRIVER_FAILS": "cuDevicePrimaryCtxRetain=2"}
-    said = run(driver, launcher, device=1, LAUNCHES="2", **refused)
-    assert said.count("cuCtxGetDevice 101") == said.count("error None") == 2
-    assert said.count("cuThreadExchangeStreamCaptureMode 2") == said.count("cuThreadExchangeStreamCaptureMode 0")
+    lines = run(driver, launcher, device=1, LAUNCHES="2", **refused)
+    assert lines.count("cuCtxGetDevice 101") == lines.count("error None") == 2
+    assert lines.count("cuThreadExchangeStreamCaptureMode 2") == lines.count("cuThreadExchangeStreamCaptureMode 0")
 
 
 def test_the_primary_context_of_another_device_is_not_used(driver, launcher):
-    said = run(driver, launcher, device=2, DRIVER_PRIMARY="1", LAUNCHES="2")
-    assert said.count("cuCtxPushCurrent 0x1066") == said.count("cuCtxPopCurrent 1") == 2
-    assert said.count("cuDevicePrimaryCtxRetain 102") == 1
+    lines = run(driver, launcher, device=2, DRIVER_PRIMARY="1", LAUNCHES="2")
+    assert lines.count("cuCtxPushCurrent 0x1066") == lines.count("cuCtxPopCurrent 1") == 2
+    assert lines.count("cuDevicePrimaryCtxRetain 102") == 1
 
 
 def test_a_current_context_of_another_device_is_replaced_during_the_launch(driver, launcher):
-    said = run(driver, launcher, device=2, DRIVER_CONTEXT="1")
-    assert "cuCtxPushCurrent 0x1066" in said and "cuCtxPopCurrent 1" in said
+    lines = run(driver, launcher, device=2, DRIVER_CONTEXT="1")
+    assert "cuCtxPushCurrent 0x1066" in lines and "cuCtxPopCurrent 1" in lines
 
 
 def test_an_empty_grid_needs_no_driver(launcher):
@@ -172,16 +172,18 @@ def test_a_missing_driver_is_reported(launcher):
     }.items(),
 )  # fmt: skip
 def test_an_error_of_the_driver_is_reported(driver, launcher, fails, text):
-    said = run(driver, launcher, DRIVER_FAILS=fails)
-    assert text in said[-1]
-    pushed = [line for line in said if line.startswith("cuCtxPushCurrent")]
-    assert len([line for line in said if line.startswith("cuCtxPopCurrent")]) == (0 if "Push" in fails else len(pushed))
+    lines = run(driver, launcher, DRIVER_FAILS=fails)
+    assert text in lines[-1]
+    pushed = [line for line in lines if line.startswith("cuCtxPushCurrent")]
+    assert len([line for line in lines if line.startswith("cuCtxPopCurrent")]) == (
+        0 if "Push" in fails else len(pushed)
+    )
 
 
 def test_a_failed_load_is_tried_again_and_the_capture_mode_is_restored(driver, launcher):
-    said = run(driver, launcher, DRIVER_FAILS="cuLibraryLoadData=2", LAUNCHES="2")
-    assert said.count("cuLibraryLoadData a cubin 0 0") == 2
-    assert said.count("cuThreadExchangeStreamCaptureMode 2") == said.count("cuThreadExchangeStreamCaptureMode 0") == 2
+    lines = run(driver, launcher, DRIVER_FAILS="cuLibraryLoadData=2", LAUNCHES="2")
+    assert lines.count("cuLibraryLoadData a cubin 0 0") == 2
+    assert lines.count("cuThreadExchangeStreamCaptureMode 2") == lines.count("cuThreadExchangeStreamCaptureMode 0") == 2
 
 
 def test_a_driver_that_is_too_old_is_reported(driver, launcher):
@@ -191,16 +193,16 @@ def test_a_driver_that_is_too_old_is_reported(driver, launcher):
 
 
 def test_a_launch_in_a_forked_child_is_an_error(driver, launcher):
-    said = run(driver, launcher, FORK="1")
-    assert said.count("error None") == 1
-    assert said[-1].startswith("error CUDA was used before this process was forked") and "spawn" in said[-1]
+    lines = run(driver, launcher, FORK="1")
+    assert lines.count("error None") == 1
+    assert lines[-1].startswith("error CUDA was used before this process was forked") and "spawn" in lines[-1]
 
 
 def test_a_synchronous_launch_waits_unless_the_stream_is_captured(driver, launcher):
     assert "cuStreamSynchronize 0x5000" in run(driver, launcher, SYNC="1")
     assert "cuStreamSynchronize 0x5000" not in run(driver, launcher, SYNC="1", DRIVER_CAPTURES="1")
-    said = run(driver, launcher, SYNC="1", DRIVER_FAILS="cuStreamSynchronize=700")
-    assert said[-1].startswith("error kernel: as the test says") and "an earlier one" not in said[-1]
+    lines = run(driver, launcher, SYNC="1", DRIVER_FAILS="cuStreamSynchronize=700")
+    assert lines[-1].startswith("error kernel: as the test says") and "an earlier one" not in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -212,13 +214,13 @@ def test_a_synchronous_launch_waits_unless_the_stream_is_captured(driver, launch
 )
 def test_launch_attributes_are_passed(driver, loader, options, attributes):
     kernel = scale(shared_memory=100000, grid=32, **options)
-    said = run(driver, loader.launcher(kernel.specs[0], Variant(), HOPPER).shared_object, LAUNCHES="2")
-    assert said.count("cuKernelSetAttribute 8 100000 0x22 100") == 1  # dynamic shared memory, once per device
-    assert ("cuKernelSetAttribute 14 1 0x22 100" in said) == ("cluster" in options)  # more than 8 blocks
-    assert [line for line in said if line.startswith("attribute")] == 2 * attributes
-    assert said.count("cuLaunchKernelEx 32,1,1 128,1,1 100000 0x5000 0x22 (nil)") == said.count("error None") == 2
+    lines = run(driver, loader.launcher(kernel.specs[0], Variant(), HOPPER).shared_object, LAUNCHES="2")
+    assert lines.count("cuKernelSetAttribute 8 100000 0x22 100") == 1  # dynamic shared memory, once per device
+    assert ("cuKernelSetAttribute 14 1 0x22 100" in lines) == ("cluster" in options)  # more than 8 blocks
+    assert [line for line in lines if line.startswith("attribute")] == 2 * attributes
+    assert lines.count("cuLaunchKernelEx 32,1,1 128,1,1 100000 0x5000 0x22 (nil)") == lines.count("error None") == 2
 
 
 def test_a_grid_that_is_too_large_is_reported(driver, launcher):
-    said = run(driver, launcher, extent=2**40)
-    assert said[-1].startswith("error grid x is 8589934592; the limit is 2147483647")
+    lines = run(driver, launcher, extent=2**40)
+    assert lines[-1].startswith("error grid x is 8589934592; the limit is 2147483647")

@@ -37,7 +37,8 @@ MAINS = {
     "for the host": f"__host__ int main() {BODY}",
     "over lines": f"auto\nmain\n(\n) -> int\n{BODY}",
 }
-# a kernel that a template cannot launch, and a call to which no argument can be added: here main stays a function
+# Sources whose main stays a function: in the first, a template could not launch the kernel; in the second, no argument
+# can be added to the call.
 WHOLE = {
     "a kernel in a lambda": (
         "template <class F> __global__ void run(F f) { f(); }\n"

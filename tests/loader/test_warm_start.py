@@ -62,7 +62,7 @@ def call(fresh):
 
 @pytest.fixture
 def remembered(fill, call) -> Path:
-    """The same directory, after a process has found the warm record of an earlier one."""
+    """Returns the directory of ``fill``, once a process has used the warm record of an earlier process."""
     time.sleep(0.1)  # files that were just written are not recorded
     assert call() == (1, True)
     time.sleep(0.1)
@@ -139,7 +139,7 @@ RECORDED_AT_ONCE = "from tkjit.cache import fingerprints; fingerprints.SETTLED_N
     ],
 )
 def test_an_edit_while_the_first_process_runs_is_noticed_by_the_next(fill, call, settled, glue_is_there):
-    """The first process's build does not count as a build of the edited source, even if it was recorded at once."""
+    """The first process built the old source, and its warm record must say so, even if it is written after the edit."""
     source = fill / "fill.cu"
     if glue_is_there:
         rewrite(source, "VALUE;", "VALUE + 8;")

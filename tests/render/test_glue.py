@@ -48,7 +48,7 @@ def with_includes(header: Path) -> set[Path]:
 
 
 def test_headers_use_no_name_that_is_made_for_a_user():
-    """No variable, function or macro of a header that the glue or a launcher includes has such a name."""
+    """The headers that glue and launchers include use no name that starts like the names made from a user's names."""
     headers = with_includes(PACKAGE / "runtime" / "glue_parallel.h") | {*PACKAGE.glob("include/tkjit/*.h")}
     assert PACKAGE / "runtime" / "table.h" in headers
     text = "\n".join(path.read_text() for path in headers)
@@ -161,8 +161,8 @@ def test_rendered_texts_contain_no_paths_or_versions(name):
 
 def test_rendering_is_the_same_in_every_process(python):
     code = "import tkjit\nfor n in ('axpy', 'softmax', 'gemm'): print(tkjit.find(n).render())"
-    here = "".join(f"{tkjit.find(name).render()}\n" for name in ("axpy", "softmax", "gemm"))
-    assert python(code) == here
+    rendered = "".join(f"{tkjit.find(name).render()}\n" for name in ("axpy", "softmax", "gemm"))
+    assert python(code) == rendered
 
 
 def test_field_text_is_what_the_author_wrote():

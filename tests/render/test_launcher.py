@@ -37,8 +37,8 @@ def test_launcher_contains_the_source_line_by_line(name):
     source = kernel.specs[0].sources[0][1].read().rstrip("\n").split("\n")
     for variant in kernel.variants:
         text = kernel.render(**dict(variant.values)).launcher
-        (start, one, file), (after, line, own) = line_directives(text)
-        assert (one, file, line, own) == (1, f"{name}.cu", after, "launcher.cu")
+        (start, first, file), (after, line, own) = line_directives(text)
+        assert (first, file, line, own) == (1, f"{name}.cu", after, "launcher.cu")
         assert text.split("\n")[start - 1 : after - 2] == source
 
 

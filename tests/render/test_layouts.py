@@ -78,7 +78,7 @@ def test_a_foreign_layout_as_a_field_of_a_rendered_struct():
         grid=1,
         block=1,
         include_dirs=[KERNELS / "include"],
-        flags=["-include", "foreign.h"],  # it must be declared before the rendered struct
+        flags=["-include", "foreign.h"],  # the layout must be declared before the rendered struct
     )
     assert kernel(torch.ones(3, 4))[0, 0].item() == 35
     with pytest.raises(ShapeError, match=r"feature_\d+: x has cols=5; its type fixes 4"):

@@ -206,7 +206,7 @@ def sparse_rows() -> torch.Tensor:
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls them beta
+        warnings.simplefilter("ignore")  # torch warns that sparse CSR tensors are in beta
         return x23().to_sparse_csr()
 
 

@@ -47,7 +47,8 @@ def at_locks(pid: int, root: Path) -> list[str]:
     return sorted(found)
 
 
-# tkjit adds a script's hash to its version, so that the wrapper of a compiler must be a binary to have the same version
+# The wrapper of a compiler must have the compiler's version. It is a binary, because tkjit adds a hash of the text to
+# the version of a script.
 PROGRAM = r"""
 #include <limits.h>
 #include <stdio.h>
@@ -75,7 +76,10 @@ def _program() -> bytes:
 
 
 def write_compiler(path: Path, script: str) -> None:
-    """Write a program that runs a shell script. Both replace earlier files atomically, as these may be running."""
+    """Write a program and the shell script that it runs.
+
+    Earlier versions of both are replaced atomically, because they may be running.
+    """
     for name, content in ((f"{path.name}.sh", script.encode()), (path.name, _program())):
         scratch = path.with_name(f"{name}.new")
         scratch.write_bytes(content)
@@ -84,9 +88,9 @@ def write_compiler(path: Path, script: str) -> None:
 
 
 class Compiler:
-    """A program for ``CXX`` that logs what it compiles, and can wait for a signal before it runs the real compiler.
+    """A program for ``CXX`` that logs its compilations, runs the real compiler, and can wait before or after that.
 
-    It reports the real compiler's version, so that a cache that was filled without it also has hits with it.
+    The program reports the real compiler's version, so that entries from the real compiler are hits.
     """
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,12 +37,12 @@ class Row(NamedTuple):
         return f"right = ({self.line}) == ({self.said}){self._has_type()};"
 
     def _has_type(self) -> str:
-        said = _TYPE.match(self.meaning)
-        if said is None:
+        match = _TYPE.match(self.meaning)
+        if match is None:
             return ""
-        if said[1] == "T&":
+        if match[1] == "T&":
             return f" && std::is_same_v<decltype(({self.line})), float&>"
-        return f" && std::is_same_v<std::decay_t<decltype({self.line})>, {said[1]}>"
+        return f" && std::is_same_v<std::decay_t<decltype({self.line})>, {match[1]}>"
 
 
 class Section(NamedTuple):

@@ -47,14 +47,14 @@ class Failed(Exception):
 
 
 def c_tensor(tensor: torch.Tensor, **changes: Any) -> CTensor:
-    """Return a view of a tensor's memory, with members replaced by ``changes``."""
-    made = CTensor(ABI, False, NUMBERS[str(tensor.dtype).removeprefix("torch.")], tensor.ndim)
-    made.data = tensor.data_ptr() or None
+    """Return a C struct that describes a tensor's memory, with members replaced by ``changes``."""
+    view = CTensor(ABI, False, NUMBERS[str(tensor.dtype).removeprefix("torch.")], tensor.ndim)
+    view.data = tensor.data_ptr() or None
     for i, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        made.sizes[i], made.strides[i] = size, stride
+        view.sizes[i], view.strides[i] = size, stride
     for name, value in changes.items():
-        setattr(made, name, value)
-    return made
+        setattr(view, name, value)
+    return view
 
 
 class Library:

@@ -50,7 +50,7 @@ def machine_code(*dependencies: Path) -> bytes:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file and make sure that later files get a later time; the clock of files ticks every 4 to 10 ms."""
+    """Write a file and wait until later files get a later time, because file times advance only every 4 to 10 ms."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     let_the_clock_tick(path)
@@ -95,7 +95,7 @@ def recipe_with_anchor(directory: Path) -> Recipe:
 
 
 def compile_error(cache: Cache, recipe: Recipe = RECIPE) -> CompileError:
-    """Return a compiler's error whose failed build was kept."""
+    """Return a compile error, after writing the log that a failed build leaves in the cache."""
     log = cache.failure_directory(recipe) / "build.log"
     cache.make_directory(log.parents[1])
     log.parent.mkdir(0o700, exist_ok=True)

@@ -26,5 +26,5 @@ def process_on_other_host() -> Process:
 
 
 def ended_process() -> Process:
-    """Return a process of this machine that has ended, and whose number another process has now."""
+    """Return a process of this machine that has ended, and whose process ID has been reused."""
     return Process(this_machine(), "here", os.getpid(), 1)

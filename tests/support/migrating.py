@@ -1,4 +1,4 @@
-"""Runs the examples of docs/migrating.md: each kernel before, with another system, and now, with tkjit."""
+"""Runs the examples of docs/migrating.md, which show each kernel in another system and then in tkjit."""
 
 from __future__ import annotations
 
@@ -37,15 +37,17 @@ EXAMPLES = examples_of()
 def named(*, before: bool) -> list[object]:
     """Return the examples before or after migration as test parameters, named by their sections."""
     return [
-        pytest.param(one, id=one.section, marks=pytest.mark.slow if "load_inline" in one.section else ())
-        for one in EXAMPLES
-        if one.is_before is before
+        pytest.param(example, id=example.section, marks=pytest.mark.slow if "load_inline" in example.section else ())
+        for example in EXAMPLES
+        if example.is_before is before
     ]
 
 
 def run(example: Example, directory: Path, device: str) -> None:
     """Run an example in a directory, with x and y on a device, and check y."""
-    inline = next(one.code for one in EXAMPLES if not one.is_before)  # has the source for examples that build a file
+    inline = next(
+        other.code for other in EXAMPLES if not other.is_before
+    )  # has the source for examples that build a file
     source = re.search(r'source = r"""(.*?)"""', inline, re.DOTALL)
     assert source is not None
     binding = '\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("axpy", &axpy); }\n'

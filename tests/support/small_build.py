@@ -41,7 +41,8 @@ def build(root: Path, text: str, fork: str = "") -> Entry:
 
 def _child_that_stays(fork: str) -> int:
     """Fork with Python's function, or with libc's and without Python's knowledge, as a library may."""
-    # PyDLL keeps the interpreter's lock: in the child, a thread that had taken it would not exist to release it
+    # PyDLL keeps the GIL during the call. Otherwise another thread could hold the GIL at the fork, and the child, which
+    # lacks that thread, would wait for it forever.
     libc = ctypes.PyDLL(None)
     pid = os.fork() if fork == "os" else libc.fork()
     while pid == 0:

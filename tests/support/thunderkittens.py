@@ -31,8 +31,8 @@ def calls(kernel: str) -> tuple[Planned, ...]:
 
 def arguments(call: Planned) -> dict[str, Any]:
     """Return a call's arguments, without the outputs that its case also contains."""
-    made = {f.name for f in call.spec.tensors if f.is_allocated}
-    return {name: value for name, value in call.case.arguments.items() if name not in made}
+    outputs = {f.name for f in call.spec.tensors if f.is_allocated}
+    return {name: value for name, value in call.case.arguments.items() if name not in outputs}
 
 
 def first(kernel: str, **variant: Any) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def test_fork_waits_while_another_thread_starts_a_process(beside, monkeypatch):
     execute = subprocess.Popen._execute_child
 
     def slowly(self, *arguments):
-        pipe.extend(os.pipe())  # stands for Popen's pipe, which closes once the process has started
+        pipe.extend(os.pipe())  # like Popen's own pipe, which is closed once the process has started
         reached.set()
         time.sleep(PAUSE_S)
         for end in pipe:
@@ -88,7 +88,7 @@ def slow_modules(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_fork_waits_for_imports_in_another_thread(beside, slow_modules, which):
-    """It waits for the import in progress, and for the next one, which begins as soon as the first has ended."""
+    """The fork waits for the import in progress, and for the next import, which begins as soon as the first ends."""
     reached = threading.Event()
 
     def load():

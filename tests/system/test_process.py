@@ -99,7 +99,7 @@ def test_hidden_process_is_alive_if_it_cannot_be_signalled(monkeypatch, error, a
 
 def test_machine_differs_between_pid_namespaces(monkeypatch):
     real = this_machine()
-    assert len(real) == 12 and "-" not in real  # names that contain it join their parts by dashes
+    assert len(real) == 12 and "-" not in real  # the names of staging directories join their parts with dashes
     this_machine.cache_clear()
     try:
         monkeypatch.setattr(os, "stat", lambda path: os.stat_result((0, 7, *[0] * 8)))  # another namespace
@@ -291,7 +291,7 @@ def test_watchdog_of_a_dead_process_removes_the_directory(tmp_path, start_watchd
 
 
 def test_watchdog_imports_little():
-    """A watchdog starts with each build."""
+    """Each build starts a watchdog, so imports would slow down every build."""
     command = [sys.executable, "-I", "-S", "-X", "importtime", watchdog.SCRIPT, str(os.getpid()), "0", "/no/such"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     imported = {line.rpartition("|")[2].strip() for line in printed.splitlines()}
@@ -345,10 +345,10 @@ def test_lock_is_released_whenever_a_signal_handler_raises():
         pass
 
     with raising_alarm(Alarm):
-        while ended < 200:  # with Python functions, about half of them left the lock held
+        while ended < 200:  # a lock written in Python stayed held after about half of these signals
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0002)
-                until = time.monotonic() + 1  # an exception in a garbage collector callback gets lost
+                until = time.monotonic() + 1  # an exception that is raised in a garbage collector callback is lost
                 while time.monotonic() < until:
                     with lock:
                         pass

@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 
 def watch(monkeypatch, stream, **modules):
-    """Give the module these in place of the test run's own standard error and imported modules."""
+    """Replace the module's standard error by a stream and its imported modules by others, and return the stream."""
     monkeypatch.setattr(progress, "sys", types.SimpleNamespace(stderr=stream, modules=modules))
     monkeypatch.setattr(progress, "TICK_S", 0.01)
     return stream

@@ -81,16 +81,16 @@ def test_a_missing_or_failing_reference_is_an_error():
 
 @pytest.mark.parametrize("place", [-1, 0, 5, 6])
 def test_a_guard_shows_where_it_was_overwritten(place):
-    one = guarded(torch.arange(6, dtype=torch.int32), "cpu")
-    assert one.first_written is None and one.tensor.tolist() == list(range(6))
-    assert one.tensor.data_ptr() % 256 == one.allocation.data_ptr() % 256
-    one.allocation[GUARD_BYTES + 4 * place] = 1
-    assert one.first_written == (4 * place if place in (-1, 6) else None)
+    guard = guarded(torch.arange(6, dtype=torch.int32), "cpu")
+    assert guard.first_written is None and guard.tensor.tolist() == list(range(6))
+    assert guard.tensor.data_ptr() % 256 == guard.allocation.data_ptr() % 256
+    guard.allocation[GUARD_BYTES + 4 * place] = 1
+    assert guard.first_written == (4 * place if place in (-1, 6) else None)
 
 
 def test_guards_are_nan_and_keep_the_strides():
     tensor = torch.randn(4, 8)[:, :5]
-    one = guarded(tensor, "cpu")
-    assert torch.equal(one.tensor, tensor) and one.tensor.stride() == (8, 1)
-    assert one.allocation[:4].view(torch.float32).isnan().all()
+    guard = guarded(tensor, "cpu")
+    assert torch.equal(guard.tensor, tensor) and guard.tensor.stride() == (8, 1)
+    assert guard.allocation[:4].view(torch.float32).isnan().all()
     assert guarded(torch.ones(0, 3), "cpu").first_written is None

@@ -94,9 +94,9 @@ def test_a_call_that_crashes_or_hangs_is_reported_and_the_later_calls_are_made(d
     assert verified(capsys, "hangs", "--dim", "N=64")[0] == 0  # compiles the kernel
     status, outcomes = verified(capsys, "dies", "hangs", "right", "--timeout", "15")
     assert status == 1
-    assert {one["kernel"] for one in outcomes if one["is_right"]} == {"dies", "hangs", "right"}
-    wrong = {one["kernel"]: one for one in outcomes if not one["is_right"]}
-    assert wrong.keys() == {"dies", "hangs"} and all(one["case"] == "N=53" for one in wrong.values())
+    assert {outcome["kernel"] for outcome in outcomes if outcome["is_right"]} == {"dies", "hangs", "right"}
+    wrong = {outcome["kernel"]: outcome for outcome in outcomes if not outcome["is_right"]}
+    assert wrong.keys() == {"dies", "hangs"} and all(outcome["case"] == "N=53" for outcome in wrong.values())
     assert wrong["dies"]["problems"] == ["its process ended with signal 9"]
     assert wrong["hangs"]["problems"] == ["it did not end within 15 s"]
     assert len(outcomes) == 12
@@ -196,8 +196,8 @@ def test_examples_prepare_and_tolerance_are_used(directory, tmp_path, capsys):
     (tmp_path / "own.py").write_text(HEAD + prepare + ONE.format(name="own", body=body, more="", options=options))
     status, outcomes = verified(capsys, "own")
     assert status == 0
-    assert [one["case"] for one in outcomes] == ["N=7", "N=70"]
-    assert all(one["errors"]["y"] == pytest.approx(1 / 6) and one["tolerance"] == 0.25 for one in outcomes)
+    assert [outcome["case"] for outcome in outcomes] == ["N=7", "N=70"]
+    assert all(outcome["errors"]["y"] == pytest.approx(1 / 6) and outcome["tolerance"] == 0.25 for outcome in outcomes)
 
 
 def test_verify_can_be_called_in_a_test(directory):
@@ -220,7 +220,7 @@ def test_a_kernel_from_a_warm_record_has_its_examples(directory, tmp_path):
 def test_bundled_kernels_of_several_dtypes_and_devices_are_right(session_cache, capsys, name):
     status, outcomes = verified(capsys, name, "--types", "bfloat16")
     assert status == 0 and len(outcomes) >= 3, outcomes
-    assert all(one["in_float64"] for one in outcomes)
+    assert all(outcome["in_float64"] for outcome in outcomes)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_variant_that_does_not_compile_is_compiled_once(directory, capsys):
     first, *others = json.loads(capsys.readouterr().out)
     (problem,) = first["problems"]
     assert problem.startswith("CompileError: ") and "undeclared" in problem and "reproduce" not in problem
-    assert [one["problems"] for one in others] == [["does not compile; see N=64"]] * 3
+    assert [outcome["problems"] for outcome in others] == [["does not compile; see N=64"]] * 3
 
 
 def test_a_reference_that_does_not_change_its_argument_is_reported(directory, tmp_path, capsys):

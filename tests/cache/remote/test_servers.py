@@ -115,7 +115,7 @@ def test_build_works_after_the_sftp_server_was_killed(machine, header, key, sftp
     assert cache.fetch(RECIPE) is None
     os.killpg(process.pid, signal.SIGKILL)
     for pid in children_of(process.pid):
-        os.kill(pid, signal.SIGKILL)  # the session's process is in another process group
+        os.kill(pid, signal.SIGKILL)  # sshd puts the process of a session in another process group
     with pytest.warns(TkjitWarning, match="does not answer"):
         cache.build(RECIPE, builder := Builder(header))
     assert builder.calls == 1

@@ -151,7 +151,7 @@ def test_concurrent_writers_lose_nothing(tmp_path, header, url, key, remote):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forking pytest, which has threads
         arguments = [(tmp_path, url, key, header, number) for number in range(8)]
-        writers = [context.Process(target=build_with_compiler, args=given) for given in arguments]
+        writers = [context.Process(target=build_with_compiler, args=values) for values in arguments]
         for process in writers:
             process.start()
     for process in writers:

@@ -94,7 +94,7 @@ def test_threads_wait_for_an_unreachable_server_once(machine, header, key, threa
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
 def test_denied_object_is_a_miss(machine, header, key, status):
-    """S3 does this for a missing key if the user may not list the bucket."""
+    """S3 denies access to a missing key if the user may not list the bucket."""
     asked = []
 
     def answer(connection):
@@ -232,7 +232,7 @@ def test_unreadable_answer_of_the_transfer_process(machine, header, key, monkeyp
 
 
 def test_fork_while_a_request_is_written(key, monkeypatch, threads):
-    """The child closes its end of a pipe to which another thread of the parent is writing."""
+    """The child must close its end of the pipe, while another thread of the parent is writing to that pipe."""
     path = key.with_name("transfer.py")
     path.write_text("import sys, time; print('{}', flush=True); sys.stdin.readline(); time.sleep(30)")
     monkeypatch.setattr(transfer, "SCRIPT", path)

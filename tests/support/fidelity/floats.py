@@ -61,8 +61,8 @@ def to_integer(source: str, target: str, direction: str) -> Row:
     of_nan = 2 ** (bits - 1) if bits == 64 or source == "double" else 0
 
     def convert(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        whole = WHOLE[direction](x).tolist()
-        values = [of_nan if math.isnan(v) else int(min(max(v, low), high)) for v in whole]
+        rounded_values = WHOLE[direction](x).tolist()
+        values = [of_nan if math.isnan(v) else int(min(max(v, low), high)) for v in rounded_values]
         return np.array([_as_long_long(v, bits, low < 0) for v in values], np.int64)
 
     expression = f"__{source}2{target}_{direction}(x)"

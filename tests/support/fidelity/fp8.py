@@ -28,7 +28,7 @@ def nearest(name: str, x: np.ndarray, saturates: bool, nan: np.ndarray | int = 0
 def inputs(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Generate all 16-bit patterns as x, and bits of floats as y.
 
-    y contains every value of both formats, every middle between two values, and the neighbours of these.
+    y contains every value of both formats, every midpoint of two values, and the floats next to all of these.
     """
     exact = np.concatenate([values(name) for name in FORMATS]).astype(np.float32)
     exact = np.unique(exact[np.isfinite(exact)])
@@ -56,7 +56,7 @@ def single(y: np.ndarray) -> np.ndarray:
 
 
 def double(y: np.ndarray) -> np.ndarray:
-    """Compute ``double_of`` below: a double slightly above the float's value. A NaN keeps its top bits."""
+    """Compute the C++ function ``double_of``: a double slightly above the float's value. A NaN keeps its top bits."""
     value = single(y) * (1 + 2.0**-40)
     nan = ((y.astype(np.int64) | 0x7FF80000) << 32).view(np.float64)
     return np.where(np.isnan(value), nan, value)

@@ -1,4 +1,4 @@
-"""Mathematical functions, compared with mpmath, and between a device and the simulator to CUDA's documented errors.
+"""Mathematical functions, compared with mpmath and between a GPU and the simulator, up to CUDA's documented errors.
 
 Source: CUDA C++ Programming Guide, "Mathematical Functions" and "Intrinsic Functions".
 """
@@ -67,7 +67,7 @@ FUNCTIONS: list[tuple[str, Callable[..., mpmath.mpf], float, float]] = [
     ("tgamma{f}(y > 0 ? y : -y)", lambda x, y, z: mpmath.gamma(abs(y)), 5, 10),
     ("fdivide{f}(x, y)", lambda x, y, z: x / y, 0, 0),
 ]
-# The documented errors of these are absolute near a zero of the function that is not at 0.
+# The documented errors of these functions are absolute, not relative, near their zeros other than x = 0.
 ABSOLUTE = {"sinpi", "cospi", "erfcinv", "normcdfinv"}
 
 
@@ -81,7 +81,7 @@ def function_rows(suffix: str, bits: int) -> list[Row]:
         def bound(count: float, smallest: float = smallest, absolute: float = absolute) -> Bound:
             return ulps(count, bits=bits, smallest=smallest, absolute=absolute)
 
-        # These have no reference, because 2 - z and x + 12 are rounded before the function gets them.
+        # Expressions with 2 - z and x + 12 have no reference, because the sum is rounded before the function gets it.
         is_exact = not ("2 - z" in text or "x + 12" in text)
         rows.append(
             Row(text.format(f=suffix), exactly(function) if is_exact else None, bound(3), bound(documented + 3))

@@ -26,7 +26,7 @@ __global__ void {name}(const __grid_constant__ Globals g) {{
 
 @dataclass(frozen=True)
 class Row:
-    """An expression of x, y and z in C++, with its reference in NumPy unless another test has one.
+    """A C++ expression of x, y and z, and its reference in NumPy, or None if another test compares the expression.
 
     ``simulator`` bounds the simulator's error against the reference. ``device`` bounds the difference between a device
     and the simulator: the device's documented error plus the simulator's.

@@ -92,8 +92,8 @@ class Product:
         product = self.lanes_of(self.a_matrix(a) @ self.b_matrix(b)) + self.lanes_sums(c).astype(np.float64)
         if self.sum != "int32":
             return product.astype(np.float32 if self.sum == "float" else np.float16)
-        whole = product.astype(np.int64)
-        return (np.clip(whole, -(2**31), 2**31 - 1) if self.saturates else whole).astype(np.int32)
+        sums = product.astype(np.int64)
+        return (np.clip(sums, -(2**31), 2**31 - 1) if self.saturates else sums).astype(np.int32)
 
     def magnitude(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
         """Return the largest sum of absolute values, to which rounding errors are relative."""

@@ -9,7 +9,7 @@ import tkjit
 from tkjit import In, InOut, Out, Tensor
 
 DIRECTORY = Path(__file__).parent
-TYPES = {  # by its name in PTX: ELEMENT, the name in tensor maps, torch's dtype
+TYPES = {  # PTX's name of a type: (its C++ name, its name in tensor maps, torch's dtype)
     "bf16": ("__nv_bfloat16", "BFLOAT16", torch.bfloat16),
     "f16": ("__half", "FLOAT16", torch.float16),
     "e4m3": ("__nv_fp8_e4m3", "UINT8", torch.float8_e4m3fn),

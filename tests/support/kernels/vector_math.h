@@ -1,4 +1,4 @@
-// Like the headers of CUDA's samples: defines min and max for a host compiler, because only nvcc has them.
+// Defines min and max for host compilers, because only nvcc has them. The headers of CUDA's samples do the same.
 #pragma once
 
 #include "cuda_runtime.h"

@@ -89,5 +89,5 @@ class Library:
 
 
 def _three(extents: tuple[int, ...] | int) -> tuple[int, int, int]:
-    given = (extents,) if isinstance(extents, int) else extents
-    return (*given, *(1,) * (3 - len(given)))  # type: ignore[return-value]
+    sizes = (extents,) if isinstance(extents, int) else extents
+    return (*sizes, *(1,) * (3 - len(sizes)))  # type: ignore[return-value]

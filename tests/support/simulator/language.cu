@@ -224,7 +224,7 @@ __global__ void masks_with_exited_lanes(int before, int* wrong) {
     if (lane % 4 == 3) return;
     if (before) __syncthreads();
     for (int number = 0; number < warp_operations; number++) {
-        if (number >= 1 && number <= 3) continue;  // they read lanes that have exited
+        if (number >= 1 && number <= 3) continue;  // these operations read lanes that have exited
         if (warp_operation(number, ~0u, lane) != expected_of(number, 0x77777777u, lane)) atomicAdd(&wrong[number], 1);
     }
 }

@@ -40,8 +40,8 @@ def run(kk, n):
     kk.spmv(char_ptr("N"), 1.0, matrix, exact, 0.0, b)
 
     def precondition():
-        for (handle, part), given, result in zip(solvers, (r, between), (between, z), strict=True):
-            kk.sptrsv_solve(ptr(handle), part.graph.row_map, part.graph.entries, part.values, given, result)
+        for (handle, part), argument, result in zip(solvers, (r, between), (between, z), strict=True):
+            kk.sptrsv_solve(ptr(handle), part.graph.row_map, part.graph.entries, part.values, argument, result)
 
     kk.deep_copy(r, b)
     precondition()

@@ -21,7 +21,7 @@ def run(kk, n):
     matrix = kk.grid(width, width, template_args=[kk.CrsMatrix(*MATRIX)])
     rows, entries, values = matrix.graph.row_map, matrix.graph.entries, matrix.values
     count = width * width
-    x, b, rest = (kk.View("double*")(name, count) for name in ("x", "b", "rest"))
+    x, b, residual = (kk.View("double*")(name, count) for name in ("x", "b", "rest"))
     np.asarray(b)[:] = np.arange(count) % 13 / 4
 
     clock.start()
@@ -35,9 +35,9 @@ def run(kk, n):
             *(ptr(handle), count, count, rows, entries, values, x, b, first, first, 1.0, 1)
         )
         first = False
-        kk.deep_copy(rest, b)
-        kk.spmv(char_ptr("N"), 1.0, matrix, x, -1.0, rest)
-        norm = kk.nrm2(rest) / begin
+        kk.deep_copy(residual, b)
+        kk.spmv(char_ptr("N"), 1.0, matrix, x, -1.0, residual)
+        norm = kk.nrm2(residual) / begin
         steps += 1
     handle.destroy_gs_handle()
     clock.stop()

@@ -23,13 +23,13 @@ def run(kk, n):
     handle.create_graph_coloring_handle()
     kk.graph_color(ptr(handle), points, points, graph.row_map, graph.entries)
     coloring = handle.get_graph_coloring_handle()
-    one = {"colors": coloring.get_vertex_colors(), "count": coloring.get_num_colors()}
+    distance1 = {"colors": coloring.get_vertex_colors(), "count": coloring.get_num_colors()}
     handle.destroy_graph_coloring_handle()
 
     handle.create_distance2_graph_coloring_handle()
     kk.graph_color_distance2(ptr(handle), points, graph.row_map, graph.entries)
     coloring = handle.get_distance2_graph_coloring_handle()
-    two = {"colors2": coloring.get_vertex_colors(), "count2": coloring.get_num_colors()}
+    distance2 = {"colors2": coloring.get_vertex_colors(), "count2": coloring.get_num_colors()}
     handle.destroy_distance2_graph_coloring_handle()
     clock.stop()
-    return one | two
+    return distance1 | distance2

@@ -61,7 +61,7 @@ def dense(kk):
 
     def into(function, *args):
         result = vector(ys)
-        function(*(result if one is ... else one for one in args))
+        function(*(result if argument is ... else argument for argument in args))
         return np.array(result)
 
     yield "abs", into(kk.abs, ..., x), np.abs(xs)
@@ -158,7 +158,7 @@ def sparse(kk):
     kk.sptrsv_solve(ptr(solver), triangle.graph.row_map, triangle.graph.entries, triangle.values, x, y)
     yield "sptrsv_solve", np.array(y), np.linalg.solve(triangle_full, xs)
 
-    left, upper = factors(kk, a, count)  # with this level, the factorisation is exact
+    left, upper = factors(kk, a, count)  # with fill of level `count`, the factorisation is exact
     yield "spiluk_symbolic", left.numRows(), count
     yield "spiluk_numeric", _full(left, count) @ _full(upper, count), full
 
@@ -170,9 +170,9 @@ def sparse(kk):
     yield "gauss_seidel_numeric", seidel.get_point_gs_handle().is_numeric_called(), True
     b = vector(full @ xs)
     for name in "forward_sweep_gauss_seidel_apply", "symmetric_gauss_seidel_apply":
-        found = vector(np.zeros(count))
-        getattr(kk, name)(ptr(seidel), count, count, rows, entries, values, found, b, True, True, 1.0, 200)
-        yield name, np.round(np.array(found), 6), np.round(xs, 6)
+        result = vector(np.zeros(count))
+        getattr(kk, name)(ptr(seidel), count, count, rows, entries, values, result, b, True, True, 1.0, 200)
+        yield name, np.round(np.array(result), 6), np.round(xs, 6)
 
     graph = kk.neighbours(width, width, template_args=[matrix_type]).graph
     linked = _pattern(graph.row_map, graph.entries, count)
@@ -182,13 +182,13 @@ def sparse(kk):
     yield "graph_color", _clashes(coloring.get_graph_coloring_handle().get_vertex_colors(), linked), 0
     coloring.create_distance2_graph_coloring_handle()
     kk.graph_color_distance2(ptr(coloring), count, graph.row_map, graph.entries)
-    found = coloring.get_distance2_graph_coloring_handle().get_vertex_colors()
-    yield "graph_color_distance2", _clashes(found, linked | (linked @ linked > 0)), 0
+    result = coloring.get_distance2_graph_coloring_handle().get_vertex_colors()
+    yield "graph_color_distance2", _clashes(result, linked | (linked @ linked > 0)), 0
 
 
 def _full(matrix, columns):
     """Convert a sparse matrix to a dense one."""
-    rows, entries, values = (np.array(one) for one in (matrix.graph.row_map, matrix.graph.entries, matrix.values))
+    rows, entries, values = (np.array(array) for array in (matrix.graph.row_map, matrix.graph.entries, matrix.values))
     full = np.zeros((len(rows) - 1, columns))
     for row in range(len(rows) - 1):
         for at in range(rows[row], rows[row + 1]):
@@ -198,10 +198,10 @@ def _full(matrix, columns):
 
 def _pattern(row_map, entries, count):
     rows, columns = np.array(row_map), np.array(entries)
-    found = np.zeros((count, count), dtype=bool)
+    pattern = np.zeros((count, count), dtype=bool)
     for row in range(count):
-        found[row, columns[rows[row] : rows[row + 1]]] = True
-    return found
+        pattern[row, columns[rows[row] : rows[row + 1]]] = True
+    return pattern
 
 
 def _clashes(colors, linked):

@@ -20,9 +20,9 @@ def factors(kk, matrix, level):
     count, room = matrix.numRows(), 6 * matrix.nnz() * (level + 1)
     handle = kk.KokkosKernelsHandle(*HANDLE)()
     handle.create_spiluk_handle(kk.Experimental.SPILUKAlgorithm.SEQLVLSCHD_RP, count, room, room)
-    found = handle.get_spiluk_handle()
+    spiluk = handle.get_spiluk_handle()
     parts = {}
-    for name, nonzeros in ("L", found.get_nnzL()), ("U", found.get_nnzU()):
+    for name, nonzeros in ("L", spiluk.get_nnzL()), ("U", spiluk.get_nnzU()):
         parts[name] = (
             kk.View("int*")("rows", count + 1),
             kk.View("int*")("entries", nonzeros),
@@ -30,7 +30,7 @@ def factors(kk, matrix, level):
         )
     (l_rows, l_entries, l_values), (u_rows, u_entries, u_values) = parts["L"], parts["U"]
     kk.spiluk_symbolic(ptr(handle), level, rows, entries, l_rows, l_entries, u_rows, u_entries)
-    for size, *views in (found.get_nnzL(), l_entries, l_values), (found.get_nnzU(), u_entries, u_values):
+    for size, *views in (spiluk.get_nnzL(), l_entries, l_values), (spiluk.get_nnzU(), u_entries, u_values):
         for view in views:
             kk.resize(view, size)
     kk.spiluk_numeric(
