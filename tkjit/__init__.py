@@ -101,7 +101,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """What ``import tkjit`` does not load: ``tkjit.testing``, and the extension of IPython."""
+        """Import on demand the names that ``import tkjit`` does not load: ``testing``, and the hooks of IPython."""
         from importlib import import_module
 
         if name == "testing":

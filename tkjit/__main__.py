@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-# `python -m` puts the working directory first, where a stranger's file could take the place of a module
+# `python -m` puts the working directory first in `sys.path`, so a stranger's file there could replace a module
 with suppress(OSError):  # the working directory was removed
     if sys.path[:1] == [str(Path.cwd())] and not getattr(sys.flags, "safe_path", False):
         del sys.path[0]

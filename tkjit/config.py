@@ -85,11 +85,12 @@ class Settings:
     cxx : str or None
         ``CXX``: the C++ compiler, instead of searching for one.
     search_path : str
-        ``PATH``, in which compilers are searched.
+        ``PATH``, which is searched for compilers.
     compiler_environment : str
-        The variables that compilers read themselves, such as ``CPATH``, because they change the compiled code.
+        The variables that compilers read themselves, such as ``CPATH``. They are settings because they change the
+        compiled code.
     header_path : tuple of Path
-        The directories in these variables in which compilers look for headers.
+        The directories in ``CPATH`` and ``CPLUS_INCLUDE_PATH``, in which compilers look for headers.
     cache_layers : tuple of Path
         ``TKJIT_CACHE_READONLY``: caches that are searched before ``cache_root`` and never written to.
     cache_shared : bool
@@ -111,14 +112,14 @@ class Settings:
     model_arch : str
         ``TKJIT_MODEL_ARCH``, such as ``80``: the GPU architecture that the simulator imitates; empty for the newest.
     sim_numerics : str
-        ``TKJIT_SIM_NUMERICS``: ``hardware`` if simulated tensor cores add as a GPU's do. The simulator reads it itself;
-        here it is only checked.
+        ``TKJIT_SIM_NUMERICS``: ``hardware`` if simulated tensor cores add as a GPU's do. The simulator reads the
+        variable itself, so this copy serves only to check its value.
     sim_trace : str
         ``TKJIT_SIM_TRACE``: where the simulator logs barriers and copies: ``1`` for standard error, or a file.
     header_roots : tuple of (str, Path)
         ``THUNDERKITTENS_ROOT``, ``CUTLASS_ROOT``, ``CURAND_ROOT``: directories of header libraries.
     cuda_archs : str
-        ``TORCH_CUDA_ARCH_LIST``: the GPU architectures of extensions; empty for that of the current GPU.
+        ``TORCH_CUDA_ARCH_LIST``: the GPU architectures of extensions; empty for the current GPU's.
     sync : bool
         ``TKJIT_SYNC``: whether each launch waits for its kernel, so that a failing kernel raises at its own call.
     quiet : bool
@@ -174,9 +175,9 @@ class Settings:
             sim_numerics=_one_of("TKJIT_SIM_NUMERICS", environ.get("TKJIT_SIM_NUMERICS", ""), ("hardware", "float32")),
             sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),
             header_roots=tuple(
-                (name, _paths(given)[0].absolute())
+                (name, _paths(directory)[0].absolute())
                 for name in _HEADER_LIBRARIES
-                if (given := environ.get(f"{name.upper()}_ROOT"))
+                if (directory := environ.get(f"{name.upper()}_ROOT"))
             ),
             cuda_archs=environ.get("TORCH_CUDA_ARCH_LIST", "").strip(),
             sync=_flag("TKJIT_SYNC", environ.get("TKJIT_SYNC"), default=False),
@@ -287,7 +288,7 @@ def _expanded(path: str) -> Path:
 
 
 def _home() -> str:
-    """The home directory. If ``HOME`` is empty, it is taken from the password file, because ``/`` would be wrong."""
+    """Return the home directory, from the password file if ``HOME`` is empty: ``expanduser`` would return ``/``."""
     if os.environ.get("HOME") != "":
         return os.path.expanduser("~")  # noqa: PTH111
     import pwd

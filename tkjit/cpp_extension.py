@@ -117,8 +117,8 @@ def load_inline(
     Parameters
     ----------
     functions : str, sequence or mapping, optional
-        The functions that the module exposes; a mapping also gives their docstrings. If omitted, the sources define
-        the module; if they do not, it gets all of their functions that take or return tensors.
+        The functions that the module exposes; a mapping also gives their docstrings. If omitted, the module is the one
+        that the sources define. If they define none, it exposes all of their functions that take or return tensors.
     use_pch : bool
         True is rejected, because there is no large header to precompile.
     with_pytorch_error_handling : bool
@@ -126,6 +126,11 @@ def load_inline(
     no_implicit_headers : bool
         True leaves out the implicit includes: ``torch/extension.h`` and, in the CUDA source, ``torch/types.h`` and
         CUDA's headers.
+
+    Raises
+    ------
+    ArgumentError
+        If ``cpp_sources`` is empty, or an option is rejected. The other errors are those of ``load``.
     """
     from tkjit.extensions.load import load_extension
     from tkjit.extensions.sources import Source, extension_of
@@ -159,12 +164,12 @@ def load_inline(
 
 
 def include_paths(device_type: str = "cpu", *_: Any, **__: Any) -> list[str]:
-    """Return no directories, because ``BuildExtension`` finds the headers. A ``setup.py`` may ask for torch's here."""
+    """Return an empty list, for a ``setup.py`` that asks for torch's headers. ``BuildExtension`` finds the headers."""
     return []
 
 
 def __getattr__(name: str) -> Any:
-    """Import on demand what only a ``setup.py`` uses, because setuptools takes long to import."""
+    """Import on demand the names that only a ``setup.py`` uses, because setuptools takes long to import."""
     if name in ("BuildExtension", "CUDAExtension", "CppExtension"):
         from tkjit.extensions import build_ext
 
@@ -179,7 +184,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _cuda_home() -> str | None:
-    """The CUDA toolkit's directory or None, like ``torch.utils.cpp_extension.CUDA_HOME``."""
+    """Return the CUDA toolkit's directory or None, like ``torch.utils.cpp_extension.CUDA_HOME``."""
     from tkjit.config import Settings
     from tkjit.loader import loader_for
 
@@ -192,7 +197,7 @@ def _texts(given: str | Sequence[str] | None) -> list[str]:
 
 
 def _module_of(functions: Sequence[str] | Mapping[str, str] | str) -> str:
-    """The C++ definition of a module with these functions."""
+    """Return the C++ definition of a module with these functions."""
     if not isinstance(functions, (str, Mapping, Sequence)):
         raise ArgumentError(f"cpp_extension: functions is {functions!r}; expected a str, a list or a dict")
     names: Iterable[str] = [functions] if isinstance(functions, str) else functions

@@ -32,7 +32,7 @@ class TkjitError(Exception):
             ipython: Any = sys.modules.get("IPython")
             shell = ipython.get_ipython() if ipython is not None else None
             if shell is None:
-                from traceback import format_exception  # takes 25 ms, which `import tkjit` should not
+                from traceback import format_exception  # here, because `import tkjit` should not take 25 ms longer
 
                 return format_exception(type(self), self, traceback)
             formatter = shell.InteractiveTB
@@ -54,13 +54,13 @@ def _users_part(traceback: TracebackType | None) -> TracebackType | None:
         is_ours = file.startswith(_PACKAGE)
         is_below_tkjit = is_below_tkjit or is_ours
         if f"{os.sep}IPython{os.sep}core{os.sep}" in file:
-            frames.clear()  # the call of a magic command, with the text of its cell
+            frames.clear()  # drops the callers as well: the call of a magic command shows the whole cell
         elif not is_ours and not (is_below_tkjit and file.startswith(_LIBRARIES)):
             frames.append(traceback)
         traceback = traceback.tb_next
     part = None
-    for one in reversed(frames):
-        part = TracebackType(part, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    for entry in reversed(frames):
+        part = TracebackType(part, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return part
 
 

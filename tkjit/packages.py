@@ -58,12 +58,15 @@ class Package:
 
 
 def packages() -> Mapping[str, Package]:
-    """Map names to all packages, including unusable ones. The scan takes 15 ms; its result lasts until an install."""
+    """Map names to all packages, including unusable ones.
+
+    The scan takes 15 ms, so its result is kept until something is installed or removed.
+    """
     return _packages(tuple((place, _changed(place)) for place in sys.path))
 
 
 def package(name: str) -> Package:
-    """Return the package of a name.
+    """Return the package with a name.
 
     Raises
     ------
@@ -106,14 +109,14 @@ def _changed(place: str) -> int:
 def _packages(search_path: tuple[tuple[str, int], ...]) -> Mapping[str, Package]:
     from importlib.metadata import entry_points  # takes 15 ms, which bundled kernels should not cost
 
-    found: dict[str, Package] = {}
+    by_name: dict[str, Package] = {}
     for point in entry_points(group=GROUP):
-        one = _package(point)
-        if (other := found.get(point.name)) is not None and other.distribution != one.distribution:
-            problem = f"both {other.distribution} and {one.distribution} provide kernels under this name; remove one"
-            one = Package(point.name, one.distribution, problem=problem)
-        found[point.name] = one
-    return found
+        new = _package(point)
+        if (other := by_name.get(point.name)) is not None and other.distribution != new.distribution:
+            problem = f"both {other.distribution} and {new.distribution} provide kernels under this name; remove one"
+            new = Package(point.name, new.distribution, problem=problem)
+        by_name[point.name] = new
+    return by_name
 
 
 def _package(point: EntryPoint) -> Package:
@@ -132,16 +135,16 @@ def _place(point: EntryPoint) -> tuple[Path, str]:
     named, _, attribute = point.value.partition("[")[0].partition(":")
     if attribute:
         raise SpecError("names an object; expected the package that holds the spec files")
-    found: ModuleSpec | None = None
+    spec: ModuleSpec | None = None
     for module in accumulate(named.strip().split("."), "{}.{}".format):
-        found = _find_module(module, found)
-        if found is None:
+        spec = _find_module(module, spec)
+        if spec is None:
             raise SpecError(f"names no module: there is no {module}")
-    assert found is not None
-    if found.submodule_search_locations is None:
-        place = Path(found.origin or "")
+    assert spec is not None
+    if spec.submodule_search_locations is None:
+        place = Path(spec.origin or "")
     else:
-        directories = [Path(one) for one in found.submodule_search_locations]
+        directories = [Path(location) for location in spec.submodule_search_locations]
         if len(directories) != 1:
             raise SpecError("is a namespace over several directories; expected a package with an __init__.py")
         place = directories[0]
@@ -153,19 +156,19 @@ def _place(point: EntryPoint) -> tuple[Path, str]:
 
 
 def _find_module(name: str, parent: ModuleSpec | None) -> ModuleSpec | None:
-    """Locate a module. ``importlib.util.find_spec`` would import its parent packages."""
+    """Locate a module, or return None. ``importlib.util.find_spec`` would import its parent packages."""
     if parent is not None and parent.submodule_search_locations is None:
         return None
     path = None if parent is None else list(parent.submodule_search_locations or ())
     finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]
     try:
         return next((found for find_spec in finders if (found := find_spec(name, path)) is not None), None)
-    except KeyError:  # a namespace package looks up its parent in `sys.modules`, which has not been imported
+    except KeyError:  # a namespace package looks up its parent in `sys.modules`, but the parent is not imported
         return _namespace(name, path or ())
 
 
 def _namespace(name: str, path: Iterable[str]) -> ModuleSpec | None:
-    """Return a namespace package: the directories of its name in its parent's directories."""
+    """Return the spec of a namespace package, or None if no directory in ``path`` contains one of its name."""
     from importlib.machinery import ModuleSpec
 
     spec = ModuleSpec(name, None, is_package=True)

@@ -17,12 +17,12 @@ def plans_of_kernels(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], 
     """Return the plans of the variants that a run used, and an error for each variant that is not found here."""
     plans: list[Plan] = []
     failed: dict[str, TkjitError] = {}
-    for one in used:
-        values = ", ".join(f"{name}={value}" for name, value in one.variant)
+    for use in used:
+        values = ", ".join(f"{name}={value}" for name, value in use.variant)
         try:
-            plans += _plans_of(loader, one)
+            plans += _plans_of(loader, use)
         except TkjitError as error:
-            failed[f"{one.name}{f' ({values})' if values else ''} for {one.target.name}"] = error
+            failed[f"{use.name}{f' ({values})' if values else ''} for {use.target.name}"] = error
     return plans, failed
 
 
@@ -58,11 +58,11 @@ def plans_of_file(loader: Loader, path: Path) -> tuple[list[Plan], dict[str, Tkj
         plans.insert(0, loader.runtime_plan)
     if calls:
         plans += plans_of_calls(loader, calls)
-    for one in extensions:
+    for recorded in extensions:
         try:
-            plans += plans_of_extension(loader, one)
+            plans += plans_of_extension(loader, recorded)
         except TkjitError as error:
-            failed[f"the extension {one.extension.name}"] = error
+            failed[f"the extension {recorded.extension.name}"] = error
     return plans, failed
 
 

@@ -81,9 +81,9 @@ def kernel_files(settings: Settings) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for directory in (*settings.kernel_path, *_bundled_directories()):
         files = {**_files_in(directory), **files}
-    for one in packages.packages().values():
-        own = {} if one.problem else _files_in(one.place)
-        files.update({f"{one.name}.{name}": path for name, path in own.items()})
+    for package in packages.packages().values():
+        own = {} if package.problem else _files_in(package.place)
+        files.update({f"{package.name}.{name}": path for name, path in own.items()})
     return files
 
 
@@ -133,7 +133,7 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
     Raises
     ------
     SpecError
-        If no kernel has that name (the message suggests similar names), or if two have it (the message has both lines).
+        If no kernel has that name (the message suggests similar names), or if two have it (the message names both).
     """
     file, _, own = name.rpartition(":")
     if file.endswith(".py"):
@@ -188,8 +188,8 @@ def _file_in(place: Path, name: str, definitions_of: Callable[[Path], Definition
 
 def _find_in_packages(name: str, definitions_of: Callable[[Path], Definitions]) -> Found | None:
     """Find the kernel of that name if exactly one package has it."""
-    usable = [one for one in packages.packages().values() if not one.problem]
-    paths = [(one, path) for one in usable if (path := _file_in(one.place, name, definitions_of)) is not None]
+    usable = [package for package in packages.packages().values() if not package.problem]
+    paths = [(each, path) for each in usable if (path := _file_in(each.place, name, definitions_of)) is not None]
     if len(paths) > 1:
         raise SpecError(f"several packages have a kernel {name}: {', '.join(f'{one.name}.{name}' for one, _ in paths)}")
     return next((Found(path, name, one.module_of(path)) for one, path in paths), None)
@@ -203,7 +203,8 @@ def own_name(name: str) -> str:
 def name_for_torch(name: str, module: str) -> str:
     """Return the name of a kernel's operator in ``torch.ops.tkjit``, which contains the kernel's package if it has one.
 
-    An exported program finds the operator by this name in another process, whichever kernels are loaded there first.
+    The name must not depend on which kernels a process loads first, because an exported program finds the operator by
+    this name in another process.
     """
     package = None if is_spec_module(module) else packages.package_of(module)
     return name if package is None else re.sub(r"\W", "_", f"{package.name}__{name}")
@@ -245,7 +246,7 @@ def run_spec_file(path: Path, name: str, module: str = "") -> Any:
 
 
 def _names_in_file(path: Path) -> list[tuple[str, int]]:
-    """List the kernels that a file defines, with their lines; an unreadable file is taken to define its own name."""
+    """List the kernels that a file defines, with their lines. For an unreadable file, return the file's own name."""
     try:
         return _parse_names(path, _state(path)) or [(path.stem, 1)]
     except _UNREADABLE:  # running the file reports the error
@@ -253,7 +254,10 @@ def _names_in_file(path: Path) -> list[tuple[str, int]]:
 
 
 def _state(path: Path) -> State:
-    """Return a file's size, times and inode. Installers preserve the modification time, but not the status time."""
+    """Return a file's size, times and inode.
+
+    The status time changes even if an installer sets the modification time to that of the previous file.
+    """
     status = path.stat()
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
@@ -270,7 +274,7 @@ def _parse_names(path: Path, state: State) -> list[tuple[str, int]]:
             case ast.ImportFrom(module="tkjit", names=names):
                 decorators.update(each.asname or each.name for each in names if each.name == "kernel")
             case ast.FunctionDef(name=name, decorator_list=[ast.Call(func=decorator)]) if name[0] != "_":
-                if ast.unparse(decorator) in decorators:  # NAME.overload adds to another kernel
+                if ast.unparse(decorator) in decorators:  # not NAME.overload, which adds to another kernel
                     found.append((name, statement.lineno))
             case ast.Assign(targets=[ast.Name(id=path.stem)]):
                 found.append((path.stem, statement.lineno))

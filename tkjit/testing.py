@@ -85,13 +85,18 @@ def check(
     dims : dict, optional
         Extents of dims and values of numbers, instead of generated ones.
     seed : int
-        For the inputs and the random orders.
+        The seed of the inputs and of the random orders.
     timeout_s : float
-        For each launch.
+        The time limit of each launch.
     volatile : str
-        ``"race"``: volatile orders nothing; ``"atomic"``: volatile accesses count as relaxed atomics.
+        ``"race"``: races of volatile accesses are reported; ``"atomic"``: such accesses count as relaxed atomics.
     strict : bool
         Whether warnings fail the check. Otherwise each is issued as a ``KernelCheckWarning``, and is in the report.
+
+    Returns
+    -------
+    Report
+        A report without errors, which may contain warnings.
 
     Raises
     ------
@@ -100,15 +105,15 @@ def check(
     SpecError
         If no call can be generated; pass arguments.
     """
-    found = _found(kernel)
+    checked = _found(kernel)
     options = Options(modes, types, dims or {}, seed, timeout_s, volatile=volatile, strict=strict)
     loader = loader_for(Settings.from_environment())
-    specs, cases = (found.specs, None) if not args and not kwargs else _of_call(found, args, kwargs)
+    specs, cases = (checked.specs, None) if not args and not kwargs else _of_call(checked, args, kwargs)
     report = check_specs(loader, specs, options, cases)
     if report.findings:
-        raise KernelCheckError(found.name, report)
-    for one in report.warnings:
-        warnings.warn(f"{found.name}: {one}", KernelCheckWarning, stacklevel=2)
+        raise KernelCheckError(checked.name, report)
+    for warning in report.warnings:
+        warnings.warn(f"{checked.name}: {warning}", KernelCheckWarning, stacklevel=2)
     return report
 
 
@@ -149,7 +154,12 @@ def verify(
     dims : dict, optional
         Extents of dims, numbers and variants, instead of generated ones.
     seed : int
-        For the inputs' values.
+        The seed of the inputs' values.
+
+    Returns
+    -------
+    list of Outcome
+        One for each call.
 
     Raises
     ------
@@ -159,12 +169,12 @@ def verify(
         If the kernel has no reference, or no call can be generated.
     """
     Verification(device=device)
-    found = _found(kernel)
+    verified = _found(kernel)
     loader = loader_for(Settings.from_environment())
-    calls = planned(found, types, dims or {}, seed, device)
-    outcomes = list(call_kernels(calls, found, loader, device))
+    calls = planned(verified, types, dims or {}, seed, device)
+    outcomes = list(call_kernels(calls, verified, loader, device))
     if not all(outcome.is_right for outcome in outcomes):
-        raise KernelVerifyError(found.name, outcomes)
+        raise KernelVerifyError(verified.name, outcomes)
     return outcomes
 
 

@@ -90,10 +90,10 @@ def bind(
 def batch() -> AbstractContextManager[None]:
     """Compile all calls that a ``with`` block makes to bound libraries together.
 
-    As soon as the block makes a call that is not compiled yet, that call and all later ones wait. They return
+    As soon as the block makes a call that is not compiled yet, that call and all later calls wait. Waiting calls return
     placeholders, which you can pass to other calls. tkjit compiles the waiting calls and makes them in order at the end
-    of the block, or earlier if a value is needed (for a condition, a conversion or an array). A call that takes a NumPy
-    array sees the array's contents at that time.
+    of the block, or earlier if a value is needed (for a condition, a conversion or an array). A waiting call that takes
+    a NumPy array sees the contents that the array has when the call is made.
 
     Raises
     ------

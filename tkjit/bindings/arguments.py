@@ -93,8 +93,8 @@ def in_order(
         last = max(names.index(keyword) for keyword in kwargs)
         before = parameters[: last + 1]
         if all(parameter in kwargs or text not in ("", UNKNOWN_DEFAULT) for parameter, _, text in before):
-            rest = (kwargs[parameter] if parameter in kwargs else default(text) for parameter, _, text in before)
-            return (*args, *rest)
+            values = (kwargs[parameter] if parameter in kwargs else default(text) for parameter, _, text in before)
+            return (*args, *values)
     known = "".join(f"\n  declared: {signature(name, overload)}" for overload in overloads[:6])
     count = "1 argument" if len(args) == 1 else f"{len(args)} arguments"
     raise ArgumentError(f"{name}: no overload takes {', '.join(kwargs)} after {count}{known}")

@@ -42,13 +42,13 @@ def batch() -> Iterator[None]:
     if _current.get() is not None:
         yield
         return
-    made = Batch()
-    token = _current.set(made)
+    new = Batch()
+    token = _current.set(new)
     try:
         yield
-        made.flush()
+        new.flush()
     finally:
-        made.drop()
+        new.drop()
         _current.reset(token)
 
 
@@ -66,10 +66,10 @@ class Batch:
         plain = tuple(arg for arg in args if not isinstance(arg, (Waiting, PointerTo)))
         described = iter(engine.describe(call.name, plain)[1])
         given = tuple(arg.given if isinstance(arg, (Waiting, PointerTo)) else next(described) for arg in args)
-        made = Waiting(self, len(self._waiting), call, args, Expression(call.form, given, call.name))
-        self._waiting.append(made)
+        waiting = Waiting(self, len(self._waiting), call, args, Expression(call.form, given, call.name))
+        self._waiting.append(waiting)
         _update_before_call(engine.runtime, self)
-        return made
+        return waiting
 
     def flush(self) -> None:
         """Compile the waiting calls, then make them in order."""
@@ -107,7 +107,8 @@ class Batch:
             args = tuple(arg.value if isinstance(arg, (Waiting, PointerTo)) else arg for arg in one.args)
             if unit is not None:
                 given = engine.describe(one.call.name, args)[1]
-                # If a result is a null pointer, or an adapter has replaced it, its type is not the compiled one.
+                # An argument does not fit if it is a result that turned out to be a null pointer, or that an adapter
+                # has replaced: the unit was compiled for another type.
                 if all(map(unit.fits, expressions[position].given, given)):
                     unit.keep(position, Expression(one.call.form, given, one.call.name))
             one.settle(one.call.make(*args))
@@ -116,7 +117,8 @@ class Batch:
 def _deduplicate(waiting: Sequence[Expression]) -> tuple[list[Expression], list[int]]:
     """Return the distinct calls, and the position of each waiting call among them.
 
-    Calls are equal if their arguments have the same types, and if arguments that are results come from equal calls.
+    Two calls are equal if their arguments have the same types. An argument that is the result of a waiting call must
+    come from equal calls.
     """
     found: dict[Expression, int] = {}
     positions: list[int] = []
@@ -176,7 +178,7 @@ def add_to_current(engine: Engine, call: Call, args: tuple[Any, ...]) -> Waiting
 
 
 class Waiting:
-    """A call that waits in a batch. Once the call has been made, it holds the result."""
+    """A call that waits in a batch, and its result once the call has been made."""
 
     def __init__(self, batch: Batch, position: int, call: Call, args: tuple[Any, ...], expression: Expression) -> None:
         self.batch = batch

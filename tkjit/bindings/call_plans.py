@@ -20,7 +20,8 @@ from tkjit.loader.environment import Environment
 from tkjit.system.fork_safe import cached_property
 
 _NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # the wording of g++, and of nvcc's front end
-_UNWATCHED_S = 1.0  # most units have compiled by then, and a watchdog would make each a tenth slower
+# A watchdog starts after this time. Most units have compiled by then, and a watchdog would make each a tenth slower.
+_UNWATCHED_S = 1.0
 _CALLS, _CALLS_OBJECT = "calls.cpp", "calls.so"
 
 
@@ -184,7 +185,7 @@ def _is_unnameable(type_text: str) -> bool:
 
 
 class ClassPlan(UnitPlan):
-    """The calls that objects of a class probably need. If the body of one does not compile, all are left out."""
+    """The calls that objects of a class probably need. If the body of one call does not compile, all are left out."""
 
     arch = "classes"
 

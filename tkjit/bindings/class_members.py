@@ -37,7 +37,7 @@ _NUMBER = Given("", "int")
 
 
 def members_of(type_text: str, arguments: tuple[Any, ...], members: dict[str, Any]) -> tuple[Expression, ...]:
-    """Return the calls to compile with the first call on a class; none if the class has no getters, fields or elements.
+    """Return the calls to compile with the first call on a class. A class without members of these kinds has none.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def members_of(type_text: str, arguments: tuple[Any, ...], members: dict[str, An
 
 
 def members_for_arrays(type_text: str, members: dict[str, Any]) -> tuple[Expression, ...]:
-    """Return the calls that NumPy needs to view an object as an array, or none for a class without elements."""
+    """Return the calls that NumPy needs to view an object as an array. A class without elements has none."""
     own = Given("object", type_text)
     found = _array_access(own, members)
     named = Expression(f"static_cast<{type_text}*>(nullptr)", (), type_text, makes=type_text)

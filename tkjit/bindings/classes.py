@@ -149,7 +149,10 @@ def _field(engine: Engine, name: str, member: str) -> property:
 
 
 def _ask_for_member(engine: Engine, this: Any, name: str, member: str) -> str:
-    """Ask the compiler what kind of member a name is, if no declaration shows it (as for a template's base)."""
+    """Ask the compiler what kind of member a name is: ``"field"``, ``"method"``, or an empty text for no member.
+
+    This is for names that no declaration shows, such as those of a base that depends on a template parameter.
+    """
     _, given = engine.describe(name, (this,))
     own_field = Expression(data_member(member), given, f"{name}::{member}", is_optional=True)
     held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {given[0].type})", (), f"{name}::{member}")

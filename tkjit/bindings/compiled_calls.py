@@ -201,7 +201,10 @@ class CompiledCalls:
         return missing
 
     def _load_class(self, types: Any, of: ClassOf) -> tuple[Expression, ...]:
-        """Load the calls that a class will probably need. If they are not in the cache, return them to be compiled."""
+        """Load the calls that a class will probably need.
+
+        Return these calls if they are not in the cache, so that the caller compiles them; otherwise an empty tuple.
+        """
         self._seen_classes.add(of.type_text)
         if of.type_text in self._uncached_members:
             return self._uncached_members[of.type_text]
@@ -218,10 +221,10 @@ class CompiledCalls:
 
     def _remember_class(self, found: Iterable[tuple[Expression, Any]]) -> None:
         """Remember the calls that belong to a class, under the full names of its types."""
-        there = [(call, compiled) for call, compiled in found if compiled is not None]
-        names = _names_of_types(there)
+        accepted = [(call, compiled) for call, compiled in found if compiled is not None]
+        names = _names_of_types(accepted)
         self._seen_classes.update(names.values())
-        for call, compiled in there:
+        for call, compiled in accepted:
             if (full := call.with_types(names)) not in self._known:
                 self._remember(full, compiled)
 
@@ -311,5 +314,5 @@ def _open(types: Any, entry: Entry, call: Expression) -> list[Any]:
 
 
 def _names_of_types(found: Iterable[tuple[Expression, Any]]) -> dict[str, str]:
-    """Map each text that stands for a type to the type's full name."""
+    """Map each ``makes`` of a call to the full name of the type that the call returns."""
     return {call.makes: compiled.result_name for call, compiled in found if call.makes and compiled is not None}

@@ -75,7 +75,7 @@ class Declarations:
         return any(path == namespace or path.startswith(f"{namespace}::") for path in self._namespaces)
 
     def class_of(self, type_name: str) -> Declared | None:
-        """Return the class or class template of the type with a full C++ name, which may contain inline namespaces."""
+        """Return the class or class template of a type, or None. The type's name may contain inline namespaces."""
         return self._class_of(without_arguments(type_name))
 
     @cache  # noqa: B019  bounded by the number of classes
@@ -89,7 +89,7 @@ class Declarations:
         return None
 
     def _leads_to(self, path: str, scopes: list[str]) -> bool:
-        """Return whether scopes lead to a namespace. Extra scopes must be inline namespaces, so none may be a class."""
+        """Return whether scopes lead to a namespace. Extra scopes may be inline namespaces, but not classes."""
         parts, before = path.split("::"), ""
         for scope in scopes:
             if parts and parts[0] == scope:
@@ -99,7 +99,7 @@ class Declarations:
         return not parts
 
     def members(self, type_name: str) -> dict[str, Any]:
-        """Return all members that a type's class and its bases declare, as far as libclang shows them."""
+        """Return the members that libclang shows for a type's class and its bases."""
         found: dict[str, Any] = {}
         pending, seen = [type_name], set()
         while pending:

@@ -28,7 +28,7 @@ def value_of(argument: Any) -> Any:
 
 
 def pointer_to(argument: Any, mark: Callable[[Any], Any]) -> Any:
-    """Return a pointer to an object, or to the object that a placeholder stands for.
+    """Return a pointer to an object, or to the value of a placeholder.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ class Member(_Placeholder):
         return value_of(self.__tkjit_argument__())
 
     def __tkjit_argument__(self) -> Any:
-        made = _combine(self._owner, data_member(self._name), self._name, operator.attrgetter(self._name))
-        return made.__tkjit_argument__() if isinstance(made, Deferred) else made
+        field = _combine(self._owner, data_member(self._name), self._name, operator.attrgetter(self._name))
+        return field.__tkjit_argument__() if isinstance(field, Deferred) else field
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._name

@@ -138,7 +138,7 @@ class Engine:
     def on_templated_miss(
         self, form_with: Callable[[str], str], name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
     ) -> Callable[..., Any]:
-        """Like ``on_miss``, for a possible template, whose calls may have ``template_args=`` and ``take_ownership=``.
+        """Like ``on_miss``, for a possible template: calls may pass ``template_args=`` and ``take_ownership=``.
 
         Parameters
         ----------
@@ -201,9 +201,9 @@ class Engine:
         make : callable
             Makes a bound object from the expression, in case Python needs one.
         """
-        made = self.runtime.constant(self._constant_class, self.types, expression)
-        made._make = make
-        return made
+        constant = self.runtime.constant(self._constant_class, self.types, expression)
+        constant._make = make
+        return constant
 
     @cached_property
     def _constant_class(self) -> type:

@@ -75,8 +75,8 @@ class Expression:
     Parameters
     ----------
     form : str
-        C++ code in which ``{0}`` and ``{1}`` stand for the arguments, and ``{a0}`` stands for the parameter itself.
-        ``{*}`` stands for all arguments, and ``{1*}`` for all arguments but the first.
+        C++ code in which ``{0}`` and ``{1}`` are replaced by the arguments, and ``{a0}`` by the parameter itself.
+        ``{*}`` is replaced by all arguments, and ``{1*}`` by all arguments but the first.
     given : tuple of Given
         The types of the arguments.
     name : str
@@ -84,8 +84,8 @@ class Expression:
     is_optional : bool
         Whether it is acceptable that the call does not compile.
     makes : str
-        The type of the result, if it is needed: in a record, or as a text for other calls of the unit that take such a
-        result.
+        A text for the type of the result, if a record needs it, or if other calls of the unit take such a result and
+        name its type with this text.
     """
 
     form: str
@@ -97,12 +97,12 @@ class Expression:
     @property
     def text(self) -> str:
         texts = [one.text(f"a{i}") for i, one in enumerate(self.given)]
-        found = self.form
+        code = self.form
         for i in range(len(texts), -1, -1):
-            found = found.replace(f"{{{i or ''}*}}", ", ".join(texts[i:]))
+            code = code.replace(f"{{{i or ''}*}}", ", ".join(texts[i:]))
         for i, text in enumerate(texts):
-            found = found.replace(f"{{{i}}}", text).replace(f"{{a{i}}}", f"a{i}")
-        return found
+            code = code.replace(f"{{{i}}}", text).replace(f"{{a{i}}}", f"a{i}")
+        return code
 
     @property
     def is_of_member(self) -> bool:
@@ -115,7 +115,7 @@ class Expression:
         return replace(self, given=given)
 
     def with_types(self, names: Mapping[str, str]) -> Expression:
-        """Return a copy of this call in which the full names of types replace the texts that stand for them."""
+        """Return a copy of this call in which each type that ``names`` contains is replaced by its full name."""
         given = tuple(replace(one, type=names.get(one.type, one.type)) for one in self.given)
         return replace(self, given=given, is_optional=False)
 
@@ -203,11 +203,11 @@ def _hidden(calls: Iterable[Expression], origins: Mapping[str, Expression]) -> l
     """Return the argument types that have an origin. Each type comes after the types that its origin needs."""
     found: dict[str, None] = {}
     for call in calls:
-        for one in call.given:
-            if one.type in origins and one.type not in found:
-                rest = {name: origin for name, origin in origins.items() if name != one.type}
-                found |= dict.fromkeys(_hidden([origins[one.type]], rest))
-                found[one.type] = None
+        for argument in call.given:
+            if argument.type in origins and argument.type not in found:
+                others = {name: origin for name, origin in origins.items() if name != argument.type}
+                found |= dict.fromkeys(_hidden([origins[argument.type]], others))
+                found[argument.type] = None
     return list(found)
 
 

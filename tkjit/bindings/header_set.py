@@ -38,7 +38,7 @@ class HeaderSet:
     arch : str
         The GPU architecture for ``backend="cuda"``.
     found_dirs : tuple of Path
-        Include directories that tkjit found on this machine, which are Thrust's.
+        Include directories that tkjit found on this machine: the one of Thrust, CUB and libcu++, if they are used.
     """
 
     headers: tuple[str, ...]
@@ -75,20 +75,20 @@ class HeaderSet:
     def preprocessor(self) -> tuple[str, ...]:
         """The flags with which both the compiler and libclang read the headers."""
         defines = {"THRUST_DEVICE_SYSTEM": f"THRUST_DEVICE_SYSTEM_{_THRUST[self.backend]}", **dict(self.defines)}
-        given, _ = common_flags(self.flags)
+        of_user, _ = common_flags(self.flags)
         openmp = ["-fopenmp"] if self.backend == "omp" else []
         return (
             f"-std={self.std}",
             *openmp,
             *(f"-D{name}={value}" for name, value in defines.items()),
-            *given,
+            *of_user,
         )
 
     @property
     def compile_flags(self) -> Flags:
         """The flags for compiling calls."""
-        given, linker = common_flags(self.flags)
-        own = [flag for flag in self.flags if flag not in (*given, *linker)]
+        preprocessor, linker = common_flags(self.flags)
+        own = [flag for flag in self.flags if flag not in (*preprocessor, *linker)]
         paths = tuple(f"-I{directory}" for directory in [INCLUDE, *self.search_path])
         if self.backend == "cuda":
             gencode = f"-gencode=arch=compute_{self.arch},code=sm_{self.arch}"
@@ -103,7 +103,7 @@ class HeaderSet:
         # Without alignment, a loop's speed would depend on the other calls of its unit: a sum of 1,000,000 numbers
         # takes 1.17 times as long if the loop is badly placed.
         aligned = ("-falign-functions=32", "-falign-loops=32")
-        # With interposition, calls to visible functions would go through the PLT, which takes a tenth of the time of
+        # With interposition, calls to visible functions would go through the PLT, which costs a tenth of the time in
         # an incomplete factorisation.
         direct = ("-fPIC", "-fno-semantic-interposition")
         common = ("-O2", "-g0", *direct, *aligned, *quiet, *own)
@@ -116,13 +116,13 @@ class HeaderSet:
         if not self.libraries and not linker:
             return ()
         names = [name if "/" in name else f"-l{name}" for name in self.libraries]
-        own = [flag for flag in linker if flag.startswith("-L")]
-        more = [flag for flag in linker if flag not in own]
-        places = [flag[2:] for flag in own if flag != "-L"] + [str(Path(name).parent) for name in names if "/" in name]
+        dirs = [flag for flag in linker if flag.startswith("-L")]
+        more = [flag for flag in linker if flag not in dirs]
+        places = [flag[2:] for flag in dirs if flag != "-L"] + [str(Path(name).parent) for name in names if "/" in name]
         # lets the dynamic loader find the libraries
-        own += [f"-Wl,-rpath,{place}" for place in dict.fromkeys(places)]
+        dirs += [f"-Wl,-rpath,{place}" for place in dict.fromkeys(places)]
         return (
-            (*own, "-Wl,--no-as-needed,--whole-archive", *names, "-Wl,--no-whole-archive", *more)
+            (*dirs, "-Wl,--no-as-needed,--whole-archive", *names, "-Wl,--no-whole-archive", *more)
             if names or more
             else ()
         )

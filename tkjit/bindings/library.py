@@ -64,9 +64,9 @@ class Namespace:
         )
         if inner:
             return Namespace(self._library, inner)
-        whole = tuple(path for path in self._paths if path.rpartition("::")[2] == name)
-        if whole:
-            return Namespace(self._library, whole)
+        own = tuple(path for path in self._paths if path.rpartition("::")[2] == name)
+        if own:
+            return Namespace(self._library, own)
         near = difflib.get_close_matches(name, dir(self), 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise AttributeError(f"no {name} in {self}{hint}")
@@ -168,10 +168,10 @@ class BoundFunction:
         miss = engine.on_templated_miss(
             lambda arguments: f"{declared.text}{arguments}({{*}})", declared.qualified, declared.overloads
         )
-        made: Any = _function_class(engine.runtime)(declared.name, miss, documentation)
-        made._library, made._declared = library, declared
-        made.__qualname__ = declared.qualified
-        return made
+        function: Any = _function_class(engine.runtime)(declared.name, miss, documentation)
+        function._library, function._declared = library, declared
+        function.__qualname__ = declared.qualified
+        return function
 
     def __tkjit_argument__(self) -> Any:
         """Return the function as an argument: a pointer to it, or a closure that calls the matching overload."""
@@ -251,17 +251,17 @@ class BoundType:
             return self._library._engine.constant(f"{self.__cpp__}()", self._construct)
         if len(args) == 1 and isinstance(args[0], list) and args[0] and isinstance(args[0][0], _NOT_ARRAY_ELEMENTS):
             return self._from_elements(args[0])
-        made = self._construct(*args, **kwargs)
-        if self._class is None and not isinstance(made, Deferred):
-            self._class = type(made)
-        return made
+        created = self._construct(*args, **kwargs)
+        if self._class is None and not isinstance(created, Deferred):
+            self._class = type(created)
+        return created
 
     def _from_elements(self, values: list[Any]) -> Any:
         """Make a container from values that a NumPy array cannot hold."""
-        made = self()
+        container = self()
         for value in values:
-            made.push_back(value)
-        return made
+            container.push_back(value)
+        return container
 
     def _on_construct(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         engine = self._library._engine
@@ -351,7 +351,8 @@ class BoundType:
             return function
         if facts is not None and facts["kind"] == "static field":
             return self._library._variable(text)
-        # No declaration shows this member, so it belongs to a base. It is a constant if that compiles, else a function.
+        # No declaration shows this member, so it belongs to a base. Try to compile it as a constant; if that fails, it
+        # is a function.
         try:
             (compiled,) = engine.compile([Expression(f"tkjit::bind::constant({text})", (), name)])
         except ArgumentError:

@@ -18,6 +18,7 @@ _SIGNS = {name: BINARY[name] for name in ("or", "and", "xor")}  # the operators 
 
 
 def number_class(engine: Engine, name: str) -> dict[str, Any]:
+    """Return the attributes of the Python class for references to numbers of a C++ type."""
     load: Callable[[Any], Any] = engine.runtime.load
     write = engine.function("void({0} = {1})", f"{name} =")
     found: dict[str, Any] = {"value": property(load, write, doc="The number. It can be set.")}
@@ -37,9 +38,10 @@ def number_class(engine: Engine, name: str) -> dict[str, Any]:
 
 
 def enumeration_class(engine: Engine, name: str) -> dict[str, Any]:
+    """Return the attributes of the Python class for values that C++ returns as an enumeration."""
     load: Callable[[Any], int] = engine.runtime.load
     declared = engine.declarations.find(*_split(name))
-    names = {value: one for one, value in declared.facts["values"].items()} if declared else {}
+    names = {value: text for text, value in declared.facts["values"].items()} if declared else {}
 
     def __eq__(this: Any, other: Any) -> bool:
         return load(this) == load(other) if type(this) is type(other) else NotImplemented
@@ -112,10 +114,10 @@ class Enumeration:
             raise AttributeError(f"{self.__name__} has no {name}{hint}")
         engine = self._engine
         cls = _enumerator_class(engine.runtime)
-        made = engine.runtime.constant(cls, engine.types, self.__cpp__, self._values[name])
-        made.name, made.value, made.enumeration, made.engine = name, self._values[name], self._declared, engine
-        setattr(self, name, made)
-        return made
+        member = engine.runtime.constant(cls, engine.types, self.__cpp__, self._values[name])
+        member.name, member.value, member.enumeration, member.engine = name, self._values[name], self._declared, engine
+        setattr(self, name, member)
+        return member
 
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in self._values)

@@ -67,7 +67,7 @@ class PreparedHeaders:
 
     @cached_property
     def _linked(self) -> Opened | None:
-        """The libraries, loaded."""
+        """The libraries' shared object, which this process has loaded, or None if there are no libraries."""
         if not self.headers.link_flags:
             return None
         try:
@@ -79,7 +79,7 @@ class PreparedHeaders:
 
     @property
     def libraries(self) -> Path | None:
-        """The shared object of the libraries.
+        """The shared object of the libraries, or None if there are no libraries.
 
         If the file has been removed from the cache, it is linked again, because the linker needs it. The process keeps
         using the shared object that it has already loaded, which compiled calls find by its name.

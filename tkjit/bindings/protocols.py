@@ -53,8 +53,8 @@ def protocols_of(engine: Engine, protocols: int) -> dict[str, Any]:
 
 
 def _subscript(engine: Engine, has_brackets: bool) -> dict[str, Any]:
-    one = AT if has_brackets else "tkjit::bind::value({0}({1}))"
-    read = engine.function(one, "operator[]", brief=True)
+    element = AT if has_brackets else "tkjit::bind::value({0}({1}))"
+    read = engine.function(element, "operator[]", brief=True)
     several = engine.function("tkjit::bind::value({0}({1*}))", "operator()", brief=True)
     write = engine.function(SET_AT if has_brackets else "void({0}({1}) = {2})", "operator[] =", brief=True)
 

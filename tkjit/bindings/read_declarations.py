@@ -180,7 +180,10 @@ class _Reader:
             member["doc"] = _comment(child)
 
     def _add_used(self, member: Declared, using: Any) -> None:
-        """Add a member that a class takes from a base with ``using``. Bases that depend on a type are unknown here."""
+        """Add a member that a class takes from a base with ``using``.
+
+        Nothing is added if the base depends on a template parameter, because libclang cannot resolve the member then.
+        """
         for target in clang.targets_of_using(using):
             if target.kind.name in ("CXX_METHOD", "FUNCTION_TEMPLATE"):
                 member["kind"] = "method"
@@ -267,14 +270,14 @@ def _default_of(parameter: Any) -> str:
     """Return a parameter's default as C++ text; empty without a default, and UNKNOWN_DEFAULT if a macro hides it."""
     if not any(child.kind.is_expression() for child in parameter.get_children()):
         return ""
-    texts, was = [], ""
+    texts, previous = [], ""
     named = {at.location.offset: at.referenced for at in parameter.walk_preorder() if at.kind.name in _REFERENCES}
     for token in parameter.get_tokens():
-        meant = named.get(token.location.offset) if was != "::" else None
+        referenced = named.get(token.location.offset) if previous != "::" else None
         # a call is compiled outside the function's scope, so names have to be fully qualified
-        is_elsewhere = meant is not None and meant.kind.name not in _PARAMETERS
-        texts.append(_full_name(meant) if is_elsewhere else token.spelling)
-        was = token.spelling
+        is_elsewhere = referenced is not None and referenced.kind.name not in _PARAMETERS
+        texts.append(_full_name(referenced) if is_elsewhere else token.spelling)
+        previous = token.spelling
     return " ".join(texts[texts.index("=") + 1 :]) if "=" in texts else UNKNOWN_DEFAULT
 
 

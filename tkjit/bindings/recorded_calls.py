@@ -27,8 +27,8 @@ def record_call(path: Path, headers: HeaderSet, call: Expression) -> None:
     CacheError
         If the file cannot be written.
     """
-    given = {name: value for name, value in asdict(headers).items() if name != "found_dirs"}
-    append(path, {"headers": {**given, "include_dirs": [*map(str, headers.include_dirs)]}, "call": asdict(call)})
+    fields = {name: value for name, value in asdict(headers).items() if name != "found_dirs"}
+    append(path, {"headers": {**fields, "include_dirs": [*map(str, headers.include_dirs)]}, "call": asdict(call)})
 
 
 def read_calls(path: Path) -> dict[HeaderSet, list[Expression]]:
@@ -51,8 +51,8 @@ def _parse(content: dict[str, Any]) -> tuple[HeaderSet, Expression] | None:
     headers, call = content["headers"], content["call"]
     given = tuple(Given(str(one["how"]), str(one["type"])) for one in call["given"])
     headers["defines"] = dict(headers["defines"])
-    made = make_header_set(headers.pop("headers"), **headers)
-    return made, Expression(**{**call, "given": given})
+    header_set = make_header_set(headers.pop("headers"), **headers)
+    return header_set, Expression(**{**call, "given": given})
 
 
 def names_in(recorded: Mapping[HeaderSet, Iterable[Expression]]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The module that owns all bound objects. A process has only one of it, even if later libraries have other settings."""
+"""The module that owns all bound objects. A process loads it only once, even if later libraries have other settings."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from tkjit.system.process import end_working_in, name_of, working_in
 BROKEN = ".broken-"
 ATTEMPTS = 4  # how often a build is tried if headers are edited while it runs
 DIRECTORY_TRIES = 100  # tries for an action in a recipe's directory, which another process may remove each time
-REPORT_S = 1.5  # a waiter reports the holder after this time, before the progress display would say that it compiles
+REPORT_S = 1.5  # a waiter reports the holder after this time, before the progress display claims that it compiles
 INTERRUPT_S = 0.1
 EVICTION_S = 10.0  # the removal of one entry takes at most this long
 
@@ -155,7 +155,7 @@ def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable
 def _build_lock(
     cache: Directory, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
 ) -> Iterator[Lock]:
-    """Hold the build lock in a recipe's directory, even if another process removes it by clearing the cache."""
+    """Hold the build lock in a recipe's directory. Retry if another process removes the directory meanwhile."""
     with ExitStack() as stack:
 
         def take(directory: Path) -> Lock:
@@ -226,7 +226,7 @@ def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
 
 def _filesystem_time_ns(directory: Path) -> int:
     """Return the time in ns since the epoch by the file system's clock, which may be that of another machine."""
-    with suppress(OSError):  # on failure, return the time of the last change: at worst one more build
+    with suppress(OSError):  # otherwise the result is the time of the last change, which at worst costs a build
         os.utime(directory)
     return directory.stat().st_ctime_ns
 
@@ -357,8 +357,8 @@ def _refuse_noexec(cache: Directory, staging: Path) -> None:
 
 def _is_of_the_disk(error: OSError, staging: Path) -> bool:
     """Return whether a builder failed because it could not write to its staging directory."""
-    here = isinstance(error.filename, str) and error.filename.startswith(str(staging))
-    return here or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+    is_inside = isinstance(error.filename, str) and error.filename.startswith(str(staging))
+    return is_inside or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def _sync(path: Path) -> None:

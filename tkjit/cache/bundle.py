@@ -78,6 +78,7 @@ def check_target(directory: Path) -> None:
     Raises
     ------
     CacheError
+        If the path is a file, or a directory with other contents.
     """
     if directory.exists() and not is_bundle(directory) and (not directory.is_dir() or any(directory.iterdir())):
         raise CacheError(f"{directory} exists and is not a bundle; choose another directory")
@@ -182,8 +183,8 @@ def _bundle_damage(root: Path) -> list[str]:
         except OSError as error:
             found.append(f"{root / name} cannot be read: {error.strerror}")
     # include links and FIFOs, because a valid bundle never contains them
-    here = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
-    unknown = {str(path.relative_to(root)) for path in here} - {*files, BUNDLE}
+    present = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
+    unknown = {str(path.relative_to(root)) for path in present} - {*files, BUNDLE}
     return found + [f"{root / name} was not bundled" for name in sorted(unknown)]
 
 

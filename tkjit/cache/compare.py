@@ -24,8 +24,8 @@ class Difference:
     Parameters
     ----------
     part : str
-        For example ``"flags"``, ``"torch"`` or ``"compiler"``. ``"files"`` stands for the files that the compiler found
-        by itself.
+        For example ``"flags"``, ``"torch"`` or ``"compiler"``. ``"files"`` means the files that the compiler found by
+        itself.
     text : str
         The previous value and the current one.
     """
@@ -134,7 +134,7 @@ def _label(directory: Path) -> str:
 
 
 def resources(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """Return those of a build's figures that are worth comparing."""
+    """Return a build's times, sizes and counts of registers and spills, for a comparison with another build."""
     names = (
         "seconds",
         "peak_memory_bytes",

@@ -35,7 +35,7 @@ class Directory:
     abi : str
         The Python tag and the platform for which the entries are built.
     layers : sequence of Path
-        Read-only directories. It is also checked who can write to them.
+        Read-only directories, for which tkjit also checks who can write to them.
     shared : bool
         ``TKJIT_CACHE_SHARED``: everyone who can write to these directories is trusted.
     """

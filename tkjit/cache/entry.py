@@ -254,7 +254,7 @@ def fingerprinted_paths(directory: Path, manifest: Mapping[str, Any], recipe: Re
 
 
 def files_and_places(recipe: Recipe, product: Product) -> list[str]:
-    """List a build's ``fingerprinted_paths`` before it becomes an entry, so without the entry's own files."""
+    """List the ``fingerprinted_paths`` of a build that is not an entry yet, so without the entry's own files."""
     read = [str(path) for path in product.dependencies]
     return [*read, *watched_directories(_search_directories(recipe, product), read)]
 
@@ -290,7 +290,7 @@ def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> l
 
 
 def _tails_in(directory: str, dependencies: Sequence[str]) -> set[str]:
-    """Return the tails of the dependencies' paths whose first part is a name in the directory."""
+    """Return the ends of the dependencies' paths that begin with the name of a file or folder in the directory."""
     try:
         names = set(os.listdir(directory))
     except OSError:

@@ -40,12 +40,12 @@ def prune(cache: Directory, limit_bytes: int) -> list[ListedEntry]:
         excess -= _remove_leftovers(cache.root)
         _remove_records(cache.root)
     removed = []
-    for one in entries:
+    for entry in entries:
         if excess <= 0:
             break
-        if _evict(cache, one):
-            removed.append(one)
-            excess -= one.size_bytes
+        if _evict(cache, entry):
+            removed.append(entry)
+            excess -= entry.size_bytes
     return removed
 
 
@@ -60,12 +60,12 @@ def keep_newest(cache: Directory, arch: str, limit_bytes: int) -> list[ListedEnt
     entries = sorted((one for one in list_entries(cache.root) if one.arch == arch), key=lambda one: one.used)
     excess = sum(one.size_bytes for one in entries) - limit_bytes
     removed = []
-    for one in entries[:-1]:  # keep the last one, which has just been built
+    for entry in entries[:-1]:  # keep the last one, which has just been built
         if excess <= 0:
             break
-        if _evict(cache, one):
-            removed.append(one)
-            excess -= one.size_bytes
+        if _evict(cache, entry):
+            removed.append(entry)
+            excess -= entry.size_bytes
     return removed
 
 
@@ -133,7 +133,7 @@ def _remove_empty(root: Path) -> None:
 
 def in_use(cache: Directory) -> Iterator[ListedEntry]:
     """Yield the entries on which a process holds a lease."""
-    for one in list_entries(cache.root):
-        with cache.leases.unused(one.directory) as unused:
+    for entry in list_entries(cache.root):
+        with cache.leases.unused(entry.directory) as unused:
             if unused is False:
-                yield one
+                yield entry

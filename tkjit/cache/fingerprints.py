@@ -51,7 +51,7 @@ def changed(fingerprint: bytes) -> list[str]:
 def moved_since(paths: Iterable[str], begun_ns: int) -> bool:
     """Return whether a directory or link on one of the paths was put there after the build began.
 
-    This replaces a file without changing its own times.
+    Such a move replaces the file at the path, but the new file may have old times.
     """
     places: set[str] = set()
     for path in paths:
@@ -71,7 +71,8 @@ def _was_put_there(path: str, begun_ns: int) -> bool:
     return is_new and status.st_ctime_ns >= begun_ns
 
 
-_digests: dict[str, tuple[bytes, str]] = {}  # maps paths to a file's state and the digest of that content
+# maps a path to a state of the file, and the digest of the file's content in that state
+_digests: dict[str, tuple[bytes, str]] = {}
 
 
 def digest_of_file(path: str) -> str:
@@ -120,7 +121,7 @@ def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
 
 
 def _digest(content: list[Any], fingerprint: bytes) -> str:
-    """Return a digest of what the fingerprint itself cannot verify: a record's content and the fingerprint's length."""
+    """Return a digest of a record's content and the fingerprint's length, which the fingerprint cannot verify."""
     return files.sha256_of(f"{len(fingerprint)} {content}".encode())
 
 

@@ -70,7 +70,7 @@ def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
 def _lock(descriptor: int, kind: int, entry: Path) -> None:
     """Lock an entry's byte.
 
-    The byte's offset depends on both of the entry's keys, because variants with the same headers share one key.
+    The byte's offset depends on both keys of the entry, because variants with the same headers have equal ``deps_key``.
     """
     place = "/".join(str(entry).rsplit("/", 4)[1:])  # <abi>/<arch>/<name>-<build_key>/<deps_key>
     offset = int(files.sha256_of(place.encode())[:16], 16) >> 2

@@ -72,7 +72,7 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process really holds a lock, because some file systems do not support locks."""
+        """Whether this process holds a lock. It does not if the file system does not support locks."""
         return self._descriptor is not None
 
     def say(self, staging: Path | None) -> None:

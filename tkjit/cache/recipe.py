@@ -23,10 +23,11 @@ class Recipe:
     arch : str
         The name of a directory in the cache: ``sm_90a``, ``cpu-x86-64-v3``, ``glue`` or ``runtime``, for example.
     parts : tuple of (str, str)
-        The named parts of the key, such as texts, flags and versions. ``paths`` lists a directory on each line, and is
-        anchored.
+        The named parts of the key, such as texts, flags and versions. ``paths`` lists one directory per line, and is
+        the only part in which ``anchors`` apply.
     anchors : tuple of (str, str)
-        Names in the key, and the directories that they stand for, which may be elsewhere on another machine.
+        Pairs of a name and a directory. The key contains the name instead of the directory, because the directory may
+        be elsewhere on another machine.
     tools : tuple of (str, str), or None
         The compilers' versions, or None if there are no compilers.
     own : tuple of str

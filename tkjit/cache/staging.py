@@ -16,7 +16,7 @@ ABANDONED_S = 86400.0  # the age from which another machine's staging directory 
 
 
 def make_staging(staging: Path, *, shared: bool) -> Path:
-    # unless shared, keep other users out while a compiler, whose files follow the umask, writes to the directory
+    # unless shared, keep other users out, because the umask may let them read the files that the compiler writes
     staging.mkdir(0o777 if shared else 0o700)
     if shared:  # if this builder is killed, the next builder must be able to remove the directory
         files.copy_sharing_mode(staging, staging.parent)

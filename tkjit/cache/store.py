@@ -40,7 +40,8 @@ class Cache(Directory):
     layers : sequence of Path
         ``TKJIT_CACHE_READONLY``.
     limit_bytes : int or None
-        ``TKJIT_CACHE_LIMIT``: if a build exceeds this size, it removes the least recently used entries.
+        ``TKJIT_CACHE_LIMIT``: if the cache is larger than this after a build, the least recently used entries are
+        removed.
     remote : RemoteSettings, optional
         ``TKJIT_CACHE_REMOTE`` and its related settings.
     """
@@ -158,13 +159,13 @@ class Cache(Directory):
     def _search(self, recipe: Recipe, exclude: Entry | None) -> Entry | None:
         """Search the layers and the cache for an entry, comparing the contents of files with the recorded hashes."""
         for layer in (*(() if recipe.stays_here else self.layers), self.root):
-            own = layer == self.root
+            is_root = layer == self.root
             # without compilers nothing can be built here, so the tools and other libraries' headers need not match
-            exact = own and recipe.tools is not None
+            exact = is_root and recipe.tools is not None
             for directory in self.candidates(recipe, layer):
                 self.trust.check(str(directory))
                 with suppress(DamagedError):
-                    if not own:
+                    if not is_root:
                         _check_bundled(directory, layer)
                     manifest = read_manifest(directory)
                     # taken before the contents are read, so that a file edited in between will not match next time

@@ -50,11 +50,11 @@ def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
         return change(value)
     if not isinstance(value, (list, tuple)):
         return value
-    made: dict[int, Any] = {}
+    changed: dict[int, Any] = {}
     for item in value:
-        if id(item) not in made:
-            made[id(item)] = each_tensor(item, change)
-    return [made[id(item)] for item in value]
+        if id(item) not in changed:
+            changed[id(item)] = each_tensor(item, change)
+    return [changed[id(item)] for item in value]
 
 
 def unpack(spec: Spec, arguments: Mapping[str, Any], packed: bytes) -> dict[str, torch.Tensor]:
@@ -132,7 +132,7 @@ def _value(kind: ValueType, value: Any) -> bytes:
 
 
 def _struct(kind: ValueType, value: Any) -> Iterator[bytes]:
-    """Encode a struct's numbers. Its arrays are nested if a call gave the struct, and flattened if it is a default."""
+    """Encode a struct's numbers. Arrays in the struct are nested if a call passed it, and flattened in a default."""
     numbers = [one for item in value for one in (item if isinstance(item, (list, tuple)) else [item])]
     types = [member.cpp for member in kind.members for _ in range(member.count)]
     for number, cpp in zip(numbers, types, strict=True):

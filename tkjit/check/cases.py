@@ -20,7 +20,8 @@ from tkjit.torchlib.meta import meta_outputs, scratch_of
 
 _LARGE = 1 << 26  # an input with more elements than this is shared by all devices
 DEVICES = 2  # devices in a call, if the spec leaves their number open
-# the most elements of a tensor of up to two dims and, by the key True, of more: a checked access takes about 0.1 us
+# The most elements of an input: False maps to the limit for up to two dims, True to the limit for more. The inputs are
+# this small because a checked access takes about 0.1 us.
 _MAX_ELEMENTS = {False: 1 << 17, True: 1 << 15}
 
 
@@ -75,9 +76,9 @@ def cases_of(
         found.setdefault(case.name, case)
     for number, (sizes, steps, leading) in enumerate(shapes_for(spec)):
         maker = _CaseGenerator(spec, variant, given, seed + number, leading, max_elements, absent=number % 2 == 1)
-        made = maker.first_that_fits(sizes, steps)
-        if made is not None:
-            found.setdefault(made.name, made)
+        fitting = maker.first_that_fits(sizes, steps)
+        if fitting is not None:
+            found.setdefault(fitting.name, fitting)
     if not found and not spec.verification.examples:
         constraints = ", ".join(map(str, spec.constraints))
         raise SpecError(
@@ -94,10 +95,10 @@ def case_of_call(spec: Spec, arguments: Mapping[str, Any]) -> Case:
 
 def _with_outputs(spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None) -> dict[str, Any]:
     """Add outputs and scratch to the arguments, filled with 0xFF bytes (False for bools)."""
-    made = meta_outputs(spec, arguments, known)
+    allocated = meta_outputs(spec, arguments, known)
     missing = [f.name for f in spec.outputs if arguments.get(f.name) is None]
     filled = dict(arguments)
-    for name, output in [*zip(missing, made, strict=True), *scratch_of(spec, arguments, known).items()]:
+    for name, output in [*zip(missing, allocated, strict=True), *scratch_of(spec, arguments, known).items()]:
         if output.dtype == torch.bool:
             output.zero_()
         elif output.numel():
@@ -258,9 +259,9 @@ class _CaseGenerator:
         return torch.randint(0, self._end_of_indices(dtype, known), shape, generator=self._random).to(dtype)
 
     def _end_of_indices(self, dtype: torch.dtype, known: Mapping[str, Any]) -> int:
-        """Return the exclusive upper bound of integers.
+        """Return the exclusive upper bound of an input's random integers.
 
-        Each integer below it is a valid index of every dim. Dims that are not known yet count as 2.
+        Each integer below the bound is a valid index of every dim. Dims that are not known yet count as 2.
         """
         dims = [dim for f in self._spec.tensors for dim in f.dims if dim.text != "1"]
         sizes = [int(dim.evaluate(known)) if dim.names <= known.keys() else 2 for dim in dims]
@@ -278,13 +279,13 @@ class _CaseGenerator:
 
 
 def _value_of(value: ValueType, spec: Spec, f: Field) -> Any:
-    made = {"i": 1, "f": 0.75, "b": True, "s": "text"}.get(value.code)
+    generated = {"i": 1, "f": 0.75, "b": True, "s": "text"}.get(value.code)
     if value.item is not None:  # an array in a struct of the source always has its full length
-        made = [_value_of(value.item, spec, f)] * (f.max_length if spec.struct else 1)
+        generated = [_value_of(value.item, spec, f)] * (f.max_length if spec.struct else 1)
     if value.members:
-        made = tuple([1] * one.array if one.array else 1 for one in value.members)
-    if made is None:
+        generated = tuple([1] * member.array if member.array else 1 for member in value.members)
+    if generated is None:
         raise SpecError(
             f"{spec.name}: check cannot generate {f.name}, a {value.text}; pass the arguments to tkjit.testing.check"
         )
-    return made
+    return generated

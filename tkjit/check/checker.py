@@ -46,14 +46,14 @@ class Options:
     given : mapping
         Extents of dims and values of numbers that the caller has chosen.
     seed : int
-        For the inputs' values and the random orders.
+        The seed of the inputs' values and of the random orders.
     timeout_s : float
-        For each launch.
+        The time limit of each launch.
     trace : bool
         Whether to write barriers and copies to standard error.
     volatile : str
         ``"race"``: a volatile access can race like any other, but a race with another volatile or an atomic access is
-        only a warning; ``"atomic"``: it counts as a relaxed atomic.
+        only a warning; ``"atomic"``: a volatile access counts as a relaxed atomic.
     strict : bool
         Whether warnings are findings.
     """
@@ -93,10 +93,10 @@ class Report:
 
     def add(self, found: Iterable[Finding]) -> None:
         known = {one.key for one in (*self.findings, *self.warnings)}
-        for one in sorted(found, key=lambda one: one.warning):
-            if one.key not in known:
-                known.add(one.key)
-                (self.warnings if one.warning else self.findings).append(one)
+        for finding in sorted(found, key=lambda finding: finding.warning):
+            if finding.key not in known:
+                known.add(finding.key)
+                (self.warnings if finding.warning else self.findings).append(finding)
 
     def join(self, other: Report) -> None:
         """Add the findings and launches of another report."""

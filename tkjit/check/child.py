@@ -74,9 +74,9 @@ def run(
                     timeout=ceil(timeout_s) + SECONDS_TO_SAY_SO,
                 )
                 status: int | None = done.returncode
-                said = done.stderr or b""
+                errors = done.stderr or b""
             except subprocess.TimeoutExpired as late:
-                status, said = None, late.stderr or b""
+                status, errors = None, late.stderr or b""
         found = _read(findings)
         if found and found[-1]["kind"] == "done" and not status:
             failed = any(one["kind"] == "fault" for one in found)
@@ -84,7 +84,7 @@ def run(
         found = [one for one in found if one["kind"] != "done"]
         if not any(one["kind"] == "fault" or one.get("ends") for one in found):
             found.append(
-                {"kind": "fault", "text": ending_of("the checked process", status, timeout_s, said[:MOST_SAID])}
+                {"kind": "fault", "text": ending_of("the checked process", status, timeout_s, errors[:MOST_SAID])}
             )
         return Run(found, None, timed_out=status in (None, TIMED_OUT))
 
@@ -99,7 +99,7 @@ def _read(findings: Path) -> list[dict[str, Any]]:
 
 
 def ending_of(what: str, status: int | None, timeout_s: float, said: bytes) -> str:
-    """Describe how a process ended without reporting it; the status is None if the process took too long."""
+    """Describe how a process ended that did not report its end. The status is None if the process took too long."""
     if status is None:
         end = f"it did not end within {timeout_s:.0f} s"
     else:

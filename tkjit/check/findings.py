@@ -57,9 +57,10 @@ class Finding:
     here, there : Place or None
         The access, and the other access of a race.
     kernel, case : str
-        The variant and the call that it was found with.
+        The variant and the call with which the error was found.
     warning : bool
-        Whether only a strict check fails: the language leaves this undefined, but the hardware defines it.
+        Whether the finding fails only a strict check, because the code works on the hardware, although the language
+        leaves it undefined.
     """
 
     kind: str
@@ -97,7 +98,7 @@ def _sides(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _calls(one: Mapping[str, Any], side: Mapping[str, Any]) -> list[int]:
-    """Return the call stack of one access as addresses, innermost first; each is inside the call instruction."""
+    """Return the call stack of one access, innermost first. Each address is inside the call instruction."""
     if side["calls"] or "report" not in one:
         return [int(address) for address in side["calls"]]
     stack = one["report"].split("\n\n")[0]  # AddressSanitizer's report begins with the stack of the access

@@ -12,9 +12,11 @@ from tkjit.check.arguments import each_tensor, tensors_in_order
 from tkjit.errors import SpecError
 from tkjit.spec import Spec
 
-# Maps formats with at most one bit after the point to their spacing: a fraction of the larger number, and its minimum.
+# Maps dtypes with at most one mantissa bit to the largest distance between neighbouring numbers: as a fraction of the
+# larger number, and the least distance.
 _STEPS = {"float8_e8m0fnu": (1 / 2, 0.0), "float4_e2m1fn_x2": (1 / 3, 0.5)}
-_MAX_STEPS = 100  # one in this many elements may be a step off: its exact value may be halfway between two numbers
+# One in this many elements may be off by such a distance, because its exact value may be halfway between two numbers.
+_MAX_STEPS = 100
 _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
@@ -135,7 +137,8 @@ def _first_difference(
         if (near & ~same).sum() <= max(1, same.numel() // _MAX_STEPS):
             same |= near
     elif wanted.dtype.is_floating_point or wanted.dtype.is_complex:
-        # two units in the last place of the value, plus the rounding of a sum of a few hundred of the largest terms
+        # allow two units in the last place of the value, and the rounding error of a sum of a few hundred terms that
+        # are as large as the largest value
         largest = float(a[a.isfinite()].abs().max()) if bool(a.isfinite().any()) else 0.0
         eps = torch.finfo(got.dtype).eps
         lost = max(min(eps, 2**-8), 128 * torch.finfo(torch.float32).eps)

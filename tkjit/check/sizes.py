@@ -17,7 +17,7 @@ from tkjit.spec.model import MISSING
 _ORDINARY = (64, 96, 128, 160, 192)
 _PRIME = (53, 37, 71, 29, 43)  # in contrast to _ORDINARY, the first extent is larger than the second
 _LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
-SHAPES = (  # extents; numbers of tiles, for dims that must be multiples of a tile; extents of leading dims
+SHAPES = (  # for each case: extents; numbers of tiles (for dims that must be multiples of a tile); leading dims
     (_ORDINARY, (2, 3), ()),
     ((1,), (1,), (1,)),
     (_PRIME, (1, 5, 1), (3,)),
@@ -64,9 +64,9 @@ def sizes_near(
         steps[name] * tiles[i % len(tiles)] if steps.get(name, 1) >= _LEAST_TILE else wanted[i % len(wanted)]
         for i, name in enumerate(free)
     ]
-    for of_the_last, smaller in itertools.product((1, 4), (1, 2, 4, 8, 16, 64)):
+    for last_divisor, other_divisor in itertools.product((1, 4), (1, 2, 4, 8, 16, 64)):
         # kernels usually loop over the last dim, so the others shrink first; odd extents stay odd
-        divisors = [smaller] * (len(free) - 1) + [of_the_last]
+        divisors = [other_divisor] * (len(free) - 1) + [last_divisor]
         shrunk = [max(1, size // by | size & 1) for size, by in zip(sizes, divisors, strict=False)]
         rounded = [-(-size // steps.get(name, 1)) * steps.get(name, 1) for name, size in zip(free, shrunk, strict=True)]
         yield {**known, **dict(zip(free, rounded, strict=True))}
@@ -98,7 +98,7 @@ def integers_for(spec: Spec, extents: Mapping[str, int], fixed: Mapping[str, Any
 
 
 def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_elements: Mapping[bool, int]) -> bool:
-    """Whether all inputs are within the limits: one for tensors of up to two dims, and another one (True) for more."""
+    """Whether no input exceeds ``max_elements``: False maps to the limit for up to two dims, True to that for more."""
     for f in spec.inputs:
         if not f.leading and not any(dim.names for dim in f.dims):
             continue  # its size is fixed

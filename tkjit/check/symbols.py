@@ -60,8 +60,8 @@ class Symbols:
         command = [_tool("addr2line"), "-e", str(self._program), "-f", "-C", "-i", "-a", *map(hex, missing)]
         printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         for part in re.split(r"^0x", printed, flags=re.MULTILINE)[1:]:
-            head, *rest = part.splitlines()
-            pairs = zip(rest[::2], rest[1::2], strict=False)
+            head, *lines = part.splitlines()
+            pairs = zip(lines[::2], lines[1::2], strict=False)
             self._lines[int(head, 16)] = [self.line(place, function) for function, place in pairs]
 
     def line(self, place: str, function: str = "") -> Line:

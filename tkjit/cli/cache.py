@@ -73,11 +73,11 @@ def _list(arguments: argparse.Namespace) -> int:
         print_json([{**_as_json(one), "in_use": one.directory in used, "manifest": _shown(one)} for one in entries])
         return 0
     rows = [("kernel", "for", "variant", "size", "used", "")]
-    for one in sorted(entries, key=lambda one: (one.name, one.arch, -one.used)):
-        what = str(one.manifest.get("what", "damaged"))
+    for entry in sorted(entries, key=lambda entry: (entry.name, entry.arch, -entry.used)):
+        what = str(entry.manifest.get("what", "damaged"))
         variant = what[what.find("(") + 1 : what.rfind(")")] if "=" in what else ""
-        state = "in use" if one.directory in used else ""
-        rows.append((one.name, one.arch, variant, size_text(one.size_bytes), age_text(one.used), state))
+        state = "in use" if entry.directory in used else ""
+        rows.append((entry.name, entry.arch, variant, size_text(entry.size_bytes), age_text(entry.used), state))
     print_columns(rows)
     return 0
 

@@ -118,7 +118,7 @@ def _is_for_one_cpu(loader: Loader, name: str) -> bool:
 
 
 def _what_was_compared(specs: Sequence[Spec]) -> str:
-    """For a kernel without findings, say what its results were compared with."""
+    """Describe what the results of a kernel without findings were compared with."""
     from tkjit.check.results import compared_results
 
     if any(spec.is_random for spec in specs):

@@ -105,12 +105,12 @@ def _export(arguments: argparse.Namespace) -> int:
     if languages == ("torch",):
         from tkjit.exports.torch_package import with_backwards, write_torch_package  # imports torch
 
-        made = plan_export(loader, with_backwards(arguments.names), name, archs, types, arguments.version)
-        write_torch_package(loader, made, output, arguments.binding)
+        planned = plan_export(loader, with_backwards(arguments.names), name, archs, types, arguments.version)
+        write_torch_package(loader, planned, output, arguments.binding)
         print(f"{output}: a torch extension; build it with pip install --no-build-isolation {output}")
         return 0
-    made = plan_export(loader, arguments.names, name, archs, types, arguments.version, arguments.package)
-    write_export(loader, made, output, languages, builder(arguments))
-    size = (output / "lib" / made.soname).stat().st_size
-    print(f"{output}: {len(made.signatures)} functions for {', '.join(languages)}; the library is {size_text(size)}")
+    planned = plan_export(loader, arguments.names, name, archs, types, arguments.version, arguments.package)
+    write_export(loader, planned, output, languages, builder(arguments))
+    size = (output / "lib" / planned.soname).stat().st_size
+    print(f"{output}: {len(planned.signatures)} functions for {', '.join(languages)}; the library is {size_text(size)}")
     return 0

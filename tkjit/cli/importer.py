@@ -103,8 +103,8 @@ def _try(written: Written, output: Path | None, source: Path) -> None:
     print("called once in the simulator:", file=sys.stderr)
     with nullcontext(output) if output is not None else _file_next_to(source, written.text) as file:
         for name, sizes in written.sizes.items():
-            unsaid = name in written.unsaid
-            result = f"{name}: not called, because its launch has a TODO" if unsaid else try_kernel(file, name, sizes)
+            has_todo = name in written.unsaid
+            result = f"{name}: not called, because its launch has a TODO" if has_todo else try_kernel(file, name, sizes)
             print(f"  {result}", file=sys.stderr)
 
 
@@ -189,7 +189,7 @@ def _clang_arguments(
     include_dirs: list[Path],
     defines: list[tuple[str, str]],
 ) -> list[str]:
-    """Return those of the kernel's compiler flags that clang's front end supports."""
+    """Return the kernel's compiler flags, without those that clang's front end does not support."""
     from tkjit.importer.clang import arguments_for
     from tkjit.loader import loader_for
 

@@ -81,13 +81,13 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _listed(name: str, missing: set[str]) -> Listed:
     try:
-        found = find(name)
+        kernel = find(name)
         needed = (
             ()
-            if isinstance(found, HostKernel)
-            else {one.name for spec in found.specs for one in spec.headers if one.root is None}
+            if isinstance(kernel, HostKernel)
+            else {library.name for spec in kernel.specs for library in spec.headers if library.root is None}
         )
-        return Listed(name, found._summary, missing=tuple(sorted(missing.intersection(needed))))
+        return Listed(name, kernel._summary, missing=tuple(sorted(missing.intersection(needed))))
     except TkjitError as error:
         return Listed(name, error=str(error))
 
@@ -95,13 +95,13 @@ def _listed(name: str, missing: set[str]) -> Listed:
 def _listed_of_packages() -> list[Listed]:
     """Return the kernels of installed packages, found in the text of their files without running them."""
     listed = []
-    for one in sorted(packages().values(), key=lambda one: one.name):
-        if one.problem:
-            listed.append(Listed(one.name, error=one.problem, package=one.distribution))
+    for package in sorted(packages().values(), key=lambda package: package.name):
+        if package.problem:
+            listed.append(Listed(package.name, error=package.problem, package=package.distribution))
             continue
-        for name, places in sorted(registry.definitions(one.place).items()):
+        for name, places in sorted(registry.definitions(package.place).items()):
             summary = registry.summary_in_text(Path(places[0][0]), name)
-            listed.append(Listed(f"{one.name}.{name}", summary, package=one.distribution))
+            listed.append(Listed(f"{package.name}.{name}", summary, package=package.distribution))
     return listed
 
 
@@ -112,13 +112,13 @@ def _print_list(listed: list[Listed]) -> None:
         return one.package, one.missing
 
     width = max((len(one.name) for one in listed), default=0)
-    for (package, missing), ones in groupby(sorted(listed, key=group_of), key=group_of):
+    for (package, missing), group in groupby(sorted(listed, key=group_of), key=group_of):
         if package:
             print(f"\nFrom the package {package}:\n")
         if missing:
             print(f"\nAvailable once their headers are installed (python -m tkjit headers add {' '.join(missing)}):\n")
-        for one in ones:
-            print(f"{one.name:<{width}}  {f'cannot be read: {one.error}' if one.error else one.summary}".rstrip())
+        for item in group:
+            print(f"{item.name:<{width}}  {f'cannot be read: {item.error}' if item.error else item.summary}".rstrip())
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -128,21 +128,21 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
-    found = find(name)
-    print(found.__doc__)
-    if isinstance(found, HostKernel):
-        print(f"\n{found}\n  schema: {found.schema}")
-        if builds := _object_lines(found._extension_name):
+    kernel = find(name)
+    print(kernel.__doc__)
+    if isinstance(kernel, HostKernel):
+        print(f"\n{kernel}\n  schema: {kernel.schema}")
+        if builds := _object_lines(kernel._extension_name):
             print("\n".join(["", "builds in the cache:", *builds]))
         return
-    for spec in found.specs:
+    for spec in kernel.specs:
         print("\n".join(["", *_spec_lines(spec)]))
-    if builds := _build_lines(found.name):
+    if builds := _build_lines(kernel.name):
         print("\n".join(["", "builds in the cache:", *builds]))
     if arguments.arch not in ("", "cpu"):
         gpu_target(arguments.arch)
-    types = {name: arguments.types for name in found.specs[0].type_variants if arguments.types}
-    rendered = found.render(arch=arguments.arch, binding=arguments.binding or "", **types)
+    types = {name: arguments.types for name in kernel.specs[0].type_variants if arguments.types}
+    rendered = kernel.render(arch=arguments.arch, binding=arguments.binding or "", **types)
     for title, text in (("glue.cpp", rendered.glue), ("launcher.cu", rendered.launcher)):
         print(f"\n==== {title}\n{text}", end="")
 
@@ -160,7 +160,7 @@ def _object_lines(name: str) -> list[str]:
     lines = []
     for what, manifest in _last_builds(name).items():
         if " of the extension " not in what:
-            continue  # not an object, but the list of the extension's functions, or the module linked from its objects
+            continue  # this is the list of the extension's functions, or the module that is linked from the objects
         if lacking := manifest.get(LACKING):
             lines.append(f"  {what}: with torch's own headers, since tkjit's lack {lacking}")
         else:

@@ -42,7 +42,9 @@ class Outcome:
 def build_all(
     loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: int, *, has_kernels: bool = True
 ) -> list[Outcome]:
-    """Build the plans that are not in the cache. For kernels, build the runtime and the operators module as well.
+    """Build the plans that are not in the cache, and return the outcome of every plan.
+
+    For kernels, build the runtime and the operators module as well.
 
     Parameters
     ----------
@@ -61,7 +63,7 @@ def build_all(
             show(outcome)
 
         if has_kernels:
-            # build the runtime before anything else, because a launcher is loaded through it before it is published
+            # build the runtime first, because it loads each launcher as a test, before the launcher is published
             interruptions = loader.cache.interruptions
             tell(_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0, interruptions))
             if outcomes[0].error is not None:
@@ -93,7 +95,8 @@ def _build_missing(
     sizes = {plan.warm_key: estimated_bytes(plan, known) for plan in missing}
     missing.sort(key=lambda plan: -sizes[plan.warm_key])
     interruptions = loader.cache.interruptions
-    at_work: set[str] = set()  # not known from futures: after Ctrl-C within submit(), a build runs without one
+    # futures do not show every build that is running: after Ctrl-C within submit(), a build runs without a future
+    at_work: set[str] = set()
 
     def attempt(plan: Plan) -> Outcome:
         at_work.add(plan.warm_key)

@@ -66,7 +66,10 @@ def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Pl
 
 
 def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Loaded], list[Unusable]]:
-    """Return the extensions of the selected host functions for each target, one for all functions of a source."""
+    """Return the extensions of the selected host functions for each target, and the functions that cannot be planned.
+
+    All functions of a source share one extension.
+    """
     targets = _targets(arguments, loader)
     named = [
         kernel for name in kernels_named(arguments.names) or kernels() if (kernel := _host_kernel(name)) is not None

@@ -53,14 +53,14 @@ def _run(file: Path, name: str, sizes: Mapping[str, int]) -> str:
     spec = kernel.specs[0]
     case = cases_of(spec, variants_of(spec)[0], _sizes(spec, sizes), seed=0)[0]
     names = list(kernel.__signature__.parameters)
-    made = [f.name for f in spec.fields if f.is_allocated]
-    given = {key: value for key, value in case.arguments.items() if key in names and key not in made}
-    before = {key: value.clone() for key, value in given.items() if _is_tensor(value)}
-    returned = kernel(**given)
+    allocated = [f.name for f in spec.fields if f.is_allocated]
+    passed = {key: value for key, value in case.arguments.items() if key in names and key not in allocated}
+    before = {key: value.clone() for key, value in passed.items() if _is_tensor(value)}
+    returned = kernel(**passed)
     outputs = [] if returned is None else [returned] if _is_tensor(returned) else list(returned)
     written = dict(zip(spec.returns, outputs, strict=False))
-    written |= {f.name: given[f.name] for f in spec.fields if f.is_written and f.name in given}
-    call = ", ".join(f"{key}={_described(value)}" for key, value in given.items())
+    written |= {f.name: passed[f.name] for f in spec.fields if f.is_written and f.name in passed}
+    call = ", ".join(f"{key}={_described(value)}" for key, value in passed.items())
     changes = [f"{key}: {_outcome(tensor, before.get(key))}" for key, tensor in written.items() if _is_tensor(tensor)]
     return f"{name}({call}): {'; '.join(changes) or 'it returned'}"
 

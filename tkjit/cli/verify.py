@@ -66,9 +66,9 @@ def _verify(arguments: argparse.Namespace) -> int:
     else:
         print_columns([("call", "result", "error", "allowed", "compilers", "call"), *map(_row, outcomes)])
     wrong, refused = sum(bool(one.problems) for one in outcomes), sum(bool(one.refused) for one in outcomes)
-    made = len(outcomes) - refused
-    print(f"{made - wrong} of {made} calls are right on {options.device}; {refused} not verified", file=sys.stderr)
-    return 1 if wrong or (refused and arguments.names) or not made else 0
+    called = len(outcomes) - refused
+    print(f"{called - wrong} of {called} calls are right on {options.device}; {refused} not verified", file=sys.stderr)
+    return 1 if wrong or (refused and arguments.names) or not called else 0
 
 
 def _all_kernels() -> list[str]:

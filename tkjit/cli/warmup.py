@@ -110,7 +110,7 @@ def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list
 
 
 def _loader() -> Loader:
-    """Return a loader that compiles even with TKJIT_JIT=0, which is meant for programs: here the user asked for it."""
+    """Return a loader that ignores TKJIT_JIT=0, because that is meant for programs, and this command must compile."""
     return loader_for(replace(Settings.from_environment(), jit=True))
 
 
@@ -181,8 +181,8 @@ def _exported(loader: Loader, arguments: argparse.Namespace, directory: Path) ->
     archs = [arch for arch in arguments.arch.split(",") if arch]
     archs += ["cpu"] if arguments.device == "cpu" or not archs else []
     types = [dtype for dtype in arguments.types.split(",") if dtype]
-    made = plan_export(loader, arguments.names, arguments.name, archs, types, arguments.version, arguments.package)
-    write_export(loader, made, directory, languages, builder(arguments))
+    planned = plan_export(loader, arguments.names, arguments.name, archs, types, arguments.version, arguments.package)
+    write_export(loader, planned, directory, languages, builder(arguments))
     return bundled.files_of(directory, arguments.name)
 
 

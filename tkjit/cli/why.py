@@ -133,9 +133,9 @@ def _diff(arguments: argparse.Namespace) -> int:
     names = kernels_named([arguments.name]) if arguments.name.endswith(".py") else [arguments.name]
     own = {own_name(name) for name in names}
     builds: dict[str, list[ListedEntry]] = {}
-    for one in list_entries(cache.root):
-        if one.name in own and (what := one.manifest.get("what")):
-            builds.setdefault(str(what), []).append(one)
+    for entry in list_entries(cache.root):
+        if entry.name in own and (what := entry.manifest.get("what")):
+            builds.setdefault(str(what), []).append(entry)
     if not builds:
         raise CacheError(f"{arguments.name} has no build in {cache.root}")
     compared = [_compare(what, ones) for what, ones in sorted(builds.items())]

@@ -60,7 +60,7 @@ class Unit:
     search : tuple of Path
         The directories that are searched for headers before the compiler's own directories.
     libraries : tuple of str, or None
-        The names of the libraries to link with. None if nothing is linked, and then the linker does not list its files.
+        The names of the libraries to link with. None if nothing is linked; then the log is not searched for libraries.
     is_measured : bool
         Whether to measure the compiler's memory, which takes an extra process.
     retry_flags : callable, optional
@@ -127,7 +127,7 @@ def compile_binary(
     if code != 0:
         killed = "" if code > 0 else f"the compiler was killed by signal {-code}; did it run out of memory?"
         raise failure(log, "" if log.strip() else killed)
-    taken = kernel_resources(log, output.read_bytes())
+    resources = kernel_resources(log, output.read_bytes())
     if unit.find_defect is not None and (reason := unit.find_defect(output)):
         raise failure(log, reason)
     try:
@@ -140,7 +140,7 @@ def compile_binary(
         "seconds": round(time.monotonic() - start, 3),
         **({"peak_memory_bytes": peak_bytes} if unit.is_measured else {}),
         "command": command,
-        **taken.facts,
+        **resources.facts,
     }
     dependencies = _dependencies(unit, staging, depfile, itertools.chain.from_iterable(lines), log)
     _remove(depfile)

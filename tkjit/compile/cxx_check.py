@@ -53,7 +53,7 @@ def _check_linking(cxx: Path) -> None:
 
     With the static library, each kernel would contain its own copy of the library. A process with two copies crashes,
     or loses exceptions, as soon as an object from one copy reaches the other copy. If the compiler finds the shared
-    library but links the static one, somebody has asked for that with a flag, so the compiler is accepted.
+    library but links the static one, a flag must have requested the static one, so the compiler is accepted.
     """
     with suppress(OSError), tempfile.TemporaryDirectory() as directory:
         output = f"{directory}/trial.so"

@@ -15,8 +15,8 @@ from tkjit.errors import ToolchainError
 
 _NAMES = ("g++", "c++", "clang++")
 _VERSIONED = r"(g\+\+|c\+\+|clang\+\+)-(\d+(?:\.\d+)*)"
-# The memo's facts about a compiler: its version if it is usable, else the reason why it is not, and whether the user
-# has been told the reason.
+# The names of the memo's facts about a compiler: its version if it is usable, the reason if it is not, and whether a
+# warning has shown the reason to the user.
 _USABLE, _REJECTED, _TOLD = "usable version", "rejected", "told"
 
 
@@ -75,8 +75,8 @@ class CxxSearch:
             except ToolchainError as error:
                 rejected.append(Rejected(path, str(error)))
                 continue
-            for one in _programs(rejected):
-                self._memo.fact(one.path, _REJECTED, partial(str, one.reason))
+            for program in _programs(rejected):
+                self._memo.fact(program.path, _REJECTED, partial(str, program.reason))
             return found
         return Found(None, "", rejected)
 
@@ -120,8 +120,8 @@ def _programs(rejected: list[Rejected]) -> list[Rejected]:
 def candidates(search_path: str) -> Iterator[Path]:
     """Yield the absolute path of every file on ``PATH`` with the name of a C++ compiler, each file once.
 
-    Names without a version come first, each in all directories. Versioned names follow, newest first. To find them,
-    tkjit lists the directories, which happens only if the caller iterates that far.
+    Names without a version come first, each in all directories. Versioned names follow, newest first. tkjit has to list
+    the directories to find versioned names, and does so only if the caller iterates that far.
     """
     seen = set()
     for path in _places(search_path):

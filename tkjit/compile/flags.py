@@ -134,7 +134,7 @@ def launcher_flags(
     for_debugger: bool = False,
     checks_bounds: bool = False,
 ) -> Flags:
-    """Return the flags for compiling a launcher, without its files and tools. The order of the flags is in the key.
+    """Return the flags for compiling a launcher, without its files and tools. Another order would change the key.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def launcher_flags(
         CUDA_LIBRARIES,
     ]
     includes = tuple(f"-I{directory}" for directory in directories if directory)
-    given = [flag for library in spec.headers for flag in library.flags] + list(spec.flags)
+    nvcc_flags = [flag for library in spec.headers for flag in library.flags] + list(spec.flags)
     arch = modelled_arch((known for known, _ in spec.sources), target.model) if target.is_cpu else target.arch
     by_arch = [f"-D{name}" for library in spec.headers for name in library.defines_for(arch)]
     defines = [*by_arch, *(f"-D{name}={value}" for name, value in spec.defines)]
@@ -164,12 +164,12 @@ def launcher_flags(
     packages = tuple(flag for library in spec.headers for flag in library.link_flags)
     if target.is_cpu:
         own = cpu_flags(spec.std, arch, target, for_debugger=for_debugger, checks_bounds=checks_bounds)
-        preprocessor, linker = common_flags(given)
+        preprocessor, linker = common_flags(nvcc_flags)
         return Flags((*own, *defines, *preprocessor), includes, (*linker, *libraries), packages)
     gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
     host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v"]
     own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
-    return Flags((*own, *defines, *given), includes, tuple(libraries), packages)
+    return Flags((*own, *defines, *nvcc_flags), includes, tuple(libraries), packages)
 
 
 def cpu_flags(
@@ -204,7 +204,10 @@ def host_half_flags(std: str) -> list[str]:
 
 
 def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
-    """Return the flags for compiling a simulator object, including only the preprocessor flags from ``given``."""
+    """Return the flags for compiling CUDA code of a program or an extension for the simulator.
+
+    Of the given flags for nvcc, the result contains only the preprocessor flags.
+    """
     preprocessor, _ = common_flags(given)
     return [
         *_CXX_FLAGS,
@@ -236,7 +239,8 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
     """
     kept = tuple(flag for flag in launcher.compile if flag not in ("-O2", "-shared"))
     if mode == "memory":
-        # with -fsanitize=alignment, clang's AddressSanitizer uses its own handlers for misaligned accesses, which print
+        # clang's AddressSanitizer contains handlers for misaligned accesses, which only print. They would replace those
+        # of sim/check/memory.h.
         alignment = () if is_clang else ("-fsanitize=alignment", "-fsanitize-recover=alignment")
         reported: tuple[str, ...] = ("-fsanitize=address", "-fsanitize-recover=address", *alignment)
     else:

@@ -50,7 +50,7 @@ def included(text: str) -> tuple[tuple[bool, str], ...]:
 
 
 def included_anywhere(text: str, search: Sequence[Path]) -> frozenset[str]:
-    """Return the names that a text and the headers it may include include, whether or not such files exist.
+    """Return the names in all includes of a text and of the headers that it may include, even names of missing files.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def closure(
         The directories that a compiler searches for headers. If a name is in several directories, all these files are
         returned.
     trusted : iterable of Path
-        Directories of a toolkit. Computed includes in them are ignored, because they serve other compilers.
+        Directories of a toolkit. Computed includes of the toolkit are ignored, because only other compilers use them.
     skips_computed : bool
         Whether to ignore all computed includes, instead of raising an error.
 
@@ -83,18 +83,18 @@ def closure(
     ComputedInclude
         If a file outside the trusted directories has a computed include.
     """
-    whole = tuple(f"{directory}/" for directory in trusted)
+    prefixes = tuple(f"{directory}/" for directory in trusted)
     found: dict[str, None] = {}
     waiting = [("", _without_computed(text) if skips_computed else included(text))]
     while waiting:
-        beside, names = waiting.pop()
+        own, names = waiting.pop()
         for is_quoted, name in names:
-            for place in [*([beside] if is_quoted and beside else []), *map(str, search)]:
+            for place in [*([own] if is_quoted and own else []), *map(str, search)]:
                 path = os.path.normpath(os.path.join(place, name))
                 if path in found or not os.path.isfile(path):
                     continue
                 found[path] = None
-                names_there = _included_by(path, os.stat(path).st_mtime_ns, skips_computed or path.startswith(whole))
+                names_there = _included_by(path, os.stat(path).st_mtime_ns, skips_computed or path.startswith(prefixes))
                 waiting.append((os.path.dirname(path), names_there))
     return tuple(sorted(map(Path, found)))
 

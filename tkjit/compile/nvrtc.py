@@ -51,7 +51,7 @@ class Nvrtc:
         return int(major) * 1000 + int(minor) * 10
 
     def knows(self, arch: str) -> bool:
-        """Return whether it compiles for an architecture. NVRTC's list lacks those with the suffixes ``a`` or ``f``."""
+        """Return whether NVRTC compiles for an architecture. Its list lacks those with the suffixes ``a`` or ``f``."""
         return arch.rstrip("af") in self.archs
 
     def command(
@@ -76,7 +76,7 @@ def options_of(flags: Iterable[str]) -> list[str]:
     Raises
     ------
     ValueError
-        If NVRTC has no option for a flag. The text is that flag.
+        If NVRTC has no option for a flag. The error's text is the flag.
     """
     options = []
     following = iter(flags)
@@ -95,7 +95,7 @@ def options_of(flags: Iterable[str]) -> list[str]:
 
 
 def directories(cuda_home: Path | None, toolkit: Path | None) -> list[Path]:
-    """Return where to search for NVRTC, best first: ``CUDA_HOME``, nvcc's toolkit, ``/usr/local/cuda``, PyPI."""
+    """Return the directories to search for NVRTC: of ``CUDA_HOME``, nvcc's toolkit, ``/usr/local/cuda``, and PyPI."""
     roots = dict.fromkeys(root for root in (cuda_home, toolkit, Path("/usr/local/cuda")) if root is not None)
     return [*(root / name for root in roots for name in _LIBRARIES), *_packages()]
 

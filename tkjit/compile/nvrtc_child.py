@@ -1,7 +1,7 @@
 """A script that compiles with NVRTC, so that a crash, a limit or Ctrl-C ends only this process and not tkjit's.
 
-``python nvrtc_child.py compile LIBRARY SOURCE CUBIN NAMES EXPRESSION... -- OPTION...`` writes the cubin, and writes the
-symbol of each expression to a line of NAMES. It prints the log. ``python nvrtc_child.py version LIBRARY`` prints the
+``python nvrtc_child.py compile LIBRARY SOURCE CUBIN NAMES EXPRESSION... -- OPTION...`` writes the cubin, writes the
+symbol of each expression to a line of NAMES, and prints the log. ``python nvrtc_child.py version LIBRARY`` prints the
 version and the architectures: ``13.0.88 sm_75 sm_80 ...``.
 """
 
@@ -21,11 +21,11 @@ def main(command: str, library: str, *arguments: str) -> int:
     if command == "version":
         print(describe(nvrtc))
         return 0
-    source, cubin, names, *rest = arguments
-    split = rest.index("--")
+    source, cubin, names, *others = arguments
+    split = others.index("--")
     with open(source, "rb") as file:
         text = file.read()
-    return compile_program(nvrtc, text, os.path.basename(source), cubin, names, rest[:split], rest[split + 1 :])
+    return compile_program(nvrtc, text, os.path.basename(source), cubin, names, others[:split], others[split + 1 :])
 
 
 def open_library(path: str) -> ctypes.CDLL:
@@ -63,8 +63,8 @@ def compile_program(
     check(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, name.encode(), 0, None, None))
     for expression in expressions:
         check(nvrtc, nvrtc.nvrtcAddNameExpression(program, expression.encode()))
-    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    status = nvrtc.nvrtcCompileProgram(program, len(options), given)
+    c_options = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    status = nvrtc.nvrtcCompileProgram(program, len(options), c_options)
     log = content(nvrtc, program, "ProgramLog").rstrip(b"\0")
     sys.stdout.buffer.write(log)
     if status != 0:

@@ -27,8 +27,8 @@ class KernelResources:
     Parameters
     ----------
     entry : dict or None
-        The resources of the kernel that the launcher launches. None if that is unknown, for example because a host
-        function may launch any of them.
+        The resources of the kernel that the launcher launches. None if that kernel is unknown, for example because a
+        host function may launch any kernel of the file.
     others : dict
         Maps the demangled name of every other kernel in the file to its resources.
     """

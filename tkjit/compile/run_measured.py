@@ -1,7 +1,7 @@
 """A script that runs a compiler and reports its exit status and peak memory.
 
 A child's ``ru_maxrss`` starts at its parent's value, which is 300 MiB in a process with torch. Here the compiler is a
-child of this small process, so the reported memory is its own: ``python run_measured.py DESCRIPTOR COMMAND...``.
+child of this small process, so the reported memory is the compiler's: ``python run_measured.py DESCRIPTOR COMMAND...``.
 """
 
 # The module signal would import enum, which would take half of this script's time.

@@ -90,7 +90,10 @@ def gpu_target(arch: str) -> Target:
 
 
 def arch_of_capability(major: int, minor: int) -> str:
-    """Return the architecture with all of a device's features. Since Hopper, ``a`` adds those of its generation."""
+    """Return the architecture with all of a device's features.
+
+    Since Hopper, the suffix ``a`` adds the features that only one generation has.
+    """
     return f"{major}{minor}{'a' if major >= 9 else ''}"
 
 

@@ -33,7 +33,7 @@ class Tool:
     ----------
     path : Path
     version : str
-        The version that the tool prints and, for a script, a digest of the script's text. It is part of every key.
+        The version that the tool prints and, for a script, a digest of the script's text. Every key contains it.
     origin : str
         Where the tool was found: ``CUDA_HOME``, ``PATH``, ``PyPI``.
     """
@@ -46,7 +46,7 @@ class Tool:
 class Toolchain:
     """Finds compilers and other tools, and remembers their versions by path, size and modification time.
 
-    It searches again each time, because a compiler may be replaced while a notebook is open.
+    Each access to a property searches again, because a compiler may be replaced while a notebook is open.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class Toolchain:
         Raises
         ------
         ToolchainError
-            The text lists the supported architectures.
+            If nvcc does not support the architecture. The text lists the supported ones.
         """
         if target.arch not in self.gpu_archs:
             known = ", ".join(sorted(self.gpu_archs, key=lambda arch: (int(arch.rstrip("af")), arch)))
@@ -254,7 +254,7 @@ class Toolchain:
         reset = ["-x", "none"] if target.is_cpu and (objects or flags.link or flags.packages) else []
         # nvcc from PyPI searches lib64 for its libraries, but they are in lib
         tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
-        # The linker lists the files that it reads. They become dependencies, because a library may be replaced later.
+        # The linker lists the files that it reads, which become dependencies, because a library may be replaced later.
         trace = [f"-{'Wl,' if target.is_cpu else 'Xlinker='}-t"] if flags.links else []
         return [
             str(self.compiler(target).path),

@@ -33,7 +33,7 @@ def export(
     name : str
         The library's name, which is the prefix of its functions: lower-case letters, digits and ``_``.
     output : path
-        The directory to write. It replaces an earlier export; any other content is an error.
+        The directory to write. An earlier export there is replaced; any other content is an error.
     languages : iterable of str
         Any of ``"c"``, which is always included, ``"cpp"``, ``"go"`` and ``"rust"``; or only ``"torch"``.
     archs : iterable of str
@@ -76,7 +76,7 @@ def export(
     if languages == ("torch",):
         from tkjit.exports.torch_package import with_backwards, write_torch_package
 
-        made = plan_export(loader, with_backwards(kernels), name, archs, types, version)
-        return write_torch_package(loader, made, Path(output), binding)
-    made = plan_export(loader, kernels, name, archs, types, version, package)
-    return write_export(loader, made, Path(output), languages)
+        planned = plan_export(loader, with_backwards(kernels), name, archs, types, version)
+        return write_torch_package(loader, planned, Path(output), binding)
+    planned = plan_export(loader, kernels, name, archs, types, version, package)
+    return write_export(loader, planned, Path(output), languages)

@@ -185,7 +185,7 @@ def _trying(signature: CSignature) -> list[str]:
 
 def call_text(library: str, signature: CSignature) -> str:
     """Return an example call: ``auto y = layers::softmax(x)``."""
-    made = [p.identifier for p in signature.outputs]
+    outputs = [p.identifier for p in signature.outputs]
     passed = ", ".join(f"&{p.identifier}" if p.is_optional else p.identifier for p in _inputs(signature))
-    bound = made[0] if len(made) == 1 else f"[{', '.join(made)}]"
-    return f"{f'auto {bound} = ' if made else ''}{library}::{cpp_name(signature)}({passed})"
+    bound = outputs[0] if len(outputs) == 1 else f"[{', '.join(outputs)}]"
+    return f"{f'auto {bound} = ' if outputs else ''}{library}::{cpp_name(signature)}({passed})"

@@ -137,9 +137,9 @@ class _Function:
         comment = f"// {self.name}On is like {self.name}, but runs in a stream; nil is the default stream."
         if not self.outputs:
             return [comment, head, *call_of_c(self.symbol, self.signature, self.names), "\treturn", "}", ""]
-        made = []
+        allocations = []
         for p in self.outputs:
-            made += [
+            allocations += [
                 f"\t{self.names.handle(p)}, err := newHandle()",
                 "\tif err != nil {",
                 "\t\treturn",
@@ -151,7 +151,7 @@ class _Function:
         return [
             comment,
             head,
-            *made,
+            *allocations,
             *call_of_c(self.symbol, self.signature, self.names),
             "\tif err != nil {",
             *closed,
@@ -165,8 +165,8 @@ class _Function:
     def _into(self) -> list[str]:
         if not self.outputs:
             return []
-        given = ", ".join(f"{self.names.local(p)} Tensor" for p in self.outputs)
-        parameters = ", ".join(filter(None, ["stream *Stream", self._parameters(self.inputs), given]))
+        outputs = ", ".join(f"{self.names.local(p)} Tensor" for p in self.outputs)
+        parameters = ", ".join(filter(None, ["stream *Stream", self._parameters(self.inputs), outputs]))
         results = f"(result {NUMBERS[RESULTS[self.result]][0]}, err error)" if self.result else "(err error)"
         return [
             f"// {self.name}Into is like {self.name}On, but writes to outputs that you pass.",
@@ -180,7 +180,7 @@ class _Function:
     def _context(self) -> list[str]:
         """Return the function that waits.
 
-        If the context is done before the launch, all tensors stay alive until the launch is done.
+        If the context is done first, all tensors stay alive until the kernel no longer needs them.
         """
         device = self._device()
         if not device:
@@ -242,6 +242,6 @@ def call_text(package: str, signature: CSignature) -> str:
     """Return an example call: ``y, err := layers.Softmax(x)``."""
     names = Names(signature)
     inputs = [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
-    made = [*map(names.local, signature.outputs), *(["result"] if signature.spec.result else []), "err"]
+    results = [*map(names.local, signature.outputs), *(["result"] if signature.spec.result else []), "err"]
     passed = ", ".join(f"&{names.local(p)}" if p.is_optional else names.local(p) for p in inputs)
-    return f"{', '.join(made)} := {package}.{go_name(signature)}({passed})"
+    return f"{', '.join(results)} := {package}.{go_name(signature)}({passed})"

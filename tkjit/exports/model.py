@@ -79,12 +79,12 @@ class Export:
         return tuple(c_signature(spec, index) for specs in self.kernels for index, spec in enumerate(specs))
 
     def variants(self, spec: Spec) -> tuple[tuple[Variant, bool], ...]:
-        """Return a spec's variants in order, each with whether the export includes it.
+        """Return all variants of a spec in order, and for each variant whether the export includes it.
 
         Raises
         ------
         SpecError
-            If it has none of them.
+            If the export includes none of them.
         """
         kept = set(variants_of(spec, self.types))
         if not kept:
@@ -109,10 +109,10 @@ class Export:
 
 
 def interface_of(export: Export, declarations: Mapping[str, str]) -> str:
-    """Return what a program expects of a library: the tensor version, the library's version and a digest per function.
+    """Return a library's interface: the version of its tensors, its own version, and a digest of each function.
 
-    A library fits a program if its interface contains every word of the program's interface. The library may have more
-    functions, but not a different function of the same name.
+    A program is built with such a text as well. A library fits the program if the library's interface contains every
+    word of the program's, so the library may have more functions, but not a different function of the same name.
 
     Parameters
     ----------

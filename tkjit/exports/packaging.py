@@ -88,9 +88,9 @@ def render_readme(export: Export, languages: tuple[str, ...]) -> str:
 def _call_in_c(export: Export) -> str:
     """Return an example call of the first function."""
     signature = export.signatures[0]
-    given = [part.split()[-1].lstrip("*") for part in c_parameters(signature)]
+    parameters = [part.split()[-1].lstrip("*") for part in c_parameters(signature)]
     tensors = {p.identifier for p in signature.parameters if p.kind in (Kind.TENSOR, Kind.OUTPUT)}
-    passed = [f"&{name}" if name in tensors or name == "result" else name for name in given]
+    passed = [f"&{name}" if name in tensors or name == "result" else name for name in parameters]
     return f"{export.name}_{signature.name}({', '.join([*passed, 'NULL'])})"
 
 

@@ -52,7 +52,7 @@ class Copies:
         Raises
         ------
         SpecError
-            As for a gradient.
+            In the same cases as ``gradient``.
         """
         tree = ast.parse(_source(kernel, "reference", function, is_decorated=True)).body[0]
         assert isinstance(tree, ast.FunctionDef)

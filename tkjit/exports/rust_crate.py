@@ -107,12 +107,12 @@ class _Function:
         doc = [f"/// {line}".rstrip() for line in _as_markdown(documentation(self.signature))]
         if not self.outputs:
             return [*doc, *self._call(self.name, [])]
-        given = [f"{_local(p.name)}: &mut Tensor<'_>" for p in self.outputs]
+        outputs = [f"{_local(p.name)}: &mut Tensor<'_>" for p in self.outputs]
         return [
             *doc,
             *self._returning(),
             f"/// Like `{self.name}`, but writes to outputs that you pass.",
-            *self._call(f"{self.name}_into", given),
+            *self._call(f"{self.name}_into", outputs),
         ]
 
     def _parameters(self, more: list[str]) -> str:
@@ -204,11 +204,11 @@ def _argument(p: CParameter, taken: set[str]) -> tuple[list[str], list[str]]:
         case Kind.TENSORS:
             of = "&tensor.c as *const _"
             of = f"tensor.as_ref().map_or(std::ptr::null(), |tensor| {of})" if p.field.has_optional_items else of
-            made = f"    let {in_c}: Vec<*const ffi::tkjit_tensor> = {name}.iter().map(|tensor| {of}).collect();"
-            return [made], [f"{in_c}.as_ptr()", f"{in_c}.len() as i64"]
+            line = f"    let {in_c}: Vec<*const ffi::tkjit_tensor> = {name}.iter().map(|tensor| {of}).collect();"
+            return [line], [f"{in_c}.as_ptr()", f"{in_c}.len() as i64"]
         case Kind.STR if p.is_optional:
-            made = f"    let {in_c} = {name}.map(CString::new).transpose(){_NO_ZERO};"
-            return [made], [f"{in_c}.as_ref().map_or(std::ptr::null(), |text| text.as_ptr())"]
+            line = f"    let {in_c} = {name}.map(CString::new).transpose(){_NO_ZERO};"
+            return [line], [f"{in_c}.as_ref().map_or(std::ptr::null(), |text| text.as_ptr())"]
         case Kind.STR:
             return [f"    let {in_c} = CString::new({name}){_NO_ZERO};"], [f"{in_c}.as_ptr()"]
         case Kind.DTYPE:
@@ -218,8 +218,8 @@ def _argument(p: CParameter, taken: set[str]) -> tuple[list[str], list[str]]:
         case Kind.SEED:
             return [], [f"{name}.seed", f"{name}.offset"]
         case Kind.STRS:
-            made = f"{name}.iter().map(|text| CString::new(*text)).collect::<Result<_, _>>(){_NO_ZERO}"
-            collected = f"    let {in_c}: Vec<CString> = {made};"
+            texts = f"{name}.iter().map(|text| CString::new(*text)).collect::<Result<_, _>>(){_NO_ZERO}"
+            collected = f"    let {in_c}: Vec<CString> = {texts};"
             listed = f"    let {pointers}: Vec<_> = {in_c}.iter().map(|text| text.as_ptr()).collect();"
             return [collected, listed], [f"{pointers}.as_ptr()", f"{pointers}.len() as i64"]
     if p.kind in _ITEMS and _has_default(p):
@@ -252,6 +252,6 @@ def call_text(crate: str, signature: CSignature) -> str:
         else f"{'&mut ' if p.field.is_written else '&' if p.kind in lists else ''}{_local(p.name)}"
         for p in function.inputs
     ]
-    made = [_local(p.name) for p in function.outputs]
-    bound = made[0] if len(made) == 1 else f"({', '.join(made)})"
-    return f"{f'let {bound} = ' if made else ''}{crate}::{function.name}({', '.join([*passed, 'None'])})?"
+    outputs = [_local(p.name) for p in function.outputs]
+    bound = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
+    return f"{f'let {bound} = ' if outputs else ''}{crate}::{function.name}({', '.join([*passed, 'None'])})?"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def filled(directory: Path, words: Mapping[str, str]) -> dict[str, str]:
-    """Fill in a directory of templates, and return the texts by their paths in it.
+    """Fill in a directory of templates, and return the texts by their paths in the directory.
 
     Parameters
     ----------
@@ -21,6 +21,6 @@ def filled(directory: Path, words: Mapping[str, str]) -> dict[str, str]:
 
 def _fill(text: str, words: Mapping[str, str]) -> str:
     for word, value in words.items():
-        # but not inside a longer word, such as TKJIT_LIBRARY
+        # do not replace a placeholder inside a longer word, such as LIBRARY in TKJIT_LIBRARY
         text = re.sub(rf"(?<![A-Z_]){word}(?![A-Z])", value.replace("\\", r"\\"), text)
     return text

@@ -52,7 +52,7 @@ def write_torch_package(loader: Loader, export: Export, output: Path, binding: s
     Parameters
     ----------
     output : Path
-        The directory to write. It replaces an earlier export; any other content is an error.
+        The directory to write. An earlier export there is replaced; any other content is an error.
     binding : {"stable", "pybind11"}
         Operators on torch's stable ABI, or functions of a pybind11 module.
 
@@ -228,22 +228,22 @@ def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Itera
         "[torch.stable-abi]",
         *(f'{backend} = "{_LEAST_TORCH}"' for backend in backends),
     ]
-    for one in compiled:
-        name = one.symbol or "simulator"
-        flags = [flag for flag in one.flags if not flag.startswith("-gencode")]
-        if one.device == "cuda":  # several variants define a kernel of the same name, so each object keeps its own
+    for source in compiled:
+        name = source.symbol or "simulator"
+        flags = [flag for flag in source.flags if not flag.startswith("-gencode")]
+        if source.device == "cuda":  # several variants define a kernel of the same name, so each object keeps its own
             flags.append("-static-global-template-stub=true")
         lines += [
             "",
             f"[kernel.{name}]",
-            f'backend = "{one.device}"',
+            f'backend = "{source.device}"',
             'depends = ["torch"]',
-            f"include = {_listed(one.include)}",
-            f"src = {_listed([one.path])}",
-            f"{'cxx' if one.device == 'cpu' else 'cuda'}-flags = {_listed(flags)}",
+            f"include = {_listed(source.include)}",
+            f"src = {_listed([source.path])}",
+            f"{'cxx' if source.device == 'cpu' else 'cuda'}-flags = {_listed(flags)}",
         ]
-        if one.device == "cuda":
-            lines.append(f"cuda-capabilities = {_listed(_capabilities(one.flags))}")
+        if source.device == "cuda":
+            lines.append(f"cuda-capabilities = {_listed(_capabilities(source.flags))}")
     return "\n".join(lines) + "\n"
 
 

@@ -140,16 +140,16 @@ class _Collector:
         include = tuple(self._place_of(directory, plan) for directory in flags.include_dirs)
         linked = (*flags.link, *flags.packages)
         self.compiled.append(CompiledSource(path, symbol, device, own, tuple(dict.fromkeys(include)), linked))
-        if plan.source.path is not None:  # its directory must exist for "../common.h"
+        if plan.source.path is not None:  # "../common.h" is found only if the source's directory exists
             self.texts[f"{self._place_of(plan.source.path.parent, plan)}/{plan.source.path.name}"] = plan.source.read()
         self.add_headers(text, flags, plan)
 
     def _add_target(self, symbol: str, target: Target) -> None:
         """Add an architecture to those for which a source is compiled."""
-        index = next(i for i, one in enumerate(self.compiled) if one.symbol == symbol)
-        one = self.compiled[index]
-        flags = (*one.flags, f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}")
-        self.compiled[index] = CompiledSource(one.path, one.symbol, one.device, flags, one.include, one.libraries)
+        index = next(i for i, source in enumerate(self.compiled) if source.symbol == symbol)
+        old = self.compiled[index]
+        flags = (*old.flags, f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}")
+        self.compiled[index] = CompiledSource(old.path, old.symbol, old.device, flags, old.include, old.libraries)
 
     def add_simulator(self) -> None:
         target = next(target for target in self._export.targets if target.is_cpu)

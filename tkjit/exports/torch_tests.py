@@ -18,7 +18,7 @@ from tkjit.render.torch_python import FunctionSource
 from tkjit.spec import Field
 from tkjit.spec.c_signature import CSignature, Kind
 
-_MOST_ELEMENTS = {False: 1 << 14, True: 1 << 12}
+_MOST_ELEMENTS = {False: 1 << 14, True: 1 << 12}  # of an input; see check/cases.py:cases_of
 _MOST_CASES = 2
 
 

@@ -77,9 +77,9 @@ def kernels_of(kernels: Iterable[str | Kernel]) -> list[Kernel]:
         If there is no such kernel, or it cannot be exported.
     """
     found = []
-    named = ([one] if isinstance(one, Kernel) else kernels_named([one]) for one in kernels)
-    for one in (one for several in named for one in several):
-        kernel = one if isinstance(one, Kernel) else find(one)
+    groups = ([item] if isinstance(item, Kernel) else kernels_named([item]) for item in kernels)
+    for item in (item for group in groups for item in group):
+        kernel = item if isinstance(item, Kernel) else find(item)
         if isinstance(kernel, HostKernel):
             raise SpecError(
                 f"{kernel.name} cannot be exported: its source is written for PyTorch's tensors, which C does not "
@@ -98,7 +98,15 @@ def plan_export(
     version: str = "1.0",
     package: str = "",
 ) -> Export:
-    """Describe the export that ``export`` will write."""
+    """Return the description of an export, which ``write_export`` takes.
+
+    Raises
+    ------
+    SpecError
+        If there is no such kernel, or a kernel, name, version or dtype cannot be exported.
+    ToolchainError
+        If an architecture is not valid.
+    """
     specs = [tuple(kernel.specs) for kernel in kernels_of(kernels)]
     targets: dict[Target, None] = {}
     for arch in archs:
@@ -116,7 +124,7 @@ def build_in_threads(loader: Loader, plans: Sequence[Plan]) -> None:
 def write_export(
     loader: Loader, made: Export, output: Path, languages: tuple[str, ...], build: Builder = build_in_threads
 ) -> Path:
-    """Build and write an export; nothing is written if anything fails."""
+    """Build and write an export, and return its directory. Nothing is written if anything fails."""
     output = output.absolute()
     check_target(output)
     check_names(made, languages)
@@ -150,7 +158,7 @@ def write_export(
 
 
 def check_target(output: Path) -> None:
-    """Reject a target path that holds anything but an export, which may be overwritten.
+    """Reject a target path that holds anything but an export. An export may be overwritten.
 
     Raises
     ------
@@ -183,7 +191,7 @@ def in_place_of(output: Path) -> Iterator[Path]:
     Raises
     ------
     CacheError
-        If it cannot be written.
+        If the directory cannot be written.
     """
     scratch = output.with_name(f".{output.name}-{secrets.token_hex(4)}")
     try:

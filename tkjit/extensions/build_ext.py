@@ -84,9 +84,9 @@ def CUDAExtension(name: str, sources: Sequence[str], *arguments: Any, **options:
 class BuildExtension(build_ext):
     """The ``build_ext`` command for a ``setup.py`` whose extensions use torch.
 
-    It compiles the extensions made by ``CUDAExtension`` and ``CppExtension`` through tkjit's stand-ins for torch's
-    headers. The shared objects need only Python's limited API and torch's stable ABI, and the wheel is tagged
-    ``cp310-abi3``. It leaves other extensions, such as Cython's, to setuptools.
+    The command compiles the extensions made by ``CUDAExtension`` and ``CppExtension`` through tkjit's stand-ins for
+    torch's headers. The shared objects need only Python's limited API and torch's stable ABI, and the wheel is tagged
+    ``cp310-abi3``. Other extensions, such as Cython's, are left to setuptools.
 
     ``TORCH_CUDA_ARCH_LIST="8.0;9.0a;10.0+PTX"`` sets the architectures of the kernels, unless ``-gencode`` flags do.
     With neither, the kernels are compiled for this machine's GPU.
@@ -155,7 +155,10 @@ def _extension_of(given: TorchExtension) -> Extension:
 
     Raises
     ------
-    ArgumentError, ToolchainError
+    ArgumentError
+        If a source or a flag is not valid.
+    ToolchainError
+        If this Python has no GIL, or if no architecture is known.
     """
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise ToolchainError("a Python without the GIL has no limited API; build the wheel with one that has the GIL")
@@ -185,7 +188,8 @@ def _link_flags(given: TorchExtension) -> Iterator[str]:
 
     Many packages list torch's libraries; ``--as-needed`` drops these libraries, because nothing uses them.
     """
-    yield from ("-Wl,--as-needed", "-lstdc++")  # libstdc++ comes first because libc10 contains some of its functions
+    # libstdc++ comes first, because libc10 also contains some of libstdc++'s functions
+    yield from ("-Wl,--as-needed", "-lstdc++")
     yield from given.extra_objects
     yield from (f"-L{directory}" for directory in given.library_dirs)
     yield from (f"-Wl,-rpath,{directory}" for directory in given.runtime_library_dirs)

@@ -24,7 +24,7 @@ def take_each_device(module: ModuleType, extension: Extension, load_simulated: C
     Parameters
     ----------
     load_simulated : callable
-        Returns the module for the simulator. It is built when a call first needs it.
+        Returns the module for the simulator, which is built when a call first needs it.
     """
     if extension.target is None or extension.is_simulated:
         return

@@ -116,9 +116,9 @@ def functions_of(text: str) -> list[HostFunction]:
     [('n::f', 'f(Tensor(a!) out, Tensor? in, float by) -> ()')]
     """
     tokens = tokens_of(text)
-    found = outline(tokens)
-    names = _aliases(found.code)
-    functions = [made for each in found.functions if (made := _host_function(each, names)) is not None]
+    parsed = outline(tokens)
+    names = _aliases(parsed.code)
+    functions = [host for each in parsed.functions if (host := _host_function(each, names)) is not None]
     spelled = [function.name for function in functions]
     return [function for function in functions if spelled.count(function.name) == 1]
 
@@ -127,12 +127,12 @@ def read_functions(path: Path) -> list[HostFunction]:
     """Read the functions that ``FunctionsPlan`` has written to a file."""
     return [
         HostFunction(
-            made["name"],
-            tuple(Parameter(**each) for each in made["parameters"]),
-            tuple(made["results"]),
-            made["result_spelling"],
+            stored["name"],
+            tuple(Parameter(**each) for each in stored["parameters"]),
+            tuple(stored["results"]),
+            stored["result_spelling"],
         )
-        for made in json.loads(path.read_text())
+        for stored in json.loads(path.read_text())
     ]
 
 

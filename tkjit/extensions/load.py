@@ -34,7 +34,7 @@ def build(extension: Extension, *, is_python_module: bool = True) -> Path:
     ArgumentError
         If it should be a module, but its sources have neither a module nor a function that takes or returns tensors.
     CompileError
-        If it does not compile. If torch's own headers were tried, the error is theirs.
+        If it does not compile. If torch's own headers were tried as well, the error is the one of that attempt.
     ToolchainError
         If it needs torch's own headers, and its kernels would run in the simulator, which does not support them.
     """
@@ -55,7 +55,7 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
     Raises
     ------
     ArgumentError, CompileError, ToolchainError
-        As for ``build``.
+        In the same cases as ``build``.
     """
     if (found := _find_with_any_headers(loader, loaded)) is not None:
         return found
@@ -82,8 +82,8 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
 def _lacking(loader: Loader, extension: Extension) -> str:
     """Return the first header or name of torch that the stand-ins lack; empty if none is known to be missing.
 
-    This scans the raw sources first. If a name looks missing, it preprocesses the sources to check, because the name
-    may be in an inactive branch.
+    The function scans the raw sources first. If a name looks missing, it also preprocesses the sources, because the
+    name may be in an inactive branch of an ``#if``.
     """
     if not extension.has_stand_ins:
         return ""
@@ -125,14 +125,14 @@ def _build_with_torch(loader: Loader, loaded: Loaded, lacking: str, error: Compi
 def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
     """Return an extension's plans, except those that depend on entries that are not built yet."""
     rounds: list[list[Plan]] = []
-    for headers in _headers_of(loaded.extension):
-        whole = replace(loaded, extension=headers)
-        plans: list[Plan] = [*_functions_plans(loader, whole)]
+    for candidate in _headers_of(loaded.extension):
+        with_headers = replace(loaded, extension=candidate)
+        plans: list[Plan] = [*_functions_plans(loader, with_headers)]
         rounds.append(plans)
         listed = _all_of(map(loader.find, plans))
         if listed is None:
             continue
-        extension = _with_functions(whole.extension, listed)
+        extension = _with_functions(with_headers.extension, listed)
         objects = [ObjectPlan(loader.env, extension, source) for source in extension.sources]
         plans += objects
         if (found := _all_of(map(loader.find, objects))) is not None:
@@ -152,6 +152,7 @@ def build_with_stand_ins(extension: Extension) -> Path:
     Raises
     ------
     CompileError
+        If it does not compile.
     """
     loader = loader_for(Settings.from_environment())
     return _build(loader, Loaded(extension))[-1].shared_object
@@ -160,13 +161,14 @@ def build_with_stand_ins(extension: Extension) -> Path:
 def build_stable(extension: Extension) -> Path:
     """Return the shared object of an extension compiled only with the stand-ins.
 
-    It is a Python module only if the sources define one.
+    The shared object is a Python module only if the sources define one.
 
     Raises
     ------
     ArgumentError
         If a source needs a header or a name of torch that the stand-ins lack. The message gives the line.
     CompileError
+        If it does not compile.
     """
     loader = loader_for(Settings.from_environment())
     if lacking := _lacking(loader, extension):
@@ -194,7 +196,7 @@ def functions_of_extension(extension: Extension) -> list[HostFunction]:
     """
     loader = loader_for(Settings.from_environment())
     plans = [FunctionsPlan(loader.env, extension, source) for source in extension.own_sources]
-    return [made for entry in find_or_build_all(loader, plans) for made in read_functions(entry.shared_object)]
+    return [found for entry in find_or_build_all(loader, plans) for found in read_functions(entry.shared_object)]
 
 
 def load_extension(
@@ -210,15 +212,15 @@ def load_extension(
     Parameters
     ----------
     defines_functions : bool
-        Whether tkjit has written its module from a list of functions, as it does for sources without a module.
+        Whether the sources contain a module that tkjit wrote from the caller's list of functions.
     verbose : bool
         Whether to print each compiler's command and output.
 
     Raises
     ------
     ArgumentError, CompileError, ToolchainError
-        As for ``build``. Also raises ArgumentError if the extension's operators cannot be registered, for example
-        because this process already has them.
+        In the same cases as ``build``. Also ArgumentError, if the extension's operators cannot be registered, for
+        example because this process already has them.
     """
     *objects, module_entry = _entries(extension, is_python_module=is_python_module)
     if verbose:
@@ -260,8 +262,8 @@ def _module_of(extension: Extension) -> ModuleType:
 
 
 def _find_with_any_headers(loader: Loader, loaded: Loaded) -> list[Entry] | None:
-    for headers in _headers_of(loaded.extension):
-        if (found := _find(loader, replace(loaded, extension=headers))) is not None:
+    for candidate in _headers_of(loaded.extension):
+        if (found := _find(loader, replace(loaded, extension=candidate))) is not None:
             return found
     return None
 

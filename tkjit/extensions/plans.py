@@ -209,9 +209,9 @@ class ObjectPlan(_SourcePlan):
 
         self._write_headers(staging)
         unit = replace(self._unit_of_source, repair=translation.repair) if self._is_simulated else self._unit_of_source
-        made = compiler.compile_binary(unit, staging, "object.o", commands)
+        product = compiler.compile_binary(unit, staging, "object.o", commands)
         lacking = {LACKING: self._extension.lacking} if self._extension.lacking else {}
-        return replace(made, facts={**made.facts, **lacking})
+        return replace(product, facts={**product.facts, **lacking})
 
 
 class PreprocessedPlan(_SourcePlan):
@@ -248,9 +248,9 @@ class FunctionsPlan(PreprocessedPlan):
         return [*super().inputs(), *_PARSER]
 
     def render(self) -> Recipe:
-        made = super().render()
+        recipe = super().render()
         parser = "\n".join(digest_of_file(file) for file in _PARSER)
-        return replace(made, parts=tuple(sorted((*made.parts, ("parser", parser)))))
+        return replace(recipe, parts=tuple(sorted((*recipe.parts, ("parser", parser)))))
 
     def make(self, staging: Path) -> Product:
         product = super().make(staging)

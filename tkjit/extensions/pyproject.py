@@ -45,7 +45,7 @@ def add_extensions(distribution: Distribution) -> None:
 
     known = [*(distribution.ext_modules or ())]
     names = {each.name for each in known}
-    distribution.ext_modules = known + [made for made in map(_extension_of, tables) if made.name not in names]
+    distribution.ext_modules = known + [new for new in map(_extension_of, tables) if new.name not in names]
     distribution.cmdclass.setdefault("build_ext", BuildExtension)
 
 

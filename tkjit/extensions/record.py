@@ -63,11 +63,13 @@ def read_extensions(path: Path) -> list[Loaded]:
 def _parse(content: dict[str, Any]) -> Loaded | None:
     if "extension" not in content:
         return None
-    given = content["extension"]
-    sources = [CUDA_SYMBOLS if one is None else _source_of(**one) for one in given.pop("sources")]
-    given["include_dirs"] = [Path(directory) for directory in given["include_dirs"]]
-    listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return Loaded(Extension(sources=tuple(sources), **listed), bool(content["is_python_module"]))
+    stored = content["extension"]
+    sources = [CUDA_SYMBOLS if one is None else _source_of(**one) for one in stored.pop("sources")]
+    stored["include_dirs"] = [Path(directory) for directory in stored["include_dirs"]]
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+    }
+    return Loaded(Extension(sources=tuple(sources), **fields), bool(content["is_python_module"]))
 
 
 def _source_of(name: str, directory: str | None, text: str) -> Source:

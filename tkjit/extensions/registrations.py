@@ -16,8 +16,10 @@ from tkjit.source.lexer import Token, closing, tokens_of
 _BLOCK = re.compile(r"(?:STABLE_)?TORCH_LIBRARY(?P<kind>_FRAGMENT|_IMPL)?(?:_EXPAND)?")
 _REGISTER_OPERATORS = "RegisterOperators"
 _loaded: dict[tuple[str, ...], Path] = {}  # maps an extension's name and files to its shared object
-_owners: dict[str, Path] = {}  # maps operators' names, and namespaces' names followed by "::"
-_failed: dict[Path, str] = {}  # errors: loading the same shared object again would not run its registrations
+# maps an operator's name, or a namespace's name followed by "::", to the shared object that registered it
+_owners: dict[str, Path] = {}
+# maps a shared object to its error, because loading it again would not run its registrations again
+_failed: dict[Path, str] = {}
 
 
 def registers_operators(extension: Extension) -> bool:

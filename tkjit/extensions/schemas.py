@@ -94,7 +94,7 @@ def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({}))
 
 
 def definitions_in(tokens: list[Token]) -> list[str]:
-    """Return the string with which each call of ``def`` begins. Adjacent literals are joined."""
+    """Return, for each call of ``def``, the string with which its arguments begin. Adjacent literals are joined."""
     found = []
     for i, token in enumerate(tokens):
         if token.text != "def" or token.kind != "word" or i + 1 >= len(tokens) or tokens[i + 1].text != "(":

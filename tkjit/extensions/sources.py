@@ -107,7 +107,7 @@ class Extension:
     has_stand_ins : bool
         Whether it is compiled with tkjit's stand-ins for torch's headers.
     lacking : str
-        If it is not, the first name that the stand-ins lack.
+        If ``has_stand_ins`` is False, the first name that the stand-ins lack.
     model : str
         The GPU architecture that the simulator should model; empty for its default.
     """
@@ -162,12 +162,12 @@ class Extension:
         common = (*_COMMON, f"-DTORCH_EXTENSION_NAME={self.name}")
         if not source.is_cuda:
             simulated = _SIMULATED if self.is_simulated else ()
-            given = filterfalse(_is_standard, self.cflags) if self.is_simulated else self.cflags
-            return (*_last_standard((*common, *simulated, *given)), "-O2", "-fPIC", "-fvisibility=hidden")
+            of_user = filterfalse(_is_standard, self.cflags) if self.is_simulated else self.cflags
+            return (*_last_standard((*common, *simulated, *of_user)), "-O2", "-fPIC", "-fvisibility=hidden")
         if self.is_simulated:
             # the user's standard is dropped, because the simulator's headers need C++20
-            given = filterfalse(_is_standard, self.cuda_flags)
-            return (*common, *_SIMULATED, *simulated_flags(cpu_target(model=self.model), given))
+            of_user = filterfalse(_is_standard, self.cuda_flags)
+            return (*common, *_SIMULATED, *simulated_flags(cpu_target(model=self.model), of_user))
         host = ("-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v", *self.gencode)
         own = _architecture_flags(self.cuda_flags)
         others = [flag for flag in self.cuda_flags if flag not in own]
@@ -239,6 +239,13 @@ def extension_of(
     ----------
     archs : tuple of str
         The architectures of CUDA sources. By default ``archs_for`` decides.
+
+    Raises
+    ------
+    ArgumentError
+        If the name is not a Python identifier, or a flag has an unclosed quotation mark.
+    ToolchainError
+        If ``TORCH_CUDA_ARCH_LIST`` names an unknown architecture.
     """
     if not name.isidentifier():
         raise ArgumentError(f"cpp_extension: name is {name!r}; expected a Python identifier, because it names a module")

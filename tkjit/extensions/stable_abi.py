@@ -39,7 +39,7 @@ def build_and_audit(extension: Extension) -> Path:
         If a source uses an unstable API of torch; the message gives its name and line. Also if the shared object needs
         an unstable symbol, or if its operators cannot be registered.
     CompileError, ToolchainError
-        As for ``load``.
+        In the same cases as ``tkjit.cpp_extension.load``.
     """
     path = build_stable(with_stable_flags(extension))
     if unstable := list(unstable_symbols(path)):
@@ -59,8 +59,8 @@ def with_stable_flags(extension: Extension) -> Extension:
         versions["TORCH_TARGET_VERSION"] = f"0x{OLDEST_TORCH[0]:02x}{OLDEST_TORCH[1]:02x}000000000000"
 
     def with_macros(flags: tuple[str, ...]) -> tuple[str, ...]:
-        given = " ".join(flags)
-        missing = (f"-D{name}={value}" for name, value in versions.items() if f"-D{name}" not in given)
+        text = " ".join(flags)
+        missing = (f"-D{name}={value}" for name, value in versions.items() if f"-D{name}" not in text)
         return (*macros, *missing, *flags)
 
     return replace(extension, cflags=with_macros(extension.cflags), cuda_flags=with_macros(extension.cuda_flags))
@@ -75,8 +75,8 @@ def _includes_stable_headers_alone(extension: Extension) -> bool:
 def unstable_symbols(shared_object: Path) -> Iterator[str]:
     """Return the symbols that a shared object needs from torch outside torch's stable C ABI.
 
-    They include C functions that only a later torch has, unless the reference is weak. Python's functions need no
-    check, because ``Python.h`` declares only the stable ones if ``Py_LIMITED_API`` is defined.
+    A C function that only a later torch has counts as well, unless the reference to it is weak. Python's functions need
+    no check, because ``Python.h`` declares only the stable ones if ``Py_LIMITED_API`` is defined.
     """
     nm = loader_for(Settings.from_environment()).env.toolchain.binutil("nm")
     command = [nm, "--dynamic", "--undefined-only", "--demangle", str(shared_object)]

@@ -1,4 +1,4 @@
-"""Finds header libraries, by a spec, the environment or the cache."""
+"""Finds header libraries: through a spec, an environment variable, a Python package, or the cache."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def trust_of(settings: Settings) -> Trust:
 def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     """Find a library's root: the spec's own, ``NAME_ROOT``, its Python package, or the copy in the cache.
 
-    Returns None for a library without a root that a CUDA toolkit contains, because the compiler finds that one itself.
+    Returns None if none of these has the library but a CUDA toolkit may contain it, because the compiler then finds the
+    library itself.
 
     Raises
     ------
@@ -42,15 +43,15 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     CacheError
         If untrusted users can write to the copy in the cache.
     """
-    given = library.root or dict(settings.header_roots).get(library.name) or _in_package(library)
-    root = given or cached_root(library.name, settings)
-    if not given:
+    configured = library.root or dict(settings.header_roots).get(library.name) or _in_package(library)
+    root = configured or cached_root(library.name, settings)
+    if not configured:
         trust_of(settings).check(str(root))
     if (root / library.proof).is_file():
         return root.absolute()
-    if given:
+    if configured:
         origin = "the spec" if library.root else library.variable if not library.package else library.package
-        raise ToolchainError(f"{library.name} is not in {given} (from {origin}): it has no {library.proof}")
+        raise ToolchainError(f"{library.name} is not in {configured} (from {origin}): it has no {library.proof}")
     if library.in_toolkit:
         return None
     raise ToolchainError(f"the headers of {library.name} are not found; {how_to_install(library)}")
@@ -117,7 +118,10 @@ def locate(spec: Spec, settings: Settings) -> Spec:
 
 
 def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> Path | None:
-    """Return a library's root. If none is installed, a bundle with the kernel's sources is enough for cache lookups."""
+    """Return a library's root, or its directory in a bundle if the library is not installed.
+
+    The bundle has only the kernel's sources, which are enough for cache lookups.
+    """
     try:
         return find_root(library, settings)
     except ToolchainError:

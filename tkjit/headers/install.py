@@ -22,7 +22,7 @@ from tkjit.spec.headers import Git, HeaderLibrary, Wheel
 from tkjit.system import files
 from tkjit.system.install import system_install
 
-ORIGIN = ".origin"  # the file in an installed library that says where it came from
+ORIGIN = ".origin"  # the file in an installed library that records where the library came from
 _UNPACKING_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -58,7 +58,7 @@ def install(library: HeaderLibrary, settings: Settings, source: Path | None = No
         else:
             raise ToolchainError(f"{library.name} has no origin; give --from DIR or ARCHIVE")
         _as_open_as(found, 0o777 if settings.cache_shared else 0o755)
-        files.write(found / ORIGIN, f"{origin}\n")  # overwrites one from the archive
+        files.write(found / ORIGIN, f"{origin}\n")  # replaces a file of that name from the archive
         _publish(found, root, staging)
     return root
 
@@ -72,7 +72,7 @@ def origin_of(root: Path) -> str:
 
 @contextmanager
 def _staging(root: Path, settings: Settings) -> Iterator[Path]:
-    """Yield a temporary directory next to the library's place. One that a killed process leaves there does no harm."""
+    """Yield a temporary directory next to the library's root. It does no harm if a killed process leaves it there."""
     staging = root.with_name(f".{root.name}-{secrets.token_hex(4)}")
     trust = trust_of(settings)
     trust.check(str(root))
@@ -138,8 +138,8 @@ def _run(library: HeaderLibrary, command: list[str], directory: Path) -> None:
         reason = f"{command[0]} does not run: {error.strerror}; install it: {system_install(command[0])}"
         raise ToolchainError(f"{library.name}: {reason}; {instead}") from None
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().split("\n")[-1]
-        raise ToolchainError(f"{library.name} cannot be fetched: {said}; {instead}")
+        message = (done.stderr or done.stdout).strip().split("\n")[-1]
+        raise ToolchainError(f"{library.name} cannot be fetched: {message}; {instead}")
 
 
 def _taken_from(library: HeaderLibrary, source: Path, staging: Path) -> Path:

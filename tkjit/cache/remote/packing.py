@@ -24,22 +24,22 @@ def unpack(packed: Path, statement: Statement, directory: Path) -> None:
         If a file cannot be written.
     """
     chunks = _unpacked(packed)
-    rest = b""
+    pending = b""
     for file in statement.files:
         digest, left = hashlib.sha256(), file.size
         with (directory / file.name).open("xb") as target:
             while left:
-                rest = rest or next(chunks, b"")
-                if not rest:
+                pending = pending or next(chunks, b"")
+                if not pending:
                     raise RefusedError(f"{statement.object_name} ends too early")
-                part, rest = rest[:left], rest[left:]
+                part, pending = pending[:left], pending[left:]
                 digest.update(part)
                 target.write(part)
                 left -= len(part)
         if digest.hexdigest() != file.sha256:
             raise RefusedError(f"{file.name} in {statement.object_name} does not match the hash in the statement")
         (directory / file.name).chmod(0o755 if file.is_program else 0o644)
-    if rest or next(chunks, b""):
+    if pending or next(chunks, b""):
         raise RefusedError(f"{statement.object_name} is longer than the statement allows")
 
 

@@ -92,9 +92,9 @@ class Remote:
                 return None
             place = f"{self._abi}/{recipe.arch}/{recipe.name}-{recipe.build_key[:16]}"
             try:
-                for found in self._fitting(recipe, place, Patience(PATIENCE_S, check)):
-                    with self._refusing(place, f"{found.deps_key}.json"):
-                        return self._take(found, place, recipe, staging, check)
+                for fitting in self._fitting(recipe, place, Patience(PATIENCE_S, check)):
+                    with self._refusing(place, f"{fitting.deps_key}.json"):
+                        return self._take(fitting, place, recipe, staging, check)
             except UnreachableError as error:
                 self._outage.begin(str(error))
             except OSError as error:
@@ -301,15 +301,15 @@ class Remote:
         OSError
             If the entry was removed.
         """
-        if (made := statement.of_entry(directory)) is None:
+        if (described := statement.of_entry(directory)) is None:
             return None
         return {
             "do": "put",
-            "place": f"{LAYOUT}/{made.place}",
-            "object": made.object_name,
-            "files": [str(directory / file.name) for file in made.files],
-            "statement": f"{made.deps_key}.json",
-            "text": self._keys.signed(made.to_json()).decode(),
+            "place": f"{LAYOUT}/{described.place}",
+            "object": described.object_name,
+            "files": [str(directory / file.name) for file in described.files],
+            "statement": f"{described.deps_key}.json",
+            "text": self._keys.signed(described.to_json()).decode(),
         }
 
     def _note_answers(self, answers: list[dict[str, Any]]) -> int:

@@ -18,7 +18,7 @@ from tkjit.system.install import pip_install
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-# signed as a prefix, so that nothing else signed with the same key can pass for a statement in this format
+# prepended before signing, so that a signature that the same key made for another purpose is not valid here
 _DOMAIN = b"tkjit remote cache, statement 1\n"
 _MAKE_ONE = "make one: ssh-keygen -t ed25519 -N '' -f cache_key"
 

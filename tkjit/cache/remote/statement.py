@@ -19,7 +19,7 @@ from tkjit.cache.remote.signing import RefusedError
 from tkjit.system import files as owned_files
 
 FORMAT = 1
-NAME = re.compile(r"[0-9a-f]{16}\.json")  # what a statement's name looks like
+NAME = re.compile(r"[0-9a-f]{16}\.json")  # the name of a statement
 MAX_BYTES = 2 << 30  # the limit for the total size of an entry's files
 MAX_STATEMENT_BYTES = 16 << 20
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
@@ -153,17 +153,17 @@ def from_json(text: bytes) -> Statement:
         entries = value.pop("files")
         if not isinstance(entries, list) or len(entries) > _MAX_FILES:
             raise RefusedError(f"an entry has at most {_MAX_FILES} files")
-        made = Statement(**value, files=tuple(map(_checked_file, entries)))
-        if not all(isinstance(word, str) for word in _words(made)):
+        parsed = Statement(**value, files=tuple(map(_checked_file, entries)))
+        if not all(isinstance(word, str) for word in _words(parsed)):
             raise RefusedError("it is not a statement")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RefusedError(f"it is not a statement: {error!r}") from None
-    names = [file.name for file in made.files]
-    if len(set(names)) != len(names) or not {made.shared_object, MANIFEST, DEPENDENCIES}.issubset(names):
+    names = [file.name for file in parsed.files]
+    if len(set(names)) != len(names) or not {parsed.shared_object, MANIFEST, DEPENDENCIES}.issubset(names):
         raise RefusedError("it does not list the files of a whole entry")
-    if made.size_bytes > MAX_BYTES:
-        raise RefusedError(f"its files have {made.size_bytes} bytes; at most {MAX_BYTES} are allowed")
-    return made
+    if parsed.size_bytes > MAX_BYTES:
+        raise RefusedError(f"its files have {parsed.size_bytes} bytes; at most {MAX_BYTES} are allowed")
+    return parsed
 
 
 def _words(made: Statement) -> Iterator[Any]:
