@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -58,8 +56,6 @@ def test_command_writes_and_replaces_an_export(tmp_path, capsys, monkeypatch):
         (["axpyy", "--name", "lib"], "no kernel is named 'axpyy'; did you mean axpy?"),
         (["axpy", "axpy", "--name", "lib"], "the export lib names a kernel twice"),
         (["all_reduce", "--name", "lib"], "all_reduce cannot be exported: it runs on several devices at once"),
-        (["axpy", "--from-bundle", "nowhere"], "--from-bundle unpacks an export of the bundle and takes no kernels"),
-        (["--from-bundle", "nowhere"], "nowhere is not a bundle"),
     ],
 )
 def test_bad_commands_are_rejected(arguments, text, tmp_path, capsys):
@@ -116,33 +112,6 @@ def test_parameter_without_a_c_type_is_rejected():
 
     with pytest.raises(SpecError, match=r"C has no type for weights: dict\[str, float\]"):
         c_signature(named.specs[0])
-
-
-def test_bundled_export_is_checked_and_unpacked(tmp_path, capsys):
-    bundle, output = tmp_path / "bundle", tmp_path / "unpacked"
-    command = ["bundle", "axpy", "--device", "cpu", "--types", "float32", "--export", "cpp", "--name", "lib2"]
-    assert main([*command, "-o", str(bundle)]) == 0
-    assert main(["cache", "verify", str(bundle)]) == 0
-    # as on a machine without compilers and without the cache
-    environment = {**os.environ, "TKJIT_CACHE": str(tmp_path / "none"), "PATH": "/nonexistent"}
-    unpack = [sys.executable, "-m", "tkjit", "export", "--from-bundle", str(bundle), "-o", str(output)]
-    subprocess.run(unpack, check=True, env=environment)
-    assert (output / "include/lib2.hpp").is_file() and (output / "lib/liblib2.so").is_symlink()
-    y = torch.ones(3)
-    Library(output, "lib2")("axpy", torch.ones(3), y, 2.0)
-    assert y.tolist() == [3, 3, 3]
-    capsys.readouterr()
-    assert main(["export", "--from-bundle", str(bundle), "--name", "lib3", "-o", str(tmp_path / "no")]) == 1
-    assert "has no export lib3; it has lib2" in capsys.readouterr().err
-    (bundle / "exports/lib2/include/lib2.h").write_text("damaged")
-    assert main(["export", "--from-bundle", str(bundle), "-o", str(tmp_path / "no")]) == 1
-    assert "include/lib2.h is not the file that was bundled" in capsys.readouterr().err
-    assert not (tmp_path / "no").exists()
-
-
-def test_bundle_with_an_export_needs_a_name(tmp_path, capsys):
-    assert main(["bundle", "axpy", "--device", "cpu", "--export", "c", "-o", str(tmp_path / "bundle")]) == 1
-    assert "--export needs the names of kernels, and --name for the library" in capsys.readouterr().err
 
 
 def interface(directory: Path) -> str:

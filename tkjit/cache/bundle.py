@@ -96,7 +96,7 @@ def check_bundled(directory: Path, root: Path) -> None:
     DamagedError
         If it is not.
     """
-    check_file(root, str((directory / MANIFEST).relative_to(root)))
+    _check_file(root, str((directory / MANIFEST).relative_to(root)))
 
 
 def digest(root: Path) -> str:
@@ -154,7 +154,7 @@ def bundled_files(root: Path) -> dict[str, str]:
         raise DamagedError(f"{path} cannot be read: {error!r}") from None
 
 
-def check_file(root: Path, place: str) -> None:
+def _check_file(root: Path, place: str) -> None:
     """Check that a file in a bundle is unchanged.
 
     Raises

@@ -10,23 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.cli.output import size_text
-from tkjit.cli.pool import build_all
-from tkjit.config import Settings, size_of_text
+from tkjit.cli.parallel_builds import add_limits, build_all, limits_of
+from tkjit.config import Settings
 from tkjit.errors import SpecError
-from tkjit.exports import bundled
 from tkjit.exports.write import Builder, check_languages, check_target, check_torch_options, plan_export, write_export
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.render.torch_binding import BINDINGS
-from tkjit.system.machine import available_memory_bytes, usable_cores
 
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("export", help="write a library for C, C++, Go and Rust, or a torch extension")
     parser.add_argument("names", nargs="*", metavar="NAME", help="kernels to export")
-    parser.add_argument(
-        "--from-bundle", type=Path, metavar="DIR", help="unpack the library that bundle --export put into this bundle"
-    )
     parser.add_argument(
         "--lang",
         action="append",
@@ -37,26 +32,20 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "--binding", choices=BINDINGS, default="stable", help="binding of a torch extension (default: stable)"
     )
-    add_library_options(parser)
-    parser.add_argument("--types", default="", metavar="bfloat16", help="export only variants of these dtypes")
     parser.add_argument(
-        "--arch", default="cpu", metavar="cpu,90a,100a", help="targets to compile code for (default: cpu)"
-    )
-    parser.add_argument("--jobs", type=int, metavar="N", help="number of parallel compilers (default: number of cores)")
-    parser.add_argument("--memory", metavar="8G", help="memory limit of all compilers together (default: free memory)")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="directory to write")
-    parser.set_defaults(run=_export)
-
-
-def add_library_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that describe a library, except those for its kernels and languages."""
-    parser.add_argument(
-        "--name", default="", metavar="LIBRARY", help="name of the library; by default, export takes the name of DIR"
+        "--name", default="", metavar="LIBRARY", help="name of the library (default: the name of the directory)"
     )
     parser.add_argument("--version", default="1.0", metavar="1.0", help="version of the library (default: 1.0)")
     parser.add_argument(
         "--package", default="", metavar="NAME", help="name of the Go package and the Rust crate (default: LIBRARY)"
     )
+    parser.add_argument("--types", default="", metavar="bfloat16", help="export only variants of these dtypes")
+    parser.add_argument(
+        "--arch", default="cpu", metavar="cpu,90a,100a", help="targets to compile code for (default: cpu)"
+    )
+    add_limits(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="directory to write")
+    parser.set_defaults(run=_export)
 
 
 def languages_of(texts: Iterable[str]) -> tuple[str, ...]:
@@ -68,10 +57,7 @@ def builder(arguments: argparse.Namespace) -> Builder:
     """Return a function that builds plans in parallel, prints a line for each, and then raises the first error."""
 
     def build(loader: Loader, plans: Sequence[Plan]) -> None:
-        if arguments.jobs is not None and arguments.jobs < 1:
-            raise SpecError("--jobs must be at least 1")
-        memory_bytes = size_of_text(arguments.memory, "--memory") if arguments.memory else available_memory_bytes()
-        jobs = arguments.jobs or usable_cores()
+        jobs, memory_bytes = limits_of(arguments)
         failed = [one for one in build_all(loader, plans, jobs, memory_bytes, has_kernels=False) if one.error]
         for outcome in failed[1:]:
             print(f"\n{outcome.what}: {outcome.error}", file=sys.stderr)
@@ -84,14 +70,6 @@ def builder(arguments: argparse.Namespace) -> Builder:
 
 def _export(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output.absolute()
-    if arguments.from_bundle is not None:
-        if arguments.names:
-            raise SpecError(
-                "--from-bundle unpacks an export of the bundle and takes no kernels; choose the export with --name"
-            )
-        bundled.unpack(arguments.from_bundle, arguments.name, output)
-        print(f"{output}: unpacked")
-        return 0
     if not arguments.names:
         raise SpecError("export: name at least one kernel")
     languages = languages_of(arguments.lang)

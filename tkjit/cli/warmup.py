@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,14 +14,11 @@ from typing import Any
 from tkjit.bindings.recorded_calls import build_calls, read_calls
 from tkjit.cache import bundle
 from tkjit.cache.remote.remote import PUSH_S
-from tkjit.cli.export import add_library_options, builder, languages_of
 from tkjit.cli.output import size_text
-from tkjit.cli.pool import Outcome, build_all
+from tkjit.cli.parallel_builds import Outcome, add_limits, build_all, limits_of
 from tkjit.cli.selection import add_options, select_extensions, select_plans
-from tkjit.config import Settings, environment_with, size_of_text
+from tkjit.config import Settings, environment_with
 from tkjit.errors import SpecError, TkjitError
-from tkjit.exports import bundled
-from tkjit.exports.write import plan_export, write_export
 from tkjit.extensions import load as extensions
 from tkjit.extensions.plans import FUNCTIONS, MODULE, OBJECT
 from tkjit.extensions.record import Loaded, read_extensions
@@ -32,7 +28,6 @@ from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.record import Used, read_record
 from tkjit.recorded_run import plans_of_kernels
 from tkjit.system.die_with_parent import dying_with_parent
-from tkjit.system.machine import available_memory_bytes, usable_cores
 
 # directories at the architectures' level of the cache that are not architectures
 _NO_ARCHS = {"glue", "runtime", "operators", MODULE, OBJECT, FUNCTIONS}
@@ -57,18 +52,13 @@ def register(commands: Any) -> None:
     bundling.add_argument(
         "--from-file", type=Path, metavar="FILE", help="bundle what a run recorded, instead of named kernels"
     )
-    bundling.add_argument(
-        "--export", default="", metavar="c|cpp|go|rust", help="add a library of the kernels for this language"
-    )
-    add_library_options(bundling)
     bundling.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="directory to write")
     bundling.set_defaults(run=_bundle)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
-    parser.add_argument("--jobs", type=int, metavar="N", help="number of parallel compilers (default: number of cores)")
-    parser.add_argument("--memory", metavar="8G", help="memory limit of all compilers together (default: free memory)")
+    add_limits(parser)
 
 
 def _warmup(arguments: argparse.Namespace) -> int:
@@ -103,7 +93,7 @@ def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list
     if plans or not (calls or loaded):
         outcomes += _build(loader, plans, arguments)
     outcomes += [outcome for one in loaded for outcome in _build_extension(loader, one)]
-    jobs = arguments.jobs or usable_cores()
+    jobs, _ = limits_of(arguments)
     return plans, outcomes + build_calls(
         loader, calls, lambda of: _build(loader, of, arguments, has_kernels=False), jobs
     )
@@ -122,10 +112,8 @@ def _select(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], 
 def _build(
     loader: Loader, plans: Sequence[Plan], arguments: argparse.Namespace, *, has_kernels: bool = True
 ) -> list[Outcome]:
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise SpecError("--jobs must be at least 1")
-    memory_bytes = size_of_text(arguments.memory, "--memory") if arguments.memory else available_memory_bytes()
-    return build_all(loader, plans, arguments.jobs or usable_cores(), memory_bytes, has_kernels=has_kernels)
+    jobs, memory_bytes = limits_of(arguments)
+    return build_all(loader, plans, jobs, memory_bytes, has_kernels=has_kernels)
 
 
 def _build_extension(loader: Loader, loaded: Loaded) -> list[Outcome]:
@@ -173,19 +161,6 @@ def _of_record(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], list[O
     return plans, [Outcome(what, error=error) for what, error in failed.items()]
 
 
-def _exported(loader: Loader, arguments: argparse.Namespace, directory: Path) -> dict[str, Path]:
-    """Export the kernels to a directory, and map each file's path in the bundle to the file."""
-    if not arguments.names or not arguments.name:
-        raise SpecError("--export needs the names of kernels, and --name for the library")
-    languages = languages_of([arguments.export])
-    archs = [arch for arch in arguments.arch.split(",") if arch]
-    archs += ["cpu"] if arguments.device == "cpu" or not archs else []
-    types = [dtype for dtype in arguments.types.split(",") if dtype]
-    planned = plan_export(loader, arguments.names, arguments.name, archs, types, arguments.version, arguments.package)
-    write_export(loader, planned, directory, languages, builder(arguments))
-    return bundled.files_of(directory, arguments.name)
-
-
 def _bundle(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
     output = arguments.output.absolute()
@@ -206,10 +181,7 @@ def _bundle(arguments: argparse.Namespace) -> int:
         "torch": next((entry.manifest["key"]["torch"] for entry in entries if "torch" in entry.manifest["key"]), ""),
     }
     more = bundled_sources(plan.spec for plan in plans if isinstance(plan, LauncherPlan))
-    with tempfile.TemporaryDirectory() as directory:
-        if arguments.export:
-            more |= _exported(loader, arguments, Path(directory, arguments.name or "library"))
-        size = bundle.write(output, entries, facts, more)
+    size = bundle.write(output, entries, facts, more)
     print(f"{output}: {len(entries)} entries, {size_text(size)}")
     print(f"digest: {bundle.digest(output)}")
     print(f"to use it, set TKJIT_CACHE_READONLY={output}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,9 +15,11 @@ from tkjit.cache import Entry
 from tkjit.cache.listing import list_entries
 from tkjit.cli.output import size_text
 from tkjit.compile.resources import resources_text
-from tkjit.errors import TkjitError
+from tkjit.config import size_of_text
+from tkjit.errors import SpecError, TkjitError
 from tkjit.loader import Loader, Plan
 from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
+from tkjit.system.machine import available_memory_bytes, usable_cores
 from tkjit.system.progress import silence
 
 
@@ -37,6 +40,26 @@ class Outcome:
     entry: Entry | None = None
     error: TkjitError | None = None
     was_there: bool = False
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Add the options that limit the compilers, for ``limits_of``."""
+    parser.add_argument("--jobs", type=int, metavar="N", help="number of parallel compilers (default: number of cores)")
+    parser.add_argument("--memory", metavar="8G", help="memory limit of all compilers together (default: free memory)")
+
+
+def limits_of(arguments: argparse.Namespace) -> tuple[int, int]:
+    """Return how many compilers may run at the same time, and how many bytes of memory they may use together.
+
+    Raises
+    ------
+    SpecError
+        If one of the options is not valid.
+    """
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise SpecError("--jobs must be at least 1")
+    memory_bytes = size_of_text(arguments.memory, "--memory") if arguments.memory else available_memory_bytes()
+    return arguments.jobs or usable_cores(), memory_bytes
 
 
 def build_all(
