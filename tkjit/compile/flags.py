@@ -240,7 +240,7 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
     kept = tuple(flag for flag in launcher.compile if flag not in ("-O2", "-shared"))
     if mode == "memory":
         # clang's AddressSanitizer contains handlers for misaligned accesses, which only print. They would replace those
-        # of sim/check/memory.h.
+        # of sim/check/address_sanitizer.h.
         alignment = () if is_clang else ("-fsanitize=alignment", "-fsanitize-recover=alignment")
         reported: tuple[str, ...] = ("-fsanitize=address", "-fsanitize-recover=address", *alignment)
     else:

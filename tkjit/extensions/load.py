@@ -16,10 +16,10 @@ from tkjit.extensions.by_device import take_each_device
 from tkjit.extensions.fallback import lacking_in
 from tkjit.extensions.functions import HostFunction, read_functions
 from tkjit.extensions.modules import defines_module, with_module
+from tkjit.extensions.parallel_builds import find_or_build_all
 from tkjit.extensions.plans import LACKING, FunctionsPlan, LinkPlan, ObjectPlan, PreprocessedPlan
 from tkjit.extensions.record import Loaded, record_extension
 from tkjit.extensions.registrations import check_registrations, note_registrations
-from tkjit.extensions.side_by_side import find_or_build_all
 from tkjit.extensions.sources import CPU, Extension
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.modules import ModulePlan

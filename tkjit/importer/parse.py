@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
-from tkjit.importer.around_launches import is_host, is_plain, without_stream
-from tkjit.importer.bound import with_bindings
 from tkjit.importer.clang import Error, Parsed, parse
 from tkjit.importer.dtypes import dtype_of_cpp
+from tkjit.importer.host_launches import is_host, is_plain, without_stream
 from tkjit.importer.launches import launches_of
 from tkjit.importer.macros import expand_launches
 from tkjit.importer.members import Resolved, aliases, errors_at, strip_qualifiers, with_members, without_reference
 from tkjit.importer.model import Declared, Found, Launch
-from tkjit.importer.unknown import unknown_names, words_of_kernel
+from tkjit.importer.thunderkittens_bindings import with_bindings
+from tkjit.importer.undeclared import unknown_names, words_of_kernel
 from tkjit.importer.variants import template_arguments
 
 _KERNEL, _DEVICE = "CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"

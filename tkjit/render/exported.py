@@ -12,7 +12,7 @@ from tkjit.render.results import RESULTS
 from tkjit.render.text import field_text, given, indent, local, repr_text, wrap
 from tkjit.spec import BY_NAME, Variant
 from tkjit.spec.c_signature import CParameter, CSignature, Kind, identifier
-from tkjit.spec.derived import derived_in_order
+from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.dtypes import enumerator
 
 

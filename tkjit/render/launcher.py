@@ -21,7 +21,7 @@ from tkjit.render.results import RESULTS
 from tkjit.render.text import argument, indent, literal, number, repr_text, speller, stride_axis, wrap
 from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
-from tkjit.spec.derived import derived_in_order
+from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.variants import with_names
 

@@ -9,7 +9,7 @@ from tkjit.render.expressions import render_expression
 from tkjit.render.text import field_text, given, indent, literal, local, repr_text, stride_axis, whole
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.checks import DEV_IDX, NUM_DEVICES
-from tkjit.spec.derived import derived_in_order
+from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.dtypes import enumerator
 from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.signature import join_options

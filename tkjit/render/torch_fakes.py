@@ -10,7 +10,7 @@ from tkjit.render.text import indent, repr_text
 from tkjit.render.torch_binding import operator_parameters, operators
 from tkjit.spec import Field
 from tkjit.spec.c_signature import CParameter, CSignature, Kind
-from tkjit.spec.derived import derived_in_order
+from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.model import MISSING
 

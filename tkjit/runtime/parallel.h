@@ -3,7 +3,7 @@
 #pragma once
 
 #include "club.h"
-#include "guards.h"
+#include "guard_bytes.h"
 #include "refusals.h"
 #include "storages.h"
 #include "table.h"

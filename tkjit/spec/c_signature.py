@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tkjit.errors import SpecError
-from tkjit.spec.derived import derived_in_order
+from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.model import MISSING, Field
 from tkjit.spec.spec import Spec
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
-from tkjit.spec import deciding
+from tkjit.spec import dispatch_arguments
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.expr import Expr
 from tkjit.spec.headers import HeaderLibrary
@@ -147,22 +147,22 @@ class Description:
     @property
     def device_field(self) -> Field | None:
         """The argument that chooses the device of a call without tensors; None if a tensor determines it."""
-        return deciding.device_field(self.fields)
+        return dispatch_arguments.device_field(self.fields)
 
     @property
     def dtype_fields(self) -> tuple[Field, ...]:
         """The dtype arguments that choose the variant of the same name."""
-        return deciding.dtype_fields(self.fields, self.type_variants)
+        return dispatch_arguments.dtype_fields(self.fields, self.type_variants)
 
     @property
     def name_fields(self) -> tuple[Field, ...]:
         """The str arguments that choose the variant of the same name."""
-        return deciding.name_fields(self.fields, dict(self.variants))
+        return dispatch_arguments.name_fields(self.fields, dict(self.variants))
 
     @property
     def deciding(self) -> frozenset[str]:
         """Arguments that are not passed to the kernel: the device, and dtypes and names that choose a variant."""
-        return deciding.deciding(self.fields, dict(self.variants))
+        return dispatch_arguments.deciding(self.fields, dict(self.variants))
 
     @property
     def scratch(self) -> tuple[Field, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tkjit.errors import SpecError
 from tkjit.spec.advice import name_without_quotes
 from tkjit.spec.cpp_words import CPP_KEYWORDS
-from tkjit.spec.deciding import deciding
+from tkjit.spec.dispatch_arguments import deciding
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary

@@ -10,7 +10,7 @@ import torch
 from tkjit.errors import ArgumentError, ShapeError, TkjitError
 from tkjit.spec import Field, Spec
 from tkjit.spec.checks import stride_names
-from tkjit.spec.derived import derived_in_order
+from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.schema import operator_fields
 from tkjit.spec.signature import join_options

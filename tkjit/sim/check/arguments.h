@@ -4,7 +4,7 @@
 
 #include "regions.h"
 #ifdef TKJIT_SIM_MEMORY
-#include "memory.h"
+#include "address_sanitizer.h"
 #endif
 
 #include <tkjit/arg.h>

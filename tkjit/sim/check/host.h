@@ -11,7 +11,7 @@
 #include "findings.h"
 #include "regions.h"
 #ifdef TKJIT_SIM_MEMORY
-#include "memory.h"
+#include "address_sanitizer.h"
 #endif
 #ifdef TKJIT_SIM_RACE
 #include "instrumentation.h"

@@ -9,7 +9,7 @@
 #include "../detail/site.h"
 #include "../detail/vector_types.h"
 #include "fault.h"
-#include "grid.h"
+#include "cooperative.h"
 #include "hardware_faults.h"
 #include "interruption.h"
 #include "launch_state.h"

@@ -15,7 +15,7 @@ inline constexpr unsigned most_cooperative_blocks = 512;
 inline constexpr int most_begun_blocks = 132;
 inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
-struct Grid;  // grid.h
+struct Grid;  // cooperative.h
 
 /// In the checked builds, one block runs at a time, until it waits for others. The blocks take turns explicitly: with
 /// only a mutex, a block that releases it would usually be the one to get it again.

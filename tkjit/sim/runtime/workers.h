@@ -9,7 +9,7 @@
 #include "../detail/vector_types.h"
 #include "blocks.h"
 #include "fault.h"
-#include "grid.h"
+#include "cooperative.h"
 #include "launch_state.h"
 #include "parked_blocks.h"
 #include "schedule.h"

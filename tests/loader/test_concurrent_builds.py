@@ -29,6 +29,7 @@ def has_entries(root: Path, what: str, count: int = 1) -> bool:
     return len(list(root.glob(f"v1/*/{what}/*/[!.]*/manifest.json"))) == count
 
 
+@pytest.mark.slow
 def test_the_simulator_and_the_launchers_header_are_built_at_the_same_time(compiled, cache, monkeypatch):
     seen = []
 
