@@ -84,11 +84,13 @@ def on_debian(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def session_cache(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Sets TKJIT_CACHE to one cache for all tests and their processes, so that the runtime (6 s) is compiled once.
+    """Sets TKJIT_CACHE to one cache for all tests, workers and processes, so that shared modules are compiled once.
 
     Also unsets the variables of other settings, because the user's environment must not affect the tests.
     """
-    root = tmp_path_factory.mktemp("tkjit_cache")
+    base = tmp_path_factory.getbasetemp()
+    # the temporary directories of pytest-xdist's workers have a common parent
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tkjit_cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TKJIT_CACHE", str(root))
         patch.setenv("TKJIT_QUIET", "1")  # progress is only printed for slow builds, so it depends on the machine

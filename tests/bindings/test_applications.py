@@ -27,6 +27,7 @@ def printed(application: Application, n: int, directory: Path) -> dict[str, list
     return {line.split()[0]: [float(word) for word in line.split()[1:]] for line in lines}
 
 
+@pytest.mark.slow  # compiles Thrust's headers
 @pytest.mark.parametrize("name", cases("thrust"))
 def test_thrust_matches_cpp(name, tmp_path):
     application = Application("thrust", name)

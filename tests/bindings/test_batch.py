@@ -26,6 +26,7 @@ def own_garden():
     return tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS], defines={"OWN": next(numbers)})
 
 
+@pytest.mark.slow
 def test_batch_is_compiled_as_one_unit(own_garden, units):
     with tkjit.batch():
         bed = own_garden.Bed(int)([1, 2, 3])
@@ -86,6 +87,7 @@ def test_needed_value_is_available_at_once(own_garden, units):
     assert total == 121
 
 
+@pytest.mark.slow
 def test_compiled_calls_keep_their_order(own_garden):
     bed = own_garden.Bed(int)([1, 2, 3])
     bed.resize(4)
@@ -100,6 +102,7 @@ def test_compiled_calls_keep_their_order(own_garden):
     assert (size, first, bed.size()) == (5, 5, 6)
 
 
+@pytest.mark.slow
 def test_each_call_has_its_own_entry(own_garden, units):
     with tkjit.batch():
         bed = own_garden.Bed("double")([1.0, 2.0])
@@ -129,6 +132,7 @@ def test_errors_in_a_batch(own_garden):
         float(left)
 
 
+@pytest.mark.slow
 def test_batches_of_two_threads_are_independent(own_garden):
     bed = own_garden.Bed(int)([1, 2, 3])
     bed.resize(4)

@@ -24,6 +24,7 @@ def features(request):
     return tkjit.bind("features.hpp", namespaces=["features", "std"], **options)
 
 
+@pytest.mark.slow
 def test_aggregates(features):
     pair = features.Pair(1, 2.5)
     assert (pair.first, pair.second) == (1, 2.5)
@@ -33,6 +34,7 @@ def test_aggregates(features):
     assert features.Number().integer == 0
 
 
+@pytest.mark.slow
 def test_specialisations(features):
     names = [features.Kind(of).name() for of in ("double", "int*", int)]
     assert names == ["any", "pointer", "int"]
@@ -64,12 +66,14 @@ def test_methods_with_ref_qualifiers(features):
         qualified.value  # noqa: B018
 
 
+@pytest.mark.slow
 def test_multiple_inheritance(features):
     both = features.Both()
     assert (both.common(), both.x, both.y) == (1, 1, 2)
     assert {"common", "x", "y"} <= set(dir(both))
 
 
+@pytest.mark.slow
 def test_abstract_classes(features):
     assert features.shared().number() == features.number_of(features.Derived()) == 5
     with pytest.raises(ArgumentError, match="abstract class type"):
@@ -134,6 +138,7 @@ def test_undefined_method_is_reported(features):
         hollow.height()
 
 
+@pytest.mark.slow
 def test_types_that_cpp_cannot_name(features):
     assert list(features.Countdown(3)) == [3, 2, 1]
     assert next(iter(features.Countdown(2))) == 2
@@ -202,6 +207,7 @@ def test_types_of_newer_standards(features):
     assert features.view("text") == "text"
 
 
+@pytest.mark.slow
 def test_special_functions_of_the_standard_library():
     """The precompiled header omits these functions, unless the headers use them or ``std`` is bound."""
     waves = "#include <cmath>\nnamespace waves { inline double bessel(double x) { return std::cyl_bessel_j(0.0, x); } }"
@@ -211,6 +217,7 @@ def test_special_functions_of_the_standard_library():
     assert bound.cyl_bessel_j(0.0, 0.0) == 1
 
 
+@pytest.mark.slow
 def test_returned_number_keeps_its_cpp_type(tmp_path):
     header = tmp_path / "angles.h"
     header.write_text(

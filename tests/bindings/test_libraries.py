@@ -54,6 +54,7 @@ def depot(tmp_path_factory) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_static_library_has_its_state_once(depot):
     library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[depot], libraries=[depot / "libdepot.a"])
     assert [library.take(), library.take(), library.taken()] == [1, 2, 2]  # three calls, compiled separately
@@ -78,6 +79,7 @@ def test_hooks_are_compiled_with_the_first_call(units):
     assert units == [2]
 
 
+@pytest.mark.slow
 def test_source_without_headers_and_headers_without_source():
     library = tkjit.bind(source="namespace own { inline int half(int n) { return n / 2; } }", namespaces="own")
     assert library.half(8) == 4
@@ -162,6 +164,7 @@ print(len(found))
 """
 
 
+@pytest.mark.slow
 def test_next_process_reads_no_headers(tmp_path):
     """Everything has a warm record, even calls whose shared object has gained hard links since it was written."""
     environment = environment_with(TKJIT_CACHE=str(tmp_path / "cache"))
@@ -186,6 +189,7 @@ inline int wait_for(int number) {
 """
 
 
+@pytest.mark.slow
 def test_short_call_can_wait_for_another_thread():
     waiting = tkjit.bind(source=WAITING, namespaces="waiting")
     waiting.reach(0)
@@ -209,6 +213,7 @@ def test_calls_from_several_threads(garden):
     assert sorted(results) == [2.0 * n for n in range(8)]
 
 
+@pytest.mark.slow
 def test_cache_may_be_removed_between_calls(depot, tmp_path, python):
     code = f"""
 import os, shutil, tkjit
@@ -252,6 +257,7 @@ print(len(std.vector(int)(3)), "torch" in sys.modules)
     assert python(code) == "3 False\n"
 
 
+@pytest.mark.slow  # compiles Thrust's headers
 @pytest.mark.nvcc
 def test_cuda_backend():
     """Compiles for sm_90a, and calls the functions that run on the host."""

@@ -61,6 +61,7 @@ def lives():
     return tkjit.bind(source=SOURCE, namespaces=["lives", "std"])
 
 
+@pytest.mark.slow
 def test_result_of_two_containers_follows_neither_alone(lives):
     first, second = (lives.vector(int)(np.arange(4, dtype=np.int32) + offset) for offset in (0, 10))
     end = lives.copy(first.begin(), first.end(), second.begin())

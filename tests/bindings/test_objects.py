@@ -230,6 +230,7 @@ def test_arrays_with_a_dtype_or_copy(later):
     assert not hasattr(values, "_repr_html_")
 
 
+@pytest.mark.slow
 def test_classes_with_the_same_name():
     places = tkjit.bind(source=LATER, namespaces=["geo", ""])
     assert places.Point().latitude == 2

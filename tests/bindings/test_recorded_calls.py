@@ -76,6 +76,7 @@ def test_recorded_calls_are_compiled_ahead_of_time(recorded, tmp_path, monkeypat
     assert not list((tmp_path / "bundle").rglob("*.gch"))
 
 
+@pytest.mark.slow  # compiles calls
 def test_wrong_call_fails_alone(recorded, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "cache"))
     wrong = tmp_path / "calls.json"

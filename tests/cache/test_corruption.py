@@ -53,6 +53,7 @@ def test_damage_to_any_byte_of_a_manifest_is_a_miss(entries, header):
 FLIPS = st.integers(1, 255)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from([MANIFEST, "launcher.so"]),

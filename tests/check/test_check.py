@@ -141,6 +141,7 @@ def test_in_place_changes_are_compared(reference, text):
     assert check(advanced(reference, unchecked="x seen"), dims={"N": 5}).findings == []
 
 
+@pytest.mark.slow
 def test_an_unchecked_result_is_not_compared_even_if_it_is_returned():
     @tkjit.kernel("__global__ void f(Globals g) { g.x[0] = 1; }", entry="f", grid=1, block=1, unchecked="x")
     def f(x: InOut[Tensor, F32, 1]) -> Tensor:
@@ -201,6 +202,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_the_exit_code_shows_whether_anything_was_found(kernels, capsys):
     assert main(["check", "good", "--race"]) == 0
     printed = capsys.readouterr()
@@ -285,6 +287,7 @@ def test_sizes_from_the_command_line(capsys):
         assert main(["check", "axpy", *words]) == 1 and message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sample(["axpy", "softmax", "gemm"], "softmax"))
 def test_the_bundled_kernels_are_clean(name):
     assert check(name).findings == []
@@ -335,6 +338,7 @@ def test_the_plugin_fails_a_test_with_its_findings(pytester, kernels, monkeypatc
     result.stdout.fnmatch_lines(["*KernelCheckError: racy: 1 finding*", "*race: nothing orders two accesses to tile*"])
 
 
+@pytest.mark.slow
 def test_an_interrupt_stops_the_launches_of_all_variants(monkeypatch):
     @tkjit.kernel(
         "__global__ void copy(Globals g) { if (threadIdx.x < g.y.numel()) g.y[threadIdx.x] = g.x[threadIdx.x]; }",

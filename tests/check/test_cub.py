@@ -36,10 +36,12 @@ def report(barrier: str, modes: list[str]) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_storage_that_is_reused_after_a_barrier_is_clean():
     assert report("__syncthreads();", ["race", "init"]) == ""
 
 
+@pytest.mark.slow
 def test_a_missing_barrier_between_two_uses_is_a_race():
     found = report("", ["race"])
     assert "race" in found and "inline.cu:8" in found

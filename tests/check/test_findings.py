@@ -149,6 +149,7 @@ def test_an_index_without_blockIdx_is_explained():
     assert "two blocks write there: is blockIdx in the index?" in race.text
 
 
+@pytest.mark.slow
 def test_a_copy_without_a_wait_is_found():
     source = """#include <tkjit/cp_async.cuh>
 __global__ void reverse(Globals g) {
@@ -173,6 +174,7 @@ def test_a_deadlock_is_reported_with_its_line():
     assert fault.kind == "fault" and "meets" in fault.text and fault.here.line == 4
 
 
+@pytest.mark.slow  # waits for seconds
 def test_an_endless_loop_is_stopped():
     endless = reverse(CLEAN.replace("    __syncthreads();", "    for (volatile int i = 0; i < 1; i = i * 1) {}"))
     for mode in ("memory", "race"):
@@ -185,6 +187,7 @@ def test_an_endless_loop_is_stopped():
         assert [(finding.text, finding.here.line, finding.here.thread) for finding in faults] == [(text, 4, (0, 0, 0))]
 
 
+@pytest.mark.slow
 def test_an_endless_loop_of_barriers_is_reported_with_its_line():
     """Most signals arrive in the scheduler, between two threads, where the kernel is not on the call stack."""
     endless = reverse(
@@ -218,6 +221,7 @@ def test_a_wait_for_a_flag_that_is_never_set_is_a_deadlock():
     assert fault.text.startswith("deadlock") and fault.here.line == 5
 
 
+@pytest.mark.slow
 def test_blocks_wait_for_a_block_whose_os_thread_starts_late(tmp_path, monkeypatch):
     source = """__device__ unsigned arrived = 0;
 __global__ void reverse(Globals g) {
@@ -307,6 +311,7 @@ __global__ void quantize(Globals g) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "scale", "text"),
     [
@@ -352,6 +357,7 @@ def test_a_result_that_depends_on_the_order_of_blocks_is_found():
     assert any("y[0] is 0.0 in forward order, 4.0 in reverse order; 4 elements differ" in text for text in texts), texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_a_result_that_is_a_fifth_too_large_is_found(dtype):
     @tkjit.kernel(

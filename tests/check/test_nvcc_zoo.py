@@ -16,6 +16,7 @@ ZOO = Path(__file__).parent / "zoo"
 NAMES = sorted(path.stem for path in ZOO.glob("*/*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sample(NAMES, "bulk_scale", "gemm_warp_specialized", "spin_lock"))
 def test_compiles(loader, name):
     spec = kernel_of_file(ZOO / name / f"{name}.py").specs[0]

@@ -51,6 +51,7 @@ def _kernel(beyond: str = "", barrier: str = "__syncthreads()") -> tkjit.Kernel:
     return reverse
 
 
+@pytest.mark.slow  # compiles checkers
 def test_a_kernel_of_an_extension_is_clean():
     assert check(_kernel()).findings == []
 
@@ -60,6 +61,7 @@ def test_a_missing_barrier_in_an_extension_is_found():
     assert {race.here.line, race.there.line} == {8, 11}
 
 
+@pytest.mark.slow  # compiles a checker
 def test_an_index_out_of_bounds_in_an_extension_is_found():
     (memory,) = found(_kernel(beyond="+ 1"), modes=["memory"])
     assert "right after x" in memory.text

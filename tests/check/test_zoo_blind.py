@@ -33,11 +33,13 @@ def kinds_found(spec: Path) -> set[str]:
     return set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", sample(KERNELS, "block_sums"))
 def test_the_kernel_without_the_bug_is_clean(kernel: str):
     check(kernel_of_file(ZOO / kernel / f"{kernel}.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", sample(BUGS, "chunked_matvec-sums_not_cleared"))
 def test_a_bug_is_found_or_missed_as_its_patch_states(bug: str, tmp_path: Path):
     kernel, _, name = bug.partition("-")

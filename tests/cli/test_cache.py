@@ -64,6 +64,7 @@ def test_dir_prints_the_cache_and_its_layers(fresh, cache):
     assert not cache.exists()
 
 
+@pytest.mark.slow
 def test_list_prints_entries_and_whether_they_are_in_use(fresh, warmed, tmp_path):
     def listed(*names: str) -> dict[str, dict]:
         return {entry["arch"]: entry for entry in parsed(fresh.tkjit("cache", "list", *names, "--json"))}
@@ -86,6 +87,7 @@ def test_list_prints_entries_and_whether_they_are_in_use(fresh, warmed, tmp_path
         assert of_calls[0].split()[2] == "T=float32" and all(row.endswith("in use") for row in of_calls)
 
 
+@pytest.mark.slow
 def test_size_counts_entries_and_leftovers(fresh, warmed):
     listed = parsed(fresh.tkjit("cache", "list", "--json"))
     before = parsed(fresh.tkjit("cache", "size", "--json"))
@@ -136,7 +138,10 @@ def test_call_renews_the_last_use_of_its_entries(fresh, warmed):
     assert all(entry.stat().st_mtime > before[entry] + 4 * 3600 for entry in entries(warmed))
 
 
-@pytest.mark.parametrize("command", [("clear",), ("prune", "--limit", "0")], ids=" ".join)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [("clear",), pytest.param(("prune", "--limit", "0"), marks=pytest.mark.slow)], ids=" ".join
+)
 def test_entries_in_use_are_not_removed(command, fresh, warmed, compiler, tmp_path):
     assert fresh.run(HALF) == "2.0\n"
     everything, half = entries(warmed), built(warmed, "float16")
@@ -159,6 +164,7 @@ def test_clear_removes_the_entries_of_one_kernel(fresh, warmed):
     assert [path for path in (warmed / "v1").rglob("*") if path.is_dir() and path.parent.name == "runtime"] == []
 
 
+@pytest.mark.slow
 def test_build_enforces_the_limit_without_removing_entries_in_use(fresh, warmed, tmp_path):
     with in_use(fresh, tmp_path):
         held = entries(warmed)
@@ -199,6 +205,7 @@ def diffed(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 """
 
 
+@pytest.mark.slow
 def test_diff_compares_the_last_two_builds(fresh, cache_with_runtime, tmp_path, monkeypatch):
     (tmp_path / "diffed.py").write_text(DIFFED)
     source, header = tmp_path / "diffed.cu", tmp_path / "value.h"
@@ -350,7 +357,10 @@ def test_recorded_command_ends_when_warmup_is_killed(cache, tmp_path):
     wait_until(lambda: start_time(pid) is None, 5, "the command ends")
 
 
-@pytest.mark.parametrize("bound", [("--jobs", "2"), ("--jobs", "4", "--memory", "600M")], ids=" ".join)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "bound", [("--jobs", "2"), pytest.param(("--jobs", "4", "--memory", "600M"), marks=pytest.mark.slow)], ids=" ".join
+)
 def test_warmup_respects_jobs_and_memory(bound, fresh, cache_with_runtime, operators, compiler):
     """600 MB are enough for one compiler of unknown size, but not for two."""
     operators(cache_with_runtime)
@@ -390,6 +400,7 @@ torch.cuda.is_initialized = torch.cuda.is_current_stream_capturing = lambda: Tru
 """
 
 
+@pytest.mark.slow
 def test_miss_raises_and_hit_passes_during_graph_capture(fresh, warmed, compiler):
     assert fresh.run(CAPTURING + CALL) == RIGHT
     refused = fresh.start(CAPTURING + HALF).wait()
@@ -409,6 +420,7 @@ torch.distributed.barrier()
 """
 
 
+@pytest.mark.slow
 def test_one_rank_of_a_process_group_builds_with_a_warning(fresh, cache_with_runtime, compiler, tmp_path):
     begun = [fresh.start(GROUP + CALL, rank, 4, tmp_path / "store") for rank in range(4)]
     assert [child.printed() for child in begun] == [RIGHT] * 4

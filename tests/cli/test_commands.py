@@ -217,6 +217,7 @@ def test_cache_dir_prints_the_directory_and_creates_nothing(capsys, cache, monke
     assert capsys.readouterr().out == f"{cache / 'tkjit'}\n"
 
 
+@pytest.mark.slow
 def test_exit_codes_of_the_process(own_kernels):
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "tkjit", *arguments], capture_output=True, text=True)

@@ -41,12 +41,14 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
     return tmp_path / "elsewhere"
 
 
+@pytest.mark.slow
 def test_a_call_fetches_what_it_needs(pushed, elsewhere, fresh):
     assert fresh.run(CALL) == RIGHT
     assert len(entries(elsewhere)) == 3
     assert not list(elsewhere.rglob("common_headers"))
 
 
+@pytest.mark.slow
 def test_pull_fetches_entries_ahead_of_calls(pushed, elsewhere, fresh, monkeypatch):
     child = fresh.tkjit("cache", "pull", *NAMED)
     assert child.printed() == "3 pulled, 0 already there, 0 missing or failed\n"
@@ -54,6 +56,7 @@ def test_pull_fetches_entries_ahead_of_calls(pushed, elsewhere, fresh, monkeypat
     assert fresh.run(CALL) == RIGHT
 
 
+@pytest.mark.slow
 def test_pull_reports_entries_that_the_server_lacks(pushed, elsewhere, fresh):
     child = fresh.tkjit("cache", "pull", "axpy", "--device", "cpu", "--types", "float32,float16", "--json")
     printed = json.loads(child.stdout)
@@ -75,6 +78,7 @@ def test_warmup_waits_for_its_uploads(remote, cache_with_runtime, operators, fre
     assert sorted(path.parents[1].name[:4] for path in statements(remote)) == ["cpu-", "glue"]
 
 
+@pytest.mark.slow
 def test_warmup_reports_failed_uploads(remote, cache_with_runtime, operators, fresh):
     operators(cache_with_runtime)
     remote.write_text("not a directory")

@@ -47,8 +47,9 @@ def test_commands_work_with_closed_streams(closed, is_printed):
 
 
 @pytest.mark.compiles
-def test_compilers_do_not_write_into_open_files(cache_with_runtime):
+def test_compilers_do_not_write_into_open_files(cache_with_runtime, operators):
     """If standard output is closed, the first file that is opened could get its number."""
+    operators(cache_with_runtime)
     assert shell(f"{MODULE} warmup axpy --device cpu --types float32 <&- >&- 2>&-").returncode == 0
     assert shell(f"{MODULE} cache verify").returncode == 0
 
@@ -136,6 +137,7 @@ def test_doctor_prints_json(capsys):
 # ---- files and modules
 
 
+@pytest.mark.slow
 def test_records_import_nothing_from_the_working_directory(tmp_path):
     (tmp_path / "theirs.py").write_text("open('was-imported', 'w').close()")
     (tmp_path / "used.jsonl").write_text(json.dumps(asdict(Used("k", "theirs", 0, (), "cpu", "x86-64-v3", ""))) + "\n")

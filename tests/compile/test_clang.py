@@ -60,6 +60,7 @@ def test_the_checker_has_the_same_findings_as_with_gcc(cache_with_runtime: Path,
     assert "memory: 4 bytes right after x, which has 512 bytes" in printed
 
 
+@pytest.mark.slow
 def test_a_missing_address_sanitizer_runtime_is_reported(cache_with_runtime: Path, tmp_path, monkeypatch, capsys):
     """A script prints the error that clang prints if libclang-rt is missing."""
     script = tmp_path / "clang++"

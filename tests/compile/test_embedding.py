@@ -20,6 +20,7 @@ def data(tmp_path) -> Path:
     return directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["g++", "clang++", "nvcc"])
 def test_a_build_depends_on_the_files_that_its_assembler_read(data, tmp_path, compiler):
     path = shutil.which(compiler)
@@ -57,6 +58,7 @@ __global__ void f(Globals g) { g.x[0] = table_of_own[0]; }
 CALL = 'import torch, tkjit; print(tkjit.load("own")(torch.zeros(1)).item())'
 
 
+@pytest.mark.slow
 def test_editing_embedded_data_causes_a_miss(fresh, cache_with_runtime, compiler, data, monkeypatch):
     (data / "own.py").write_text(SPEC)
     (data / "own.cu").write_text(SOURCE)

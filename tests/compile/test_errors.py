@@ -56,7 +56,7 @@ def test_a_syntax_error_is_reported_with_log_and_command(source, session_cache):
     assert error.log_path.is_file()
     log = error.log_path.read_text()
     assert error.command in log and error.log in log and "expected" in error.log
-    assert not list(session_cache.glob("**/.staging-*"))
+    assert not list(session_cache.glob("v1/*/*/broken-*/.staging-*"))
 
 
 def test_the_printed_command_reproduces_the_error(source, tmp_path):

@@ -36,13 +36,16 @@ __global__ void slow(float* x) {
 
 
 @pytest.mark.parametrize(("compiler", "child"), [("nvcc", "cicc"), ("nvrtc", "python")])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_no_compiler_survives(number, compiler, child, loader, tmp_path, monkeypatch):
-    assert loader.runtime
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGINT, id="interrupted", marks=pytest.mark.slow)],
+)
+def test_no_compiler_survives(number, compiler, child, cache_with_runtime, operators, tmp_path, monkeypatch):
+    root = cache_with_runtime
+    operators(root)
     (tmp_path / "slow.py").write_text(SPEC.replace("COMPILER", compiler))
     (tmp_path / "slow.cu").write_text(SOURCE)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
-    root = loader.cache.root
     with subprocess.Popen([sys.executable, "-m", "tkjit", "warmup", "slow", "--arch", "90a"]) as process:
         try:
             wait_until(lambda: any(str(name_of(one)).startswith(child) for one in working_in(root)), 30)

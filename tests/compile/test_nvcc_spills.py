@@ -50,6 +50,7 @@ def crowded(**options) -> tkjit.Kernel:
     return crowded
 
 
+@pytest.mark.slow
 def test_spills_are_recorded_and_shown(loader, tmp_path, monkeypatch, capsys):
     (tmp_path / "crowded.py").write_text(FILE)
     (tmp_path / "crowded.cu").write_text(SOURCE)
@@ -132,6 +133,7 @@ def test_an_indirectly_included_header_is_compared_by_content(loader, tmp_path):
     assert built() == first
 
 
+@pytest.mark.slow
 def test_a_replaced_static_library_causes_a_rebuild(loader, tmp_path):
     @tkjit.kernel(
         "int value();\n__global__ void f(float* x, int n) { x[0] = n; }\n"

@@ -12,6 +12,7 @@ from tkjit import InOut, Tensor
 pytestmark = pytest.mark.compiles
 
 
+@pytest.mark.slow
 def test_the_simulator_compiles_the_right_source():
     def source(value: int) -> str:
         return f"__global__ void fill(Globals g) {{ g.x[0] = {value}; }}"
@@ -80,6 +81,7 @@ def test_a_static_library_is_linked_after_the_source(tmp_path):
     assert kernel(floats(0)).item() == 7
 
 
+@pytest.mark.slow
 def test_a_directory_in_a_define_is_part_of_the_key(tmp_path):
     results = []
     for name in ("one", "another"):

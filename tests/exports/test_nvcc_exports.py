@@ -29,6 +29,7 @@ def test_library_for_gpus_also_runs_on_the_cpu(tmp_path, loader):
     assert on_cpu == "3 5" and on_gpu.startswith("axpy: cuda:0: ")
 
 
+@pytest.mark.slow  # compiles an export twice
 def test_library_for_the_cpu_passes_gpu_calls_on(tmp_path, loader):
     """Of two exports, programs call the shared functions of the first; without CUDA, it calls those of the other."""
     made = {

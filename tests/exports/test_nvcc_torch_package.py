@@ -15,6 +15,7 @@ from tkjit.loader import loader_for
 pytestmark = pytest.mark.nvcc
 
 
+@pytest.mark.slow  # nvcc compiles a whole package
 def test_package_has_code_for_gpus_and_runs_on_the_cpu(tmp_path):
     given = {"archs": ["cpu", "90a", "80"], "types": ["float32"], "languages": ["torch"]}
     directory = tkjit.export("gemm", "softmax", "axpy", name=PACKAGE, output=tmp_path / PACKAGE, **given)

@@ -31,7 +31,7 @@ def export(output: Path, *kernels: Any, binding: str = "stable", archs: tuple[st
     return tkjit.export(*kernels, languages=["torch"], **options)
 
 
-@pytest.fixture(scope="module", params=["stable", "pybind11"])
+@pytest.fixture(scope="module", params=["stable", pytest.param("pybind11", marks=pytest.mark.slow)])
 def package(request, tmp_path_factory) -> Path:
     return export(tmp_path_factory.mktemp(request.param) / PACKAGE, *KERNELS, binding=request.param)
 
@@ -47,6 +47,7 @@ def test_tests_of_the_package_pass(package, built):
     assert passed >= 15 and "failed" not in shown
 
 
+@pytest.mark.slow
 def test_package_does_not_need_tkjit(package, built):
     imports = re.findall(r"^(?:import|from) tkjit", "".join(p.read_text() for p in package.rglob("*.py")), re.MULTILINE)
     assert imports == []
@@ -146,6 +147,7 @@ for call in (lambda: layers.axpy(a[0], x(4)), lambda: layers.gemm(a, b, c=x(3, 5
     assert shown[1].startswith("gemm: a is (3, 4) float32 on cpu and requires a gradient, which out= does not record")
 
 
+@pytest.mark.slow
 def test_torch_compile_with_dynamic_shapes(built):
     program = """
 import torch, layers
@@ -173,6 +175,7 @@ except ImportError as error:
     assert shown == ("layers needs PyTorch 2.11 or later; this is 2.10.1+cpu" if is_stable else "")
 
 
+@pytest.mark.slow
 def test_second_package_with_the_same_operator_is_rejected(built):
     """Of two packages that define the same operator, the second is rejected, and the error names the operator."""
     program = """

@@ -194,17 +194,20 @@ def test_import_error_names_an_old_torch(installed, tmp_path):
             {"csrc/operators.cpp": OPERATORS + "\n\nauto* of(at::Tensor& x) { return x.unsafeGetTensorImpl(); }\n"},
             "csrc/operators.cpp:11: unsafeGetTensorImpl is not in torch's stable ABI",
         ),
-        (
+        pytest.param(
             {"csrc/operators.cpp": OPERATORS.replace("float times) ->", "int times) ->")},
             "the function of scaling::scale takes (Tensor, float), but its schema declares (Tensor, int)",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             {"csrc/operators.cpp": OPERATORS + "PyObject* first(PyObject* x) { return PyTuple_GET_ITEM(x, 0); }\n"},
             "operators.cpp:9",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             {"csrc/operators.cpp": OPERATORS + 'extern "C" int torch_of_tomorrow();\nint f = torch_of_tomorrow();\n'},
             "outside the stable ABI of torch 2.11: torch_of_tomorrow",
+            marks=pytest.mark.slow,
         ),
         ({"setup.py": SETUP.replace("csrc/scale.cpp", "csrc/missing.cpp")}, "csrc/missing.cpp: there is no such file"),
         ({"setup.py": SETUP.replace('{"cxx"', '{"gcc"')}, "extra_compile_args has ['gcc']; expected 'cxx' and 'nvcc'"),
@@ -217,6 +220,7 @@ def test_build_errors(tmp_path, monkeypatch, changed, message):
     assert message in run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_wheel_with_kernels_needs_architectures(tmp_path, monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("needs a machine without a GPU, because a build uses the architecture of a GPU if there is one")

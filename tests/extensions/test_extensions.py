@@ -211,6 +211,7 @@ def test_calls_leak_no_references(module):
     assert sys.getrefcount(x) == before
 
 
+@pytest.mark.slow  # compiles an extension
 def test_load_inline(module):
     text = "torch::Tensor add(torch::Tensor a, torch::Tensor b) { return a.clone().copy_(b); }"
     inline = cpp_extension.load_inline("inline_add", text, functions={"add": 'A "sum".\n'})
@@ -294,6 +295,7 @@ def test_wrong_options_and_sources_are_reported(tmp_path, monkeypatch):
     assert issubclass(CompileError, RuntimeError)
 
 
+@pytest.mark.slow
 def test_init_function_without_pymodinit_func_is_exported(tmp_path):
     """Without the export, the function would be hidden, like all functions of a source."""
     path = tmp_path / "plain.cpp"

@@ -228,6 +228,7 @@ def test_returning_an_argument_is_rejected(x):
         host_same(x)
 
 
+@pytest.mark.slow  # compiles an extension
 def test_spec_file(tmp_path, monkeypatch, x):
     source = "torch::Tensor made(const torch::Tensor& x) { return x + x; }"  # quick to compile
     (tmp_path / "norm.cu").write_text(f"#include <torch/extension.h>\n{source}\n")
@@ -251,6 +252,7 @@ def test_copying_and_pickling_return_the_kernel(x):
     assert torch.equal(again(x), host_made(x))
 
 
+@pytest.mark.slow  # compiles an extension
 def test_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "shown.cu").write_text(
         "#include <torch/extension.h>\ntorch::Tensor made(torch::Tensor x) { return x; }\n"
@@ -276,6 +278,7 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     assert main(["bundle", "shown", "--device", "cpu", "-o", str(tmp_path / "bundle")]) == 0
 
 
+@pytest.mark.slow  # compiles an extension
 def test_own_module_must_expose_the_function(x):
     own = '\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("other", &made); }\n'
 

@@ -60,6 +60,7 @@ def test_module_with_kernels_imports_without_a_gpu(tmp_path):
 DECLARED = "torch::Tensor add(torch::Tensor a, torch::Tensor b);"
 
 
+@pytest.mark.slow  # compiles an extension for both devices
 def test_listed_function_takes_tensors_on_either_device():
     module = cpp_extension.load_inline("add_inline", DECLARED, SOURCE, functions={"add": "A sum."})
     assert module.add.__doc__.endswith("-> torch.Tensor\n\nA sum.\n") and module.add.__name__ == "add"
@@ -99,6 +100,7 @@ def test_unknown_nvcc_flag_is_reported():
         )
 
 
+@pytest.mark.slow  # compiles three sources
 def test_kernels_can_call_device_functions_in_other_sources(tmp_path):
     (tmp_path / "first.cu").write_text("__device__ int twice(int n) { return 2 * n; }\n")
     (tmp_path / "second.cu").write_text(
@@ -112,6 +114,7 @@ def test_kernels_can_call_device_functions_in_other_sources(tmp_path):
     assert cpp_extension.load("device_linked", sources, extra_cuda_cflags=["-dc"]).f
 
 
+@pytest.mark.slow  # compiles an extension
 def test_sources_can_reuse_names_of_driver_functions(tmp_path):
     path = tmp_path / "maps.cu"
     path.write_text("""
@@ -172,6 +175,7 @@ def test_code_for_each_architecture(tmp_path, monkeypatch, listed, flags, elf, p
     assert listed_code(tmp_path / "one.so", "ptx") == ptx
 
 
+@pytest.mark.slow  # compiles a wheel for two architectures
 def test_wheel_with_kernels(tmp_path, monkeypatch):
     """nvcc compiles the wheel's kernels for two architectures. The argument checks run even without a GPU."""
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0;9.0a")

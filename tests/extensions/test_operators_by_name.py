@@ -19,6 +19,7 @@ def module():
     return cpp_extension.load("tkjit_test_operators", SOURCE)
 
 
+@pytest.mark.slow
 def test_operators_registered_through_python(module):
     operators = torch.ops.tkjit_test_operators
     x = torch.randn(3)

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.compiles
 MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("value", [] { return std::string(VALUE); }); }\n'
 
 
+@pytest.mark.slow  # compiles an extension
 def test_flags_are_split_as_a_shell_splits_them(tmp_path):
     path = tmp_path / "split.cpp"
     path.write_text(f"#include <torch/extension.h>\n{MODULE}")
@@ -35,6 +36,7 @@ def test_unsupported_options_are_rejected_by_name(option, reason):
         cpp_extension.load_inline("refused", "int f() { return 1; }", functions=["f"], **option)
 
 
+@pytest.mark.slow  # compiles an extension
 def test_verbose_prints_the_commands_even_if_cached(capsys):
     for _ in range(2):
         cpp_extension.load_inline("verbose", "int one() { return 1; }", functions=["one"], verbose=True)
@@ -50,6 +52,7 @@ def test_name_that_torch_lacks_is_reported(tmp_path):
         cpp_extension.load("unknown_operator", path)
 
 
+@pytest.mark.slow  # compiles an extension
 def test_name_in_an_inactive_branch_is_ignored(tmp_path):
     path = tmp_path / "branch.cpp"
     path.write_text(
@@ -75,6 +78,7 @@ def test_functions_of_the_wrong_type_are_rejected():
         cpp_extension.load_inline("refused", "int f() { return 1; }", functions=5)
 
 
+@pytest.mark.slow
 def test_cpp_sources_can_use_cuda(monkeypatch):
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
     source = """

@@ -126,6 +126,7 @@ TORCH_LIBRARY({name}, m) {{ {defines} }}
     return cpp_extension.load(name, [path], is_python_module=False)
 
 
+@pytest.mark.slow  # compiles an extension twice
 def test_edited_source_needs_a_restart(tmp_path):
     path, name = tmp_path / "edited.cpp", "tkjit_test_edited"
     loaded = module_of(path, name, 2)
@@ -135,6 +136,7 @@ def test_edited_source_needs_a_restart(tmp_path):
     assert torch.ops.tkjit_test_edited.times(torch.ones(1)) == 2
 
 
+@pytest.mark.slow  # compiles an extension
 def test_operator_of_another_library_is_not_registered_again(tmp_path):
     torch.library.define("tkjit_test_taken::times", "(Tensor x) -> Tensor")
     with pytest.raises(
@@ -143,6 +145,7 @@ def test_operator_of_another_library_is_not_registered_again(tmp_path):
         module_of(tmp_path / "taken.cpp", "tkjit_test_taken", 2)
 
 
+@pytest.mark.slow  # compiles an extension twice
 def test_failed_registration_is_an_error_and_leaves_no_operators(tmp_path):
     path, name = tmp_path / "wrong.cpp", "tkjit_test_wrong"
     header = f'TORCH_LIBRARY({name}, m) {{ m.def("first(Tensor x) -> Tensor", &times); }}\n'
@@ -166,8 +169,14 @@ at::Tensor times(at::Tensor x) { return x; }
     ("schema", "message"),
     [
         ("times(Tensor x, int n) -> Tensor", r"takes \(Tensor\), but its schema declares \(Tensor, int\)"),
-        ("times(Tensor? x) -> Tensor", r"takes \(Tensor\), but its schema declares \(Optional\[Tensor\]\)"),
-        ("times(Tensor x) -> float", r"returns \(Tensor\), but its schema declares \(float\)"),
+        pytest.param(
+            "times(Tensor? x) -> Tensor",
+            r"takes \(Tensor\), but its schema declares \(Optional\[Tensor\]\)",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "times(Tensor x) -> float", r"returns \(Tensor\), but its schema declares \(float\)", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_function_that_differs_from_its_schema_is_rejected(tmp_path, schema, message):
@@ -176,6 +185,7 @@ def test_function_that_differs_from_its_schema_is_rejected(tmp_path, schema, mes
     assert not torch._C._jit_get_schemas_for_operator("tkjit_test_other::times")
 
 
+@pytest.mark.slow  # compiles an extension
 def test_simulator_prefers_the_gpu_implementation(tmp_path):
     path = tmp_path / "both.cpp"
     path.write_text("""
@@ -269,6 +279,7 @@ TORCH_LIBRARY_IMPL(tkjit_guards, AutocastCPU, m) {
 """
 
 
+@pytest.mark.slow
 def test_operator_with_a_gradient_calls_itself_below_autograd():
     cpp_extension.load_inline("tkjit_guards", _WITH_GRADIENT, is_python_module=False)
     scaled = torch.ops.tkjit_guards.scaled
@@ -281,6 +292,7 @@ def test_operator_with_a_gradient_calls_itself_below_autograd():
     assert found.dtype == torch.bfloat16 and torch.equal(found, (half.float() * 1.1).bfloat16())
 
 
+@pytest.mark.slow  # compiles an extension
 def test_torchscript_keeps_a_call_whose_result_is_unused():
     """An inferred schema does not show that the function writes to its argument."""
     space = "writing_by_jit"

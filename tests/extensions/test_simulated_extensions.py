@@ -135,6 +135,7 @@ def test_failures_in_kernels_are_errors(module):
         module.scaled(torch.ones(4, dtype=torch.int32), 1.0, None)
 
 
+@pytest.mark.slow  # compiles an extension twice
 def test_edited_source_is_rebuilt(tmp_path):
     path = tmp_path / "fill.cu"
     text = """#include <torch/extension.h>
@@ -148,6 +149,7 @@ void fill(torch::Tensor x) { fill_kernel<<<1, 4>>>(x.data_ptr<float>()); }
         assert x.tolist() == [value] * 4
 
 
+@pytest.mark.slow
 def test_error_names_an_instruction_that_the_simulator_lacks(tmp_path):
     path = tmp_path / "asm.cu"
     path.write_text(
@@ -165,6 +167,7 @@ def stable(tmp_path_factory):
     return load(tmp_path_factory, "stable", STABLE)
 
 
+@pytest.mark.slow  # compiles an extension
 def test_source_for_torchs_stable_api(stable):
     a, b = torch.randn(2, 5, 33)
     stable.add(out := torch.empty_like(a), a, b, "add", None)
@@ -203,6 +206,7 @@ def test_one_of_several_sources_needs_torchs_own_headers(tmp_path):
         cpp_extension.load("mixture", [kernels, bindings])
 
 
+@pytest.mark.slow
 def test_headers_with_inline_ptx_and_architecture_checks(tmp_path):
     (tmp_path / "lanes.h").write_text(
         "__device__ inline int lane() {\n"
@@ -241,6 +245,7 @@ def test_headers_with_inline_ptx_and_architecture_checks(tmp_path):
     assert x.tolist() == list(range(100, 132))
 
 
+@pytest.mark.slow  # compiles an extension
 def test_curand_headers_are_found(tmp_path, monkeypatch):
     (tmp_path / "curand_kernel.h").write_text('#include "curand_asks.h"\n')
     (tmp_path / "curand_asks.h").write_text(
@@ -270,6 +275,7 @@ def test_sources_without_functions_are_rejected(tmp_path):
         cpp_extension.load("empty_module", path)
 
 
+@pytest.mark.slow  # compiles extensions
 @pytest.mark.parametrize(("asked", "value"), [("", 900), pytest.param("80", 800, marks=pytest.mark.slow)])
 def test_simulator_models_the_requested_architecture(monkeypatch, asked, value):
     monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)

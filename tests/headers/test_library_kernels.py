@@ -34,6 +34,7 @@ def test_a_kernel_matches_its_reference(name):
     torch.testing.assert_close(kernel(*inputs), kernel.reference(*inputs, **by_name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cols", [32, 128])
 def test_a_fixed_extent_of_the_structs_type_selects_the_variant(cols):
     """The struct is nested in a template and deduced from the entry; it sets its own grid, block and shared memory."""
@@ -52,6 +53,7 @@ def test_computed_integers_are_passed_in_the_struct_and_after_it(dtype):
     assert torch.equal(KERNELS["add_residual"](x, residual), x + residual)
 
 
+@pytest.mark.slow
 def test_the_library_can_have_its_own_parallel_layout():
     parts, sums = [torch.randn(9), torch.randn(9)], [torch.zeros(9), torch.zeros(9)]
     KERNELS["device_sums"](parts, sums)
@@ -185,6 +187,7 @@ def on_paws(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Te
 """
 
 
+@pytest.mark.slow
 def test_a_bundle_carries_the_sources_of_its_header_libraries(
     tmp_path, fresh, cache_with_runtime, operators, monkeypatch
 ):

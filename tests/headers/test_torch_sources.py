@@ -66,7 +66,7 @@ def scale_with(**options) -> tkjit.Kernel:
     return scale
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)])
 def test_a_kernel_of_a_torch_extension_runs(dtype):
     x = torch.randn(1000).to(dtype)
     assert torch.equal(tkjit.load(scale_with(headers="torch"))(x, factor=0.5), x * 0.5)
@@ -105,6 +105,7 @@ def test_the_error_without_headers_names_the_option():
         tkjit.load(scale_with())(torch.randn(8), factor=1.0)
 
 
+@pytest.mark.slow  # nvcc reads torch's headers
 @pytest.mark.nvcc
 @pytest.mark.parametrize(
     "kernel",

@@ -74,6 +74,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_plain_arguments_become_parameters(importing):
     (spec,) = importing(VECTOR_ADD).values()
     assert facts(spec) == [
@@ -86,6 +87,7 @@ def test_plain_arguments_become_parameters(importing):
     assert "c may be Out" in importing.said and "n may follow from dims" in importing.said
 
 
+@pytest.mark.slow
 def test_libclangs_signal_handlers_are_removed(importing):
     importing(VECTOR_ADD)
     (caught,) = re.findall(r"SigCgt:\s*([0-9a-f]+)", Path("/proc/self/status").read_text())
@@ -104,6 +106,7 @@ def test_an_imported_kernel_runs(tmp_path, monkeypatch, importing):
     assert torch.equal(c, a + b)
 
 
+@pytest.mark.slow
 def test_element_types_become_dtypes(importing):
     pairs = {
         "double": "float64", "__half": "float16", "half": "float16", "__nv_bfloat16": "bfloat16",
@@ -181,6 +184,7 @@ def test_dtypes_become_a_variant_and_integers_may_follow_the_struct(importing):
     assert spec.behind == ("rows_per_block_behind",) and str(spec.block) == "NUM_THREADS"
 
 
+@pytest.mark.slow
 def test_layouts_in_a_nested_struct_become_parameters(importing):
     (spec,) = importing(MITTENS / "kernels/complex_product.cu", "-I", str(MITTENS / "include")).values()
     members = [(f.name, f.member) for f in spec.fields]
@@ -203,6 +207,7 @@ def test_a_launch_config_sets_the_cluster_and_pdl(importing):
     assert spec.grid == () and spec.block == () and "TODO: grid" not in importing.said  # the struct sets them
 
 
+@pytest.mark.slow
 def test_a_parallel_layout_is_imported(importing):
     (spec,) = importing(MITTENS / "kernels/device_sums.cu", "-I", str(MITTENS / "include")).values()
     assert spec.num_devices == 2 and [name for name, _ in spec.computed] == ["dev_idx"]
@@ -286,6 +291,7 @@ def test_an_error_in_a_needed_declaration_is_reported(tmp_path, capsys):
     assert "k<int>: " in errors and "(b.cu:1)" in errors
 
 
+@pytest.mark.slow
 def test_errors_elsewhere_do_not_matter(importing):
     (spec,) = importing("#include <not/there.h>\nvoid broken() { undeclared(; }\n" + VECTOR_ADD).values()
     assert spec.name == "vector_add"
@@ -302,6 +308,7 @@ def test_a_missing_source_and_an_existing_output_are_reported(tmp_path, capsys, 
 ELEMENTS = [("80", "int32"), ("90a", "float32"), ("100a", "float64"), ("120f", "float64")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arch", "element"), sample(ELEMENTS, "90a-float32", name="-".join))
 def test_the_architecture_sets_macros_even_if_it_is_newer_than_clang(importing, tmp_path, monkeypatch, arch, element):
     """A library's macro for the architecture selects a type, whether or not clang knows the architecture."""

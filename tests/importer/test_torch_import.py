@@ -52,6 +52,7 @@ def imported(directory: Path, source: str, *options: str) -> Path:
     return written
 
 
+@pytest.mark.slow  # compiles eight variants
 def test_a_dispatch_over_dtypes_and_columns_becomes_one_spec_that_runs(tmp_path):
     kernel = kernel_of_file(imported(tmp_path, SOURCE), "scale_rows")
     (spec,) = kernel.specs
@@ -152,7 +153,7 @@ torch::Tensor run(torch::Tensor x) {
         ("zero_()", "", "N", 'Out[Tensor, "float32", "n", Zero]'),
         pytest.param("copy_(x)", "", "N", 'InOut[Tensor, "float32", "y_size"]', marks=pytest.mark.slow),
         pytest.param("size(0)", "", "N", 'Out[Tensor, "float32", "n"]', marks=pytest.mark.slow),
-        ("size(0)", "+ 64", "x_size", 'Out[Tensor, "float32", "n"]'),
+        pytest.param("size(0)", "+ 64", "x_size", 'Out[Tensor, "float32", "n"]', marks=pytest.mark.slow),
     ],
 )
 def test_host_code_decides_what_an_output_is(tmp_path, before, offset, x, y):

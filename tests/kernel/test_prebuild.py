@@ -118,6 +118,7 @@ def step(x):
 """
 
 
+@pytest.mark.slow
 def test_step_on_fake_tensors(cache_with_runtime, fresh, compiler):
     code = (
         STEP
@@ -134,6 +135,7 @@ print(type(out).__name__, tuple(out.shape), len(warm.names), warm.builds.done)
     assert compiler.compiled == before
 
 
+@pytest.mark.slow
 def test_calls_of_other_threads_run_normally(cache_with_runtime, fresh):
     code = (
         AXPY
@@ -195,6 +197,7 @@ def step():
 """
 
 
+@pytest.mark.slow
 def test_step_with_its_backward(cache_with_runtime, operators, fresh, compiler):
     operators(cache_with_runtime)
     code = (

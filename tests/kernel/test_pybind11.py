@@ -41,6 +41,7 @@ CALLS = {
 QUICK = ("softmax",)
 
 
+@pytest.mark.slow  # compiles a pybind11 module
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in CALLS]
 )

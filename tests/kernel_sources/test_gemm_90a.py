@@ -27,6 +27,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_any_shape(shape):
     m, k, n = shape
@@ -34,6 +35,7 @@ def test_any_shape(shape):
     assert len(outcomes) == 1
 
 
+@pytest.mark.slow
 def test_other_types():
     for dtype in ("float16", "float32"):
         testing.verify("gemm", types=[dtype], dims={"M": 130, "K": 72, "N": 40})

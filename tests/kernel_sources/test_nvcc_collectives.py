@@ -16,6 +16,7 @@ NAMES = ("all_reduce", "all_gather", "gemm_all_reduce")
 CASES = [*((name, "90a") for name in NAMES), ("all_reduce", "80")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arch"), sample(CASES, "all_reduce-90a", "gemm_all_reduce-90a", name="-".join))
 def test_compiles(loader, sass, name, arch):
     spec = tkjit.find(name).specs[0]

@@ -41,7 +41,14 @@ def test_binary_has_one_architecture_and_no_spills(loader, sass, name, arch):
 
 
 @pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
-@pytest.mark.parametrize(("dtype", "uses_tensor_cores"), [("bfloat16", True), ("float16", True), ("float32", False)])
+@pytest.mark.parametrize(
+    ("dtype", "uses_tensor_cores"),
+    [
+        ("bfloat16", True),
+        pytest.param("float16", True, marks=pytest.mark.slow),
+        pytest.param("float32", False, marks=pytest.mark.slow),
+    ],
+)
 def test_gemm_uses_tensor_cores_for_16_bit_types(loader, sass, arch, dtype, uses_tensor_cores):
     spec = tkjit.find("gemm").specs[0]
     entry = loader.launcher(spec, Variant((("T", dtype),)), gpu_target(arch))

@@ -54,6 +54,7 @@ def test_the_module_testing_needs_no_separate_import(fresh):
         tkjit.testing_  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.nvcc
 @pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
 def test_a_wrong_entry_is_explained_for_a_gpu(session_cache, fresh, compiler):

@@ -40,7 +40,8 @@ print(tkjit.__file__)
 """
 
 
-def test_after_a_warmup_a_fresh_process_compiles_nothing(cache_with_runtime, python):
+def test_after_a_warmup_a_fresh_process_compiles_nothing(cache_with_runtime, operators, python):
+    operators(cache_with_runtime)
     assert main(["warmup", "axpy", "--device", "cpu", "--types", "float32"]) == 0
     built = entries(cache_with_runtime)
     assert {path.parent.parent.name.split("-")[0] for path in built} == {"runtime", "operators", "glue", "cpu"}
@@ -92,7 +93,7 @@ def test_load_inline_builds_the_code_that_parses_a_call(cache, monkeypatch):
     assert not any(directory.exists() for _, directory, _ in made)
 
 
-def test_an_edited_header_rebuilds_and_a_touched_one_does_not(tmp_path, session_cache):
+def test_an_edited_header_rebuilds_and_a_touched_one_does_not(tmp_path, cache_with_runtime):
     header = tmp_path / "value.h"
     (tmp_path / "fill.cu").write_text('#include "value.h"\n__global__ void f(Globals g) { g.x[0] = VALUE; }\n')
 
@@ -102,9 +103,9 @@ def test_an_edited_header_rebuilds_and_a_touched_one_does_not(tmp_path, session_
     def call(value: int | None = None) -> tuple[float, int]:
         if value is not None:
             header.write_text(f"#define VALUE {value}\n")
-        before = entries(session_cache)
+        before = entries(cache_with_runtime)
         fresh = tkjit.load(tkjit.Kernel(*with_header.specs))
-        return fresh(torch.zeros(1)).item(), len(entries(session_cache) - before)
+        return fresh(torch.zeros(1)).item(), len(entries(cache_with_runtime) - before)
 
     assert call(1) == (1, 2)  # the glue and the launcher
     assert call() == (1, 0)
@@ -133,6 +134,7 @@ def test_a_moved_checkout_keeps_its_builds(cache_with_runtime, tmp_path, monkeyp
     assert entries(cache_with_runtime) == built
 
 
+@pytest.mark.slow
 def test_a_wheel_contains_the_bundled_kernels(tmp_path, monkeypatch, python):
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
     done = subprocess.run(build, cwd=CHECKOUT, capture_output=True, text=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.define import define
+from support.sampling import sample
 
 import tkjit
 from tkjit import CompileError, ToolchainError
@@ -67,6 +68,7 @@ ACCEPTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ACCEPTED.values(), ids=ACCEPTED)
 def test_nvrtc_compiles_device_code(loader, source):
     manifest = build(loader, source, compiler="nvrtc", shared_memory=1024).manifest
@@ -90,7 +92,10 @@ NEEDS_NVCC = {
 }
 
 
-@pytest.mark.parametrize("reason", NEEDS_NVCC)
+QUICK_REASONS = ("it has host code: main", "its launch is computed in C++")
+
+
+@pytest.mark.parametrize("reason", sample(NEEDS_NVCC, *QUICK_REASONS))
 def test_nvcc_compiles_sources_that_nvrtc_cannot(loader, reason):
     source, options = NEEDS_NVCC[reason]
     manifest = build(loader, source, **options).manifest
@@ -108,6 +113,7 @@ def test_nvcc_compiles_a_source_whose_header_includes_a_host_header(loader, tmp_
     assert not {"kernel.cubin", "kernel.names", "device_code.inc"} & {path.name for path in entry.directory.iterdir()}
 
 
+@pytest.mark.slow
 def test_show_prints_the_compiler(loader, tmp_path, monkeypatch, capsys):
     (tmp_path / "alone.cu").write_text(f("x[0] = 1;"))
     (tmp_path / "hosted.cu").write_text(f("x[0] = 1;", "#include <vector>"))
@@ -130,6 +136,7 @@ def test_requesting_nvrtc_for_a_source_that_needs_nvcc_is_an_error(loader):
         build(loader, source, compiler="nvrtc")
 
 
+@pytest.mark.slow
 def test_the_user_can_choose_the_compiler(loader, monkeypatch):
     source = f("x[0] = 5;")
     assert "nvrtc" not in build(loader, source, compiler="nvcc").manifest
@@ -240,7 +247,7 @@ def test_a_parameter_with_a_struct_of_the_source_is_an_error(loader):
 
 
 @pytest.mark.parametrize(
-    "name", ["axpy", "softmax", "all_gather", "all_reduce", "all_reduce_one_shot", "reduce_scatter"]
+    "name", sample(["axpy", "softmax", "all_gather", "all_reduce", "all_reduce_one_shot", "reduce_scatter"], "axpy")
 )
 def test_nvrtc_and_nvcc_produce_the_same_machine_code_for_bundled_kernels(sass, name):
     """If both compilers have the same version, the machine code is the same.

@@ -58,6 +58,7 @@ def test_the_simulators_test_programs_compile_for_a_gpu(loader, path, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_nested_struct_with_launch_members_compiles(loader):
     source = """
     #include <tkjit/gl.h>

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from support.define import define
+from support.sampling import sample
 
 from tkjit import CompileError
 from tkjit.compile.targets import gpu_target
@@ -56,13 +57,13 @@ def build(loader, source, target=HOPPER):
     return kernel, loader.launcher(kernel.specs[0], Variant(), target)
 
 
-@pytest.mark.parametrize("main", MAINS)
+@pytest.mark.parametrize("main", sample(MAINS, "with attributes"))
 def test_kernels_that_only_main_launches_are_not_compiled(loader, main):
     _, entry = build(loader, KERNELS + MAINS[main])
     assert "registers" in entry.manifest and "other_kernels" not in entry.manifest
 
 
-@pytest.mark.parametrize("main", ["with arguments", "of C"])
+@pytest.mark.parametrize("main", sample(["with arguments", "of C"], "of C"))
 def test_main_in_a_header_is_not_compiled_unless_its_parameters_are_void(loader, tmp_path, main):
     (tmp_path / "harness.impl").write_text(MAINS[main])
     path = tmp_path / "add.cu"
@@ -71,7 +72,7 @@ def test_main_in_a_header_is_not_compiled_unless_its_parameters_are_void(loader,
     assert ("other_kernels" in entry.manifest) == (main == "of C"), "no parameter can be added to void"
 
 
-@pytest.mark.parametrize("target", ["90a", "cpu"])
+@pytest.mark.parametrize("target", sample(["90a", "cpu"], "cpu"))
 @pytest.mark.parametrize("what", WHOLE)
 def test_a_main_that_cannot_be_a_template_is_compiled(loader, what, target):
     _, entry = build(loader, KERNELS + WHOLE[what], loader.target("cpu") if target == "cpu" else HOPPER)
@@ -93,7 +94,7 @@ def test_main_of_void_in_a_comment_is_ignored(loader):
     assert b"a text of main alone" not in entry.shared_object.read_bytes()
 
 
-@pytest.mark.parametrize("main", MAINS)
+@pytest.mark.parametrize("main", sample(MAINS, "with attributes"))
 def test_main_is_not_compiled_for_the_cpu(loader, main):
     kernel, entry = build(loader, KERNELS + MAINS[main], loader.target("cpu"))
     assert b"a text of main alone" not in entry.shared_object.read_bytes()
@@ -102,7 +103,7 @@ def test_main_is_not_compiled_for_the_cpu(loader, main):
     assert torch.equal(x, torch.full((8,), 2.0))
 
 
-@pytest.mark.parametrize("target", ["90a", "cpu"])
+@pytest.mark.parametrize("target", sample(["90a", "cpu"], "90a"))
 def test_an_error_in_main_is_reported_on_its_line(loader, target):
     with pytest.raises(CompileError, match=r'source.cu:1[0-9].*"?nothing|1[0-9].*nothing'):
         build(

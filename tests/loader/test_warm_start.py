@@ -114,8 +114,8 @@ def hide_the_spec(directory: Path) -> None:
     "change",
     [
         edit_the_header,
-        edit_the_source,
-        edit_the_spec,
+        pytest.param(edit_the_source, marks=pytest.mark.slow),
+        pytest.param(edit_the_spec, marks=pytest.mark.slow),
         pytest.param(point_the_spec_elsewhere, marks=pytest.mark.slow),
         pytest.param(hide_the_spec, marks=pytest.mark.slow),
     ],
@@ -129,6 +129,7 @@ def test_a_change_is_noticed(remembered, call, change, monkeypatch):
 RECORDED_AT_ONCE = "from tkjit.cache import fingerprints; fingerprints.SETTLED_NS = -(1 << 62)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settled", "glue_is_there"),
     [
@@ -172,6 +173,7 @@ def test_a_warm_start_is_recorded_and_depends_on_the_settings(remembered, call, 
     assert call() == (1, True), "compilers may find other headers"
 
 
+@pytest.mark.slow
 def test_another_variant_can_be_called_after_a_warm_start(fresh, warmed):
     call = "import torch, tkjit\naxpy = tkjit.load('axpy')\nx = torch.ones(1)\nprint(axpy(x, x.clone(), 2.0).item())\n"
     half = call.replace("print(", "print(axpy(x.half(), x.half(), 3.0).item(), ")
@@ -181,6 +183,7 @@ def test_another_variant_can_be_called_after_a_warm_start(fresh, warmed):
     assert fresh.run(half) == "4.0 3.0\n"
 
 
+@pytest.mark.slow
 def test_a_warm_kernel_has_all_attributes(remembered, fresh):
     code = CALL.split("print(", 1)[0] + (
         "kernel = tkjit.load('fill')\n"
@@ -192,6 +195,7 @@ def test_a_warm_kernel_has_all_attributes(remembered, fresh):
     assert fresh.run(code) == f"True 7.0 (Variant(values=()),)\n{described}"
 
 
+@pytest.mark.slow
 def test_load_returns_a_new_object_after_an_edit(remembered, fresh):
     code = CALL.replace(
         "print(bool(ran))",
@@ -203,6 +207,7 @@ def test_load_returns_a_new_object_after_an_edit(remembered, fresh):
     assert fresh.run(code).split() == ["1.0", "1.0", "5.0", "True", "True"], "the spec file is run after the edit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("harm", "arch"),
     sample(
@@ -225,6 +230,7 @@ def test_a_damaged_shared_object_of_a_warm_record_is_rebuilt(remembered, cache_w
     assert call()[0] == 1
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_warm_record_only_costs_time(remembered, cache_with_runtime, call, rng):
     (record,) = cache_with_runtime.glob("v1/*/notes/kernel-fill-*")
     content = record.read_bytes()

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.compiles
 DTYPES = [torch.float32, torch.bfloat16]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [2, 5, 8])
 @pytest.mark.parametrize("n", [1, 8, 1000, 20011])

@@ -215,6 +215,7 @@ def test_waiting_blocks_can_be_a_cooperative_grid():
 # ---- deadlocks
 
 
+@pytest.mark.slow
 def test_a_wait_for_a_device_that_has_ended_is_a_deadlock():
     with pytest.raises(LaunchError) as caught:
         starts_with("if (g.dev_idx == 1) return;")(parts(4, 10), numbers(4), signals(4))
@@ -227,6 +228,7 @@ def test_a_wait_for_a_device_that_has_ended_is_a_deadlock():
     assert f"\n  device 1 has ended, devices {others} wait as well" in text
 
 
+@pytest.mark.slow
 def test_devices_that_all_wait_are_a_deadlock():
     flags = signals(2)
     flags[0][0] = flags[1][1] = 1  # as a failed step may leave them

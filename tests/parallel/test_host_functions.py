@@ -51,6 +51,7 @@ def of_struct(x: In[ParallelTensor, "float32", "N"], y: Out[Tensor, "float32", "
 def of_arguments(x: In[ParallelTensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [of_struct, of_arguments], ids=["a struct", "arguments"])
 def test_a_host_function_launches_for_its_device(kernel):
     x = parts(3, 40)

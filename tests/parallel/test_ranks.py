@@ -66,6 +66,7 @@ def left_in_shared_memory() -> set[Path]:
     return {path for path in found if not Path("/proc", path.name.split("_")[1]).exists()}
 
 
+@pytest.mark.slow  # starts four processes several times
 def test_the_collectives_agree_with_torch_distributed(tmp_path):
     before = left_in_shared_memory()
     for note in torchrun("collectives", tmp_path):
@@ -120,6 +121,7 @@ def without_torchrun(program: str, directory: Path) -> list[subprocess.Popen[byt
     return ranks
 
 
+@pytest.mark.slow
 def test_after_one_rank_is_killed_the_others_raise_an_error_that_names_it(tmp_path):
     ranks = without_torchrun("killed", tmp_path)
     for note in notes(tmp_path):
@@ -200,6 +202,7 @@ def test_ranks_at_different_steps_raise_an_error_and_can_try_again(tmp_path):
         assert note["the next"].startswith("<tkjit.ParallelTensor (4,)")
 
 
+@pytest.mark.slow  # starts several processes
 def test_processes_are_no_longer_watched_after_the_tensor_is_freed():
     code = """if True:
         import gc, time, torch.distributed as dist

@@ -86,6 +86,7 @@ def test_tests_that_the_time_did_not_reach_are_not_called_good(tmp_path: Path, m
     assert outcome.ended == "2 of 6 tests not run: time ran out" and not outcome.is_good
 
 
+@pytest.mark.slow
 @pytest.mark.compiles
 def test_the_time_of_tests_side_by_side_may_be_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tests = tmp_path / "test_slow.py"

@@ -18,5 +18,6 @@ def test_the_lines_of_a_section_compile(loader, section):
     assert loader.launcher(kernel.specs[0], Variant(), HOPPER).manifest["spill_store_bytes"] == 0
 
 
+@pytest.mark.slow
 def test_every_header_compiles(loader):
     assert loader.launcher(headers_kernel().specs[0], Variant(), HOPPER).shared_object.exists()

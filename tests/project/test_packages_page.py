@@ -63,6 +63,7 @@ def test_it_runs_where_it_is_installed_and_elsewhere_from_the_same_entries(sites
     run(sys.executable, "-c", CALL, TKJIT_JIT="0", **second)
 
 
+@pytest.mark.slow  # compiles a package's kernels four times
 @pytest.mark.compiles
 def test_the_commands_take_its_name(sites, cache_with_runtime, operators, tmp_path):
     operators(cache_with_runtime)

@@ -131,6 +131,7 @@ inline int arch() {
 """
 
 
+@pytest.mark.slow
 def test_the_architecture_is_undefined_in_host_functions_of_a_header(tmp_path):
     source = """
     __global__ void lanes(float* x) { x[threadIdx.x] = lane(); }
@@ -142,6 +143,7 @@ def test_the_architecture_is_undefined_in_host_functions_of_a_header(tmp_path):
         run(tmp_path, "void f(float* x) { x[0] = lane(); }", HOST_AND_DEVICE, **options)
 
 
+@pytest.mark.slow
 def test_editing_a_header_that_only_the_host_includes_rebuilds(tmp_path):
     """Only the second preprocessing pass lists such a header as a dependency."""
     header = '#ifndef __CUDA_ARCH__\n#include "of_host.h"\n#endif\ninline float value() { return from_host(); }\n'
@@ -178,7 +180,7 @@ def test_an_error_names_the_line_of_the_header(tmp_path):
     assert f"{tmp_path / 'of_library.cuh'}:4:" in str(raised.value)
 
 
-@pytest.mark.parametrize("sign_a, sign_b, accumulates", [(1, 1, 1), (-1, 1, 1), (1, -1, 1), (-1, -1, 1), (1, 1, 0)])
+@pytest.mark.parametrize("sign_a, sign_b, accumulates", [(-1, 1, 1), (1, -1, 1), (1, 1, 0)])
 def test_signs_and_scale_of_wgmma_with_sums_in_halves(tmp_path, sign_a, sign_b, accumulates):
     """A (in registers) and B are all ones, so that a sum is 16; D begins as 3."""
     header = """

@@ -87,6 +87,7 @@ __global__ void through_shared(const __grid_constant__ globals g) {
 """
 
 
+@pytest.mark.slow
 def test_described_struct_with_its_own_launch_shape():
     options = {"struct": "user::globals", "entry": "user::add"}
     kernel = define(OWN_STRUCT.replace("OWN", OWN_LAUNCH), OWN_SIGNATURE, **options)

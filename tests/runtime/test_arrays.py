@@ -234,6 +234,7 @@ def add_one(shared: torch.Tensor) -> None:
     tkjit.load("axpy")(torch.ones(4), shared)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns about it once it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_shared_memory_is_seen_by_two_processes(method, monkeypatch):
@@ -261,6 +262,7 @@ class KernelDataset(torch.utils.data.Dataset):
         return self.kernel(torch.full((4,), float(i)))
 
 
+@pytest.mark.slow  # starts several processes
 @pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns about it once it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_data_loader_workers_call_kernels(method):

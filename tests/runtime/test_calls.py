@@ -287,6 +287,7 @@ def test_hidden_deprecation_warning_is_shown_later():
     assert len(caught) == 2
 
 
+@pytest.mark.slow
 def test_script_shows_a_deprecation_warning(python):
     code = """
 import torch, tkjit
@@ -339,6 +340,7 @@ def test_exception_in_a_kernel_becomes_a_launch_error():
 # ---- ThreadSanitizer
 
 
+@pytest.mark.slow
 def test_parser_and_dispatcher_are_clean_under_thread_sanitizer(tmp_path):
     """A C++ program calls rendered glue from eight threads (``threads/host.cpp``)."""
     library = Path(sysconfig.get_config_var("LIBDIR")) / str(sysconfig.get_config_var("LDLIBRARY"))

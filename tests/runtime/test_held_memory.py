@@ -108,6 +108,7 @@ def during(call: Callable[[int], object], action: Callable[[], object]) -> None:
     assert not raised
 
 
+@pytest.mark.slow
 def test_a_tensor_gets_another_storage_while_the_kernel_runs():
     x, y = torch.zeros(BIG), torch.ones(BIG)
     alias = x.detach()  # shows what the kernel wrote

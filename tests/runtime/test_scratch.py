@@ -100,6 +100,7 @@ def test_empty_grid_still_fills_outputs():
     assert found.sums.tolist() == [0] * 7 and found.last.tolist() == [-1] * 7
 
 
+@pytest.mark.slow
 def test_checker_treats_filled_memory_as_initialised():
     assert check(columns, dims={"M": 3, "N": 32}).findings == []
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 from support.alarms import raising_alarm
 from support.forking import Child
+from support.sampling import sample
 
 import tkjit
 from tkjit import InOut, Tensor
@@ -55,7 +56,7 @@ def filled(filled, tmp_path_factory):
     return shutil.copytree(filled, tmp_path_factory.mktemp("debugged") / "cache")
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 64])
+@pytest.mark.parametrize("blocks", sample([1, 2, 64], "2"))
 @pytest.mark.parametrize("wait", ["__syncthreads()", "__syncwarp()", "__nanosleep(1)"])
 def test_ctrl_c_ends_a_waiting_kernel_but_not_the_process(fresh, filled, wait, blocks):
     child = fresh.start(ENDLESS.replace("WAIT", wait), blocks, TKJIT_CACHE=str(filled))
@@ -66,7 +67,7 @@ def test_ctrl_c_ends_a_waiting_kernel_but_not_the_process(fresh, filled, wait, b
     assert time.monotonic() - begun < 5
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 64])
+@pytest.mark.parametrize("blocks", sample([1, 2, 64], "64"))
 @pytest.mark.parametrize("loop", ["while (*flag == 0) {}", "for (;;) *flag = 0;"], ids=["reads", "writes"])
 def test_a_second_ctrl_c_ends_a_loop_without_barriers(fresh, filled, loop, blocks):
     code = ENDLESS.replace(
@@ -168,6 +169,7 @@ def test_a_trace_that_cannot_be_written_is_an_error(fresh, tmp_path):
 needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb; install it: apt-get install gdb")
 
 
+@pytest.mark.slow
 @needs_gdb
 def test_gdb_shows_a_blocks_threads_and_where_they_wait(tmp_path, cache_with_runtime):
     program = tmp_path / "program.py"

@@ -14,7 +14,7 @@ from support.simulator.compiled import SOURCES, Library, compile_source
 pytestmark = pytest.mark.compiles
 
 
-@pytest.fixture(scope="module", params=["assembly", "ucontext"])
+@pytest.fixture(scope="module", params=["assembly", pytest.param("ucontext", marks=pytest.mark.slow)])
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Library]:
     flags = ["-DTKJIT_SIM_UCONTEXT"] if request.param == "ucontext" else []
     return lambda name: compile_source(SOURCES / name, tmp_path_factory.mktemp(request.param), *flags)

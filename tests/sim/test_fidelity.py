@@ -6,7 +6,7 @@ from support.fidelity.cases import CASES
 from support.sampling import sample
 
 pytestmark = pytest.mark.compiles
-QUICK = "fp8_conversions float_functions half_arithmetic integer_intrinsics matrices mma_fp8 registers warp_functions"
+QUICK = "integer_intrinsics matrices mma_fp8 registers warp_functions"
 
 
 @pytest.mark.parametrize("case", sample(CASES, *QUICK.split(), name=lambda case: case.name))

@@ -46,6 +46,7 @@ def test_a_program_runs(vector_add, n, capfd):
 # ---- host functions, through specs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1 << 12, 1000])
 def test_templates_with_dynamic_shared_memory_and_two_forms_of_launches(n):
     kernel = host_function(
@@ -256,6 +257,7 @@ def test_a_toolkit_header_that_the_simulator_lacks_is_reported_with_its_line():
     )
 
 
+@pytest.mark.slow
 def test_an_unused_asm_is_not_rejected():
     source = 'template <class T> __device__ void never(T x) { asm("bar.sync 0;"); }\n' + KERNEL.replace(
         "BODY", "x[0] = 5;"

@@ -15,6 +15,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 VALUES = np.random.default_rng(1).integers(0, 100, 64).astype(np.int32)
 
 
+@pytest.mark.slow
 def test_block_and_grid(library):
     result = np.zeros((7, 6 * 12), np.int32)
     assert library.launch("block_and_grid", (3, 2), (4, 3), result) is None

@@ -89,7 +89,8 @@ OWN = headers_in(SIMULATOR / "runtime") | headers_in(SIMULATOR / "check")
 FOR_SANITIZED_SOURCES = SIMULATOR / "check/copy_calls.h"
 
 
-@pytest.mark.parametrize("mode", sample(LAUNCHER_MODES, "plain"))
+@pytest.mark.slow  # 80 compilations per mode
+@pytest.mark.parametrize("mode", LAUNCHER_MODES)
 def test_the_headers_for_sources_compile_alone(mode):
     headers = headers_in(SIMULATOR) - OWN
     if mode == "race":

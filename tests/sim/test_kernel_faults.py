@@ -191,6 +191,7 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attr, voi
 """
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_new_thread_names_the_kernel(tmp_path):
     library = tmp_path / "late.so"
     command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library), "-ldl"]

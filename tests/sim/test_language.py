@@ -11,7 +11,7 @@ pytestmark = pytest.mark.compiles
 GENERATOR = np.random.default_rng(0)
 
 
-@pytest.fixture(scope="module", params=["assembly", "ucontext"])
+@pytest.fixture(scope="module", params=["assembly", pytest.param("ucontext", marks=pytest.mark.slow)])
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Library:
     directory: Path = tmp_path_factory.mktemp(request.param)
     flags = ["-DTKJIT_SIM_UCONTEXT"] if request.param == "ucontext" else []

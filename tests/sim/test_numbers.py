@@ -53,6 +53,7 @@ def interesting_floats(name: str) -> np.ndarray:
     return np.concatenate([x, -x])
 
 
+@pytest.mark.slow  # converts every value of each type
 @pytest.mark.parametrize("name", [*TYPES, "portable_half"])
 def test_all_values_widen_exactly(library, name):
     result = np.zeros(65536, np.float32)

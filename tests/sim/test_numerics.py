@@ -96,6 +96,7 @@ def run(program: str, *words: str, **environ: str) -> str:
     return done.stdout.strip() or done.stderr[-800:]
 
 
+@pytest.mark.slow  # computes large products
 def test_wgmma_follows_the_model(session_cache):
     assert run(WGMMA, TKJIT_SIM_NUMERICS="hardware") == "right"
     assert "AssertionError" in run(WGMMA), "sums in float32 differ"

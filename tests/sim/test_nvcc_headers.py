@@ -69,6 +69,7 @@ def inputs() -> torch.Tensor:
     return torch.cat([every, bits.view(torch.float32), *around]).contiguous()
 
 
+@pytest.mark.slow
 def test_conversions_agree_with_cudas_headers(loader, inputs, tmp_path):
     listed = ", ".join(f"int({conversion})" for conversion in CONVERSIONS)
 

@@ -22,6 +22,7 @@ INSTRUCTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sample(CASES, *INSTRUCTIONS, "warp_functions", name=lambda case: case.name))
 def test_a_case_compiles_to_the_expected_instructions(loader, sass, case: Case):
     entry = loader.launcher(case.kernel.specs[0], Variant(), HOPPER)

@@ -143,6 +143,7 @@ print(max(round_of_16() for _ in range(6)) - first)
     assert growth_mib < 16 * a_block_mib
 
 
+@pytest.mark.slow  # compiles several launchers
 def test_launchers_reuse_the_stacks_of_other_launchers(fresh, warmed):
     code = """
 import os, torch, tkjit

@@ -171,6 +171,7 @@ def test_all_blocks_of_several_devices_run_at_once(devices):
         assert torch.cat([one[1:] for one in x]).sort().values.tolist() == list(range(devices * RESIDENT))
 
 
+@pytest.mark.slow
 def test_waiting_blocks_need_few_os_threads():
     """With an OS thread for each block, there would be more than this limit."""
     code = """

@@ -25,6 +25,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return compile_source(SOURCES / "wmma.cu", tmp_path_factory.mktemp("wmma"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_rows", [0, 1])
 @pytest.mark.parametrize("name, m, n, k", CASES)
 def test_products(library, name, m, n, k, by_rows):

@@ -68,6 +68,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [line for line in done.stdout.splitlines() if "error:" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_mypy_checks_the_options(errors: list[str], name: str):
     *_, line, message = PROGRAMS[name]

@@ -41,6 +41,7 @@ def plain(x: In[Tensor, "T", "N"], by: In[Tensor, "float32", "1"], y: Out[Tensor
 THREE = torch.full((1,), 3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 @pytest.mark.parametrize(
     "by", [pytest.param(THREE, id="first overload"), pytest.param(3.0, id="second overload", marks=pytest.mark.slow)]

@@ -73,6 +73,7 @@ def test_operator_also_rejects_outputs_that_share_memory():
             call(x, twice=x)
 
 
+@pytest.mark.slow
 def test_overload_without_an_operator_keeps_the_kernel_out_of_the_dispatcher():
     @tkjit.kernel("inline void f(Globals g) { g.x[0] = 1; }", entry="f", host=True)
     def mix(x: InOut[Tensor, "float32", "N"], name: str) -> Tensor: ...

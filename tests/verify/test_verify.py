@@ -77,10 +77,10 @@ def test_a_right_kernel_passes(directory, capsys):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("one_off", r"y: \[40\] is "),
+        pytest.param("one_off", r"y: \[40\] is ", marks=pytest.mark.slow),
         ("unwritten", r"y: \[63\] is nan, but "),
         ("outside", "y: written out of bounds: element 64, of [64]"),
-        ("reads_outside", r"y: \[63\] is nan"),
+        pytest.param("reads_outside", r"y: \[63\] is nan", marks=pytest.mark.slow),
         ("writes_input", "x: the kernel has written to this input"),
     ],
 )
@@ -90,6 +90,7 @@ def test_a_wrong_kernel_is_reported(directory, capsys, name, problem):
     assert problem.replace("\\", "") in outcome["problems"][0]
 
 
+@pytest.mark.slow
 def test_a_call_that_crashes_or_hangs_is_reported_and_the_later_calls_are_made(directory, capsys):
     assert verified(capsys, "hangs", "--dim", "N=64")[0] == 0  # compiles the kernel
     status, outcomes = verified(capsys, "dies", "hangs", "right", "--timeout", "15")
@@ -120,9 +121,9 @@ def test_a_kernel_that_cannot_be_verified_is_reported_with_the_reason(directory,
     ("words", "text"),
     [
         (["--timeout", "nan"], "timeout is nan s; expected a finite number above 0"),
-        (["--dim", "N=2.5"], "right: N=2.5 is not an extent"),
+        pytest.param(["--dim", "N=2.5"], "right: N=2.5 is not an extent", marks=pytest.mark.slow),
         (["--dim", "N=-5"], "right: N=-5 is not an extent"),
-        (["--dim", "M=5"], "right has no dim or number M"),
+        pytest.param(["--dim", "M=5"], "right has no dim or number M", marks=pytest.mark.slow),
         (["--arg", "T=float16"], "right has no dim or number T"),
     ],
 )
@@ -132,6 +133,7 @@ def test_wrong_options_are_rejected(directory, capsys, words, text):
     assert text in out + err
 
 
+@pytest.mark.slow
 def test_a_large_size_and_a_variant_can_be_chosen():
     (outcome,) = testing.verify("gemm", dims={"T": "bfloat16", "M": 1024, "K": 1024, "N": 8})
     assert outcome.variant == "T=bfloat16"
@@ -252,6 +254,7 @@ def test_a_variant_that_does_not_compile_is_compiled_once(directory, capsys):
     assert [outcome["problems"] for outcome in others] == [["does not compile; see N=64"]] * 3
 
 
+@pytest.mark.slow
 def test_a_reference_that_does_not_change_its_argument_is_reported(directory, tmp_path, capsys):
     (tmp_path / "adds.py").write_text(
         HEAD.replace("In,", "InOut,")

@@ -176,6 +176,7 @@ def test_entries_travel_through_s3(machine, header, key, s3):
     check_that_entries_travel(machine, header, s3, s3, key)
 
 
+@pytest.mark.slow
 def test_missing_bucket_is_reported(machine, header, key, s3):
     cache = machine(writer("s3://other/kernels", key))
     cache.build(RECIPE, Builder(header))

@@ -53,6 +53,7 @@ def test_fetch_builds_nothing(machine, header, url, key):
     assert entry is not None and cache.lookup(RECIPE) == entry
 
 
+@pytest.mark.slow
 def test_entry_of_other_inputs_is_not_fetched(machine, header, url, key):
     built(machine(writer(url, key)), header)
     write(header, "struct gl { int edited; };")
@@ -146,6 +147,7 @@ def build_with_compiler(root, url, key, header, number):
     os._exit(cache.remote.finish(60) + builder.calls - 1)
 
 
+@pytest.mark.slow
 def test_concurrent_writers_lose_nothing(tmp_path, header, url, key, remote):
     context = multiprocessing.get_context("fork")
     with warnings.catch_warnings():
