@@ -144,7 +144,7 @@ def test_read_only_cache_still_hits(entries, header, monkeypatch, records_at_onc
 @pytest.mark.parametrize("number", [errno.EBUSY, errno.ESTALE, errno.ENOTEMPTY], ids=errno.errorcode.get)
 @pytest.mark.parametrize("function", ["rmdir", "unlink", "utime"])
 def test_undeletable_leftovers_do_not_lose_the_build(entries, header, monkeypatch, function, number):
-    """The failed build and the bad entry here are leftovers that a build removes."""
+    """A build tries to remove two leftovers: the record of a failed build, and a broken entry."""
     for leave in (entries.failure_directory(RECIPE), entries.directory(RECIPE) / f"{building.BROKEN}x"):
         leave.mkdir(parents=True)
         (leave / "file").write_text("")

@@ -30,8 +30,8 @@ class Engine:
     Parameters
     ----------
     make_class : callable
-        Makes the Python class of a C++ type from its number in this process, its name, bind.h's ``Form`` of its values,
-        and bind.h's ``Protocol``.
+        Makes the Python class of a C++ type. Its arguments are the type's number in this process, its name, and its
+        ``Form`` and ``Protocol``, which bind.h defines.
     start, stop : str
         C++ functions. ``start`` is called before the first call, and ``stop`` is called at exit.
     """
@@ -120,7 +120,7 @@ class Engine:
     def on_miss(
         self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
     ) -> Callable[..., Any]:
-        """Return the function that the runtime's ``Function`` calls if it has no compiled call for some arguments."""
+        """Return the callback for when nothing is compiled yet for the types of a call's arguments."""
 
         def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             prepared = self.prepare(name, overloads, args, kwargs, own)

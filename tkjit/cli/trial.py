@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tkjit.spec import Spec
 
 _TIMEOUT_S = 300
-# used for sizes that are not in the source: a pointer has room for the product of three of the call's integers
+# Defaults for sizes that the source does not give. Kernels index with products of up to three integers, so a pointer
+# gets an array of 32**3 elements.
 _INTEGER, _POINTER = 32, 32**3
 _LARGEST = 4096  # larger sizes are meant for a whole GPU and take too long in the simulator
 

@@ -56,15 +56,15 @@ class CxxSearch:
     """Finds the first usable compiler among the candidates.
 
     Each compiler is checked once, and the memo keeps its version or the reason why it was rejected. If a compiler's
-    file changes, that compiler is checked again. While no compiler is usable, each search checks all of them, because
-    the user may have installed something that they need.
+    file changes, that compiler is checked again. While no compiler is usable, each search repeats all checks, because
+    the user may have installed a package that a compiler lacked.
     """
 
     def __init__(self, search_path: str, memo: ToolMemo) -> None:
         self._search_path, self._memo = search_path, memo
 
     def find(self, *, again: bool = False) -> Found:
-        """Search for a compiler. If ``again`` is true, check compilers that were rejected before once more."""
+        """Search for a compiler. If ``again`` is true, ignore earlier rejections and check every candidate."""
         ask = _checked_version if again else self._ask
         rejected: list[Rejected] = []
         for path in candidates(self._search_path):

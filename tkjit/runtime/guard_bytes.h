@@ -34,7 +34,7 @@ inline size_t untouched_guard(const unsigned char* guard) {
 
 inline std::atomic<c10::DeleterFnPtr> unguarded_deleter{nullptr};  // torch's own deleter for CPU memory
 
-// Marks an allocation that has a guard. A storage that was resized has another deleter.
+// The deleter of guarded allocations, by which has_guard recognises them. Resizing a storage replaces its deleter.
 inline void delete_guarded(void* context) { unguarded_deleter.load(std::memory_order_relaxed)(context); }
 
 inline bool has_guard(const c10::StorageImpl& storage) { return storage.data_ptr().get_deleter() == delete_guarded; }

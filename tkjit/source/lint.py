@@ -93,7 +93,7 @@ def _no_shared_memory(text: str, name: str) -> tuple[int, str] | None:
 
 
 def _is_shared(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the declaration before a place contains ``__shared__``; compilers reject such an array themselves."""
+    """Whether the array declared at a place is ``__shared__``. Compilers reject a run-time size there themselves."""
     words = (token.text for token in reversed(tokens[:place]))
     return "__shared__" in takewhile(lambda word: word not in (";", "{", "}"), words)
 
@@ -125,7 +125,7 @@ def _array_of_run_time_size(text: str, name: str) -> tuple[int, str] | None:
 def _fields(text: str, name: str, members: Sequence[str]) -> Iterator[tuple[list[Token], int]]:
     """Yield each place where the entry indexes a member of the rendered struct, as (tokens of the entry's body, index).
 
-    This leaves out code that the preprocessor may drop, and members of another variable with the struct's name.
+    It skips code that the preprocessor may drop, and members of a local variable that has the parameter's name.
     """
     names = "|".join(map(re.escape, members))
     if not members or not re.search(rf"\.\s*(?:{names})\s*[\[(]", text):  # avoids tokenizing most sources

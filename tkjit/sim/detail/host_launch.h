@@ -96,7 +96,8 @@ ConfiguredKernel<Call, Parameters...> configured(const Call& call, void (*kernel
     return {call, kernel, configuration};
 }
 
-/// Supports both ways to use a kernel's name: as a function, and in a call with the arguments.
+/// Launches through a pointer if the kernel's name denotes one function. For a template or overloads, the arguments of
+/// the launch select the kernel, in a call.
 template <class Function, class Call>
 struct Launcher {
     Function function;
@@ -115,7 +116,7 @@ struct Launcher {
 template <class Function, class Call>
 Launcher(Function, Call) -> Launcher<Function, Call>;
 
-/// Supports only the second way, in a call with the arguments.
+/// Lets the arguments of the launch select the kernel, always.
 template <class Call>
 struct LauncherOfCall {
     Call call;
@@ -130,7 +131,7 @@ LauncherOfCall(Call) -> LauncherOfCall<Call>;
 
 }  // namespace tkjit::sim
 
-// source/preprocessed.py runs after the preprocessor, so it writes the second macro's expansion itself.
+// source/preprocessed.py runs after the preprocessor, so it writes the expansion of the definition under #else itself.
 #ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails on the other definition
 #define TKJIT_SIM_LAUNCH(...) \
     ::tkjit::sim::LauncherOfCall { [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); } }

@@ -13,8 +13,8 @@
 
 namespace tkjit::sim::ptx {
 
-
-/// The bits of one value as another type: unchanged if the sizes are equal, else as a truncated or extended integer.
+/// Converts an operand to another type. The bits are kept if the sizes are equal; otherwise they are truncated or
+/// extended as an integer. A literal in the PTX text is converted by value.
 template <class To, class From>
 inline To as(From value) {
     if constexpr (std::is_same_v<To, From>) {
@@ -22,13 +22,13 @@ inline To as(From value) {
     } else if constexpr (std::is_same_v<To, bool>) {
         return value != 0;
     } else if constexpr (std::is_same_v<From, double> && std::is_same_v<To, float>) {
-        return static_cast<float>(value);  // a number in the PTX text
+        return static_cast<float>(value);  // a floating-point literal
     } else if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) {
         return static_cast<To>(value);
     } else if constexpr (sizeof(To) == sizeof(From)) {
         return __builtin_bit_cast(To, value);
     } else if constexpr (std::is_floating_point_v<To> && std::is_integral_v<From>) {
-        return static_cast<To>(value);  // 0 or 1 in the PTX text
+        return static_cast<To>(value);  // an integer literal for a floating-point operand
     } else if constexpr (std::is_integral_v<From> || std::is_same_v<From, unsigned __int128>) {
         using Bits = std::conditional_t<sizeof(To) == 1, uint8_t, std::conditional_t<sizeof(To) == 2, uint16_t, uint32_t>>;
         return as<To>(static_cast<Bits>(value));
@@ -68,7 +68,7 @@ inline auto input_n(T value) {
     return static_cast<long long>(value);
 }
 
-/// Returns whether an operand with the constraint `C`, which is a string, equals `text`.
+/// Returns whether a string operand (constraint "C") equals `text`.
 constexpr bool is_text(const char* operand, const char* text) {
     while (*operand && *operand == *text) ++operand, ++text;
     return *operand == *text;
@@ -89,7 +89,7 @@ inline void output(To& to, From value) {
     }
 }
 
-/// Writes a result to a register, and sign-extends it if its type is signed.
+/// Writes a result to a register that may be wider. A signed result is sign-extended.
 template <class To, class From>
 inline void set(To& to, From value) {
     if constexpr (std::is_same_v<To, From>) {
