@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tkjit.cli import pool
+from tkjit.cli import parallel_builds
 
 
 class Builds:
@@ -48,8 +48,8 @@ def test_build_whose_submission_is_interrupted_is_ended(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
-    monkeypatch.setattr(pool, "estimated_bytes", lambda plan, known: 0)
+    monkeypatch.setattr(parallel_builds, "estimated_bytes", lambda plan, known: 0)
     builds = Builds(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        pool.build_all(builds, [SimpleNamespace(what="one", warm_key="one")], 2, 1 << 30, has_kernels=False)
+        parallel_builds.build_all(builds, [SimpleNamespace(what="one", warm_key="one")], 2, 1 << 30, has_kernels=False)
     assert builds.finished == []

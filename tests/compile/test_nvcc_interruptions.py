@@ -35,7 +35,9 @@ __global__ void slow(float* x) {
 """
 
 
-@pytest.mark.parametrize(("compiler", "child"), [("nvcc", "cicc"), ("nvrtc", "python")])
+@pytest.mark.parametrize(
+    ("compiler", "child"), [("nvcc", "cicc"), pytest.param("nvrtc", "python", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "number",
     [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGINT, id="interrupted", marks=pytest.mark.slow)],

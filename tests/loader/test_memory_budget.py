@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tkjit.cache import Recipe
-from tkjit.cli import main, warmup
+from tkjit.cli import main, parallel_builds, warmup
 from tkjit.loader import memory_budget
 from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
 
@@ -99,8 +99,8 @@ def test_the_estimate_is_the_variants_last_peak_or_else_its_kernels_highest():
 )
 def test_warmup_uses_all_cores_and_all_free_memory_by_default(options, expected, monkeypatch):
     limits = []
-    monkeypatch.setattr(warmup, "usable_cores", lambda: 7)
-    monkeypatch.setattr(warmup, "available_memory_bytes", lambda: 1000)
+    monkeypatch.setattr(parallel_builds, "usable_cores", lambda: 7)
+    monkeypatch.setattr(parallel_builds, "available_memory_bytes", lambda: 1000)
     monkeypatch.setattr(
         warmup, "build_all", lambda loader, plans, jobs, memory, **_: limits.append((jobs, memory)) or []
     )

@@ -48,7 +48,7 @@ def test_the_same_program_runs_on_the_cpu(foreign, way):
 
 
 @pytest.mark.parametrize(
-    "path", sample([*PROGRAMS, SIMULATOR / "groups.cu"], "launch_forms", "groups", name=lambda path: path.stem)
+    "path", sample([*PROGRAMS, SIMULATOR / "groups.cu"], "launch_forms", name=lambda path: path.stem)
 )
 def test_the_simulators_test_programs_compile_for_a_gpu(loader, path, tmp_path):
     toolchain = loader.toolchain

@@ -47,6 +47,7 @@ def test_narrow_kernels_reject_wide_tensors(kernel, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.nvcc
 def test_it_compiles_for_a_gpu(loader):
     assert loader.launcher(wide.mark.specs[0], Variant(), gpu_target("90a"))
