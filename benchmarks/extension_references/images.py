@@ -30,7 +30,7 @@ ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
 def _grey() -> Iterator[Case]:
     image = torch.randint(0, 256, (23, 37, 3), dtype=torch.uint8)
     expected = (image.double() @ torch.tensor([0.21, 0.71, 0.07]).double()).floor()
-    yield Case("rgb_to_grayscale", (image,), expected, tolerance=1 / 200)  # one level: rounding may differ
+    yield Case("rgb_to_grayscale", (image,), expected, tolerance=1 / 200)  # rounding may differ by 1 of 200
 
 
 @of("cuda_mode_mean_filter")
@@ -110,7 +110,7 @@ def _channel_norm() -> Iterator[Case]:
 
 @of("spatial_correlation_sampler")
 def _correlation() -> Iterator[Case]:
-    """The products of 3x3 patches of two images, shifted by up to 2 steps of 2 pixels."""
+    """Multiplies 3x3 patches of two images. The second is shifted by -2 to 2 steps of 2 pixels in each direction."""
 
     def correlated(a: Tensor, b: Tensor) -> Tensor:
         first = F.unfold(a, 3, padding=1)

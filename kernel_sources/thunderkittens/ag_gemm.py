@@ -70,7 +70,7 @@ def tk_all_gather_gemm(
     barrier : int32 on each, with a multicast address
         (2, 1, M // 256), zeros before the call. ``tk_all_gather_gemm_epilogue`` clears it afterwards.
     num_comm_sms : int
-        The number of blocks, of 132, that gather.
+        How many of the 132 blocks gather. The others multiply.
     """
     whole = gather(A)
     for b, c in zip(B, C, strict=True):

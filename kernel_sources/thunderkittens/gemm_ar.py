@@ -29,7 +29,7 @@ SUMMED = {
     "<thunderkittens>/kernels/parallel/gemm_ar/gemm_ar_h100.cu",
     entry="main_kernel",
     config="config",
-    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # K exceeds the pipeline's stages
+    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # K has more tiles than the pipeline stages
     zeroed="barrier",
     unchecked="barrier",
     **SUMMED,
@@ -51,7 +51,7 @@ def tk_gemm_all_reduce(
     barrier : int32 on each, with a multicast address
         (2, M // 128, N // 256), zeros before the call. ``tk_gemm_all_reduce_epilogue`` clears it afterwards.
     num_comm_sms : int
-        The number of blocks, of 132, that sum.
+        How many of the 132 blocks compute the sum. The others multiply.
     """
     total = sum(a.float() @ b.float() for a, b in zip(A, B, strict=True))
     for part in C:
@@ -86,7 +86,7 @@ def tk_gemm_all_reduce_epilogue(
     grid=CExpr("config::NUM_BLOCKS"),
     block=CExpr("config::NUM_THREADS"),
     shared_memory=CExpr("config::DYNAMIC_SHARED_MEMORY"),
-    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # K exceeds the pipeline's stages
+    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # K has more tiles than the pipeline stages
     zeroed="barrier",
     unchecked="barrier",
     **SUMMED,
@@ -108,7 +108,7 @@ def tk_gemm_all_reduce_lcsc(
     barrier : int32 on each, with a multicast address
         (2, M // 128, N // 256), zeros before the call. ``tk_gemm_all_reduce_epilogue`` clears it afterwards.
     num_comm_sms : int
-        The number of blocks, of 132, that sum.
+        How many of the 132 blocks compute the sum. The others multiply.
     """
     total = sum(a.float() @ b.float() for a, b in zip(A, B, strict=True))
     for part in C:

@@ -60,7 +60,8 @@ def test_the_libraries_that_a_linker_read_are_dependencies(tmp_path):
     # libraries that another library needs or that were passed as a path also count
     assert _linked_files(log, (), tmp_path / "staging") == named
     assert _linked_files(log, None, tmp_path / "staging") == ()
-    # the compiler's version covers the system's libraries, so they only count if they are requested by name
+    # The compiler's version, which is in the key, stands for the system's libraries. So they are dependencies only if
+    # the spec requests them by name.
     system = "/usr/lib/x86_64-linux-gnu/libc.a\n/lib/x86_64-linux-gnu/libm.so.6\n"
     assert _linked_files(system, (), tmp_path / "staging") == ()
     asked = _linked_files(system, ("m", ":libc.a"), tmp_path / "staging")

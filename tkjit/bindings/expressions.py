@@ -75,7 +75,8 @@ class Expression:
     Parameters
     ----------
     form : str
-        C++ code in which ``{0}`` and ``{1}`` are replaced by the arguments, and ``{a0}`` by the parameter itself.
+        C++ code in which ``{0}`` and ``{1}`` are replaced by the arguments, moved or converted as ``Given.how`` tells.
+        ``{a0}`` is replaced by the name of the generated function's parameter.
         ``{*}`` is replaced by all arguments, and ``{1*}`` by all arguments but the first.
     given : tuple of Given
         The types of the arguments.
@@ -84,8 +85,8 @@ class Expression:
     is_optional : bool
         Whether it is acceptable that the call does not compile.
     makes : str
-        A text for the type of the result, if a record needs it, or if other calls of the unit take such a result and
-        name its type with this text.
+        How C++ spells the type of the result. It is set if a recorded call needs it, or if other calls in the same
+        translation unit take the result and refer to its type by this spelling.
     """
 
     form: str
@@ -170,8 +171,8 @@ def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] =
     Parameters
     ----------
     origins : mapping of str to Expression
-        Maps each type that C++ code may not name to a call that returns it. The type is spelled as the result type of
-        that call.
+        Maps each type that C++ code cannot name, such as a closure's, to a call that returns a value of it. The type is
+        spelled as the result type of that call.
     """
     texts = [text for call in calls for text in (call.form, *(one.declared for one in call.given))]
     headers = [name for name, sign in _HEADERS.items() if any(sign in text for text in texts)]

@@ -1,11 +1,11 @@
 // A club: a group of threads, one for each device. Each thread does its device's part of a step, at the same time as
 // the others.
 //
-// The caller's thread would otherwise only wait, so it does the first device's part and then all parts that no thread
-// has begun yet, because launching on a GPU takes less time than waking a thread. A part that waits does not delay the
-// start of the other parts. A club with one device needs no thread and no lock. Between steps the workers sleep on a
-// futex. Each worker that wakes up wakes up to two others, so the caller starts them all with one system call, and no
-// worker is woken for a part that is already done. After a fork, the child has none of its parent's threads and starts
+// The caller's thread does the first device's part, since it would otherwise only wait. Then it does every part that no
+// thread has begun yet, because launching on a GPU takes less time than waking a thread. A part that waits does not delay
+// the start of the other parts. A club with one device needs no thread and no lock. Between steps the workers sleep on a
+// futex. A woken worker wakes at most two others, so the caller needs only one system call to start them all. No worker
+// is woken for a part that is already done. After a fork, the child has none of its parent's threads and starts
 // its own.
 #pragma once
 
@@ -269,7 +269,7 @@ private:
     }
 
     // Delays a daemon thread that calls during the interpreter's shutdown, so that the process ends before the thread
-    // can print a traceback. CPython aborts if it cannot lock stderr.
+    // can print a traceback: if CPython cannot lock stderr for the traceback, it aborts the process.
     static void await_end() {
         constexpr auto patience = std::chrono::seconds(10);  // in case another thread does wait for this one
         static std::atomic<bool> has_waited{false};  // later calls do not wait

@@ -207,7 +207,8 @@ using at::OptionalDeviceGuard;
 namespace torch {
 using namespace at;
 inline namespace tkjit_stand_in {
-/// Options with the default dtype of ``torch::tensor``, which unlike ``at::tensor`` makes int64 or float32 of numbers.
+/// Sets the default dtype of ``torch::tensor``: int64 for integers and float32 for floating-point numbers.
+/// ``at::tensor`` keeps the C++ type instead.
 template <class T>
 c10::TensorOptions options_for(const c10::TensorOptions& options) {
     if (options.has_dtype()) return options;

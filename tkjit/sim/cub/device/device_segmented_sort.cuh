@@ -1,4 +1,4 @@
-// cub::DeviceSegmentedSort: sorts of numbers, each segment separately. All are stable here.
+// cub::DeviceSegmentedSort: sorts the numbers in each segment. All variants are stable here.
 #pragma once
 
 #include "device_segmented_radix_sort.cuh"

@@ -1,4 +1,5 @@
-// cub::WarpLoad: loads a logical warp's items, so that each thread has adjacent ones.
+// cub::WarpLoad: loads a logical warp's items. Each thread gets adjacent items, or with WARP_LOAD_STRIPED those at a
+// distance of the warp's size.
 #pragma once
 
 #include "warp_exchange.cuh"
