@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-
 test: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "not slow and not languages"
 
-# also the tests marked slow: whole zoos, every case of the sweeps over dtypes, architectures and instructions, fuzzing
+# also the tests marked slow: whole zoos, every case of the sweeps, fuzzing, and tests that repeat what a quicker one covers
 test-all: $(VENV)/.installed-for-tests
 	@echo "make test, and these slow tests:"
 	@$(BIN)/python -m pytest -m slow --collect-only -qq

@@ -181,7 +181,7 @@ Cache(Path(sys.argv[1]), ABI).build(RECIPE, builder)
 
 
 def test_waiter_ends_the_compiler_of_a_killed_builder(entries, header, start, threads, monkeypatch):
-    """The waiter does what is otherwise the watchdog's task, because here the builder has no watchdog."""
+    """The builder has no watchdog here, so the waiter has to do a watchdog's work."""
     monkeypatch.setattr(building, "REPORT_S", -1)
     waiting = threading.Event()
     process = start(UNWATCHED, entries.root)

@@ -106,7 +106,7 @@ def _calls(one: Mapping[str, Any], side: Mapping[str, Any]) -> list[int]:
 
 
 def finding_of(one: Mapping[str, Any], symbols: Symbols, kernel: str, case: str) -> Finding:
-    """Convert what a checker wrote to a finding with a message."""
+    """Convert a line of a checker's output to a finding with a message."""
     here, there = (_place(one, one.get(name), symbols) for name in ("here", "there"))
     kind = one["kind"]
     text = one["text"] if "text" in one else _TEXTS[kind](one, symbols)

@@ -225,8 +225,8 @@ struct Table {
     PyObject* shape_error;
     PyObject* launch_error;
 
-    // Each of these raises an error: what was received, what was expected, what to do. If an exception is set, it
-    // becomes the cause.
+    // Each of these functions raises an error that names the received value, the expected value and the remedy. If an
+    // exception is already set, it becomes the cause.
     void (*refuse_tensor)(const char* kernel, const char* name, PyObject* object, const TensorView& view);
     void (*refuse_mismatch)(const char* kernel, const TensorView& view, const Expected& expected);
     void (*refuse_device)(const char* kernel, const TensorView& view, const TensorView& other);

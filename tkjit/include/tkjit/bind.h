@@ -3,7 +3,8 @@
 // An expression's unit defines a function for each call and lists an Entry for it. The compiler deduces the type of the
 // result, so the entry also describes that type: its name, and how to destroy an object of it.
 //
-// Each unit compiles the headers below, so there are few: <string> provides what is needed of <iterator> and <memory>.
+// Each translation unit compiles the headers below, so there are few. <string> includes the needed parts of <iterator>
+// and <memory>.
 #pragma once
 
 #include <cstddef>
