@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from tkjit.bindings.compiled_calls import ClassOf, Unit
-from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.expressions import Argument, Expression
 from tkjit.errors import TkjitError
 from tkjit.system.fork_safe import ForkSafeLock
 
@@ -20,7 +20,7 @@ class Engine(Protocol):
 
     @property
     def runtime(self) -> ModuleType: ...
-    def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]: ...
+    def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Argument, ...]]: ...
     def prepare(
         self,
         name: str,
@@ -65,8 +65,8 @@ class Batch:
         self.engine = engine
         plain = tuple(arg for arg in args if not isinstance(arg, (Waiting, PointerTo)))
         described = iter(engine.describe(call.name, plain)[1])
-        given = tuple(arg.given if isinstance(arg, (Waiting, PointerTo)) else next(described) for arg in args)
-        waiting = Waiting(self, len(self._waiting), call, args, Expression(call.form, given, call.name))
+        arguments = tuple(arg.argument if isinstance(arg, (Waiting, PointerTo)) else next(described) for arg in args)
+        waiting = Waiting(self, len(self._waiting), call, args, Expression(call.form, arguments, call.name))
         self._waiting.append(waiting)
         _update_before_call(engine.runtime, self)
         return waiting
@@ -106,11 +106,11 @@ class Batch:
         for one, position in zip(waiting, positions, strict=True):
             args = tuple(arg.value if isinstance(arg, (Waiting, PointerTo)) else arg for arg in one.args)
             if unit is not None:
-                given = engine.describe(one.call.name, args)[1]
+                arguments = engine.describe(one.call.name, args)[1]
                 # An argument does not fit if it is a result that turned out to be a null pointer, or that an adapter
                 # has replaced: the unit was compiled for another type.
-                if all(map(unit.fits, expressions[position].given, given)):
-                    unit.keep(position, Expression(one.call.form, given, one.call.name))
+                if all(map(unit.fits, expressions[position].arguments, arguments)):
+                    unit.keep(position, Expression(one.call.form, arguments, one.call.name))
             one.settle(one.call.make(*args))
 
 
@@ -123,11 +123,11 @@ def _deduplicate(waiting: Sequence[Expression]) -> tuple[list[Expression], list[
     found: dict[Expression, int] = {}
     positions: list[int] = []
     for call in waiting:
-        given = tuple(
+        arguments = tuple(
             replace(one, type=str(positions[int(one.type)])) if one.how.startswith("deferred") else one
-            for one in call.given
+            for one in call.arguments
         )
-        positions.append(found.setdefault(replace(call, given=given), len(found)))
+        positions.append(found.setdefault(replace(call, arguments=arguments), len(found)))
     return list(found), positions
 
 
@@ -213,12 +213,12 @@ class Waiting:
         return not self._is_settled and self._error is None and _current.get() is self.batch
 
     @property
-    def given(self) -> Given:
-        return Given("deferred", str(self._position))
+    def argument(self) -> Argument:
+        return Argument("deferred", str(self._position))
 
     @property
-    def given_as_pointer(self) -> Given:
-        return Given("deferred pointer", str(self._position))
+    def argument_as_pointer(self) -> Argument:
+        return Argument("deferred pointer", str(self._position))
 
     def __repr__(self) -> str:
         return repr(self._value) if self._is_settled else f"<waiting: {self.call.name}>"
@@ -235,5 +235,5 @@ class PointerTo(NamedTuple):
         return self.mark(self.target.value)
 
     @property
-    def given(self) -> Given:
-        return self.target.given_as_pointer
+    def argument(self) -> Argument:
+        return self.target.argument_as_pointer

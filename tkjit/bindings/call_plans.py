@@ -58,7 +58,7 @@ class UnitPlan(HeaderSetPlan):
 
     @cached_property
     def warm_key(self) -> str:
-        calls = [(call.form, call.given) for call in self._calls]
+        calls = [(call.form, call.arguments) for call in self._calls]
         key = hashlib.sha256(repr((self._prepared.digest, calls)).encode()).hexdigest()[:16]
         return self._env.warm_key(f"{self.arch}-{self._headers.name}-{key}", self._headers)
 
@@ -154,12 +154,12 @@ class CallsPlan(UnitPlan):
 
     def _compile(self, staging: Path, calls: Sequence[Expression]) -> Product:
         needed = len(self._together) - self._optional
-        given = {one.type for call in self._together for one in call.given}
+        types = {one.type for call in self._together for one in call.arguments}
         self._hidden = {name: call for name, call in self._origins.items() if _is_unnameable(name)}
         try:
             return self._compile_most(staging, needed)
         except CompileError as error:
-            if not any(sign in error.log for sign in _NOT_ACCESSIBLE) or not given & self._origins.keys():
+            if not any(sign in error.log for sign in _NOT_ACCESSIBLE) or not types & self._origins.keys():
                 raise
             self._hidden = dict(self._origins)
             return self._compile_most(staging, needed)

@@ -21,8 +21,8 @@ from tkjit.bindings.expressions import (
     SIZE,
     STRIDE,
     UNEQUAL,
+    Argument,
     Expression,
-    Given,
     binary,
     constructor,
     data_member,
@@ -33,7 +33,7 @@ from tkjit.bindings.expressions import (
 _GETTERS = ("size", "empty", "front", "back", "data")
 _MAX_GETTERS = 8  # for a class that is not a container
 _MAX_FIELDS = 8
-_NUMBER = Given("", "int")
+_NUMBER = Argument("", "int")
 
 
 def members_of(type_text: str, arguments: tuple[Any, ...], members: dict[str, Any]) -> tuple[Expression, ...]:
@@ -48,7 +48,7 @@ def members_of(type_text: str, arguments: tuple[Any, ...], members: dict[str, An
     members : dict
         Its declared members.
     """
-    own = Given("object", type_text)
+    own = Argument("object", type_text)
     is_container = {"begin", "end"} <= members.keys()
     getters = [name for name, facts in members.items() if name.isidentifier() and _is_getter(name, facts)]
     getters = [name for name in getters if name in _GETTERS] if is_container else getters[:_MAX_GETTERS]
@@ -69,13 +69,13 @@ def members_of(type_text: str, arguments: tuple[Any, ...], members: dict[str, An
 
 def members_for_arrays(type_text: str, members: dict[str, Any]) -> tuple[Expression, ...]:
     """Return the calls that NumPy needs to view an object as an array. A class without elements has none."""
-    own = Given("object", type_text)
+    own = Argument("object", type_text)
     found = _array_access(own, members)
     named = Expression(f"static_cast<{type_text}*>(nullptr)", (), type_text, makes=type_text)
     return (named, *found) if found else ()
 
 
-def _array_access(own: Given, members: dict[str, Any]) -> list[Expression]:
+def _array_access(own: Argument, members: dict[str, Any]) -> list[Expression]:
     has_extents, is_container = {"extent", "stride"} <= members.keys(), {"begin", "end"} <= members.keys()
     found = [_optional(RANK, own)] if has_extents else []
     if has_extents or is_container:
@@ -97,13 +97,13 @@ def _constructors(type_text: str, arguments: tuple[Any, ...]) -> list[Expression
     found = [_optional(form, _NUMBER)]
     element = template_argument(arguments[0]) if arguments and not isinstance(arguments[0], (list, tuple)) else ""
     if dtype_of(element):
-        found.append(_optional(from_buffer(type_text), Given("array", element)))
+        found.append(_optional(from_buffer(type_text), Argument("array", element)))
     return found
 
 
-def _iteration(type_text: str, own: Given) -> list[Expression]:
+def _iteration(type_text: str, own: Argument) -> list[Expression]:
     text = f"typename tkjit::bind::BeginOf<{type_text}>::type"
-    at = Given("object", text)
+    at = Argument("object", text)
     return [
         Expression(method("begin"), (own,), "begin", is_optional=True, makes=text),
         _optional(method("end"), own),
@@ -114,5 +114,5 @@ def _iteration(type_text: str, own: Given) -> list[Expression]:
     ]
 
 
-def _optional(form: str, *given: Given) -> Expression:
-    return Expression(form, given, form, is_optional=True)
+def _optional(form: str, *arguments: Argument) -> Expression:
+    return Expression(form, arguments, form, is_optional=True)

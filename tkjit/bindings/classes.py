@@ -93,8 +93,8 @@ def _printer(engine: Engine, name: str) -> Callable[[Any], str]:
     """Make ``__str__``, which returns the output of ``operator<<``, or the repr if the type has no such operator."""
 
     def __str__(this: Any) -> str:
-        _, given = engine.describe(name, (this,))
-        (compiled,) = engine.compile([Expression(PRINTED, given, f"{name} as text", is_optional=True)])
+        _, arguments = engine.describe(name, (this,))
+        (compiled,) = engine.compile([Expression(PRINTED, arguments, f"{name} as text", is_optional=True)])
         return repr(this) if compiled is None else str(engine.call(compiled, this))
 
     return __str__
@@ -153,10 +153,10 @@ def _ask_for_member(engine: Engine, this: Any, name: str, member: str) -> str:
 
     This is for names that no declaration shows, such as those of a base that depends on a template parameter.
     """
-    _, given = engine.describe(name, (this,))
-    own_field = Expression(data_member(member), given, f"{name}::{member}", is_optional=True)
-    held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {given[0].type})", (), f"{name}::{member}")
-    called = Expression(method(member), given, f"{name}::{member}", is_optional=True)
+    _, arguments = engine.describe(name, (this,))
+    own_field = Expression(data_member(member), arguments, f"{name}::{member}", is_optional=True)
+    held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {arguments[0].type})", (), f"{name}::{member}")
+    called = Expression(method(member), arguments, f"{name}::{member}", is_optional=True)
     try:
         is_field, has = engine.compile([own_field, held], also=[called])
     except ArgumentError:  # the macro derives from the type; final classes, unions and pointers do not allow that

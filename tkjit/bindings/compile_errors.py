@@ -19,9 +19,9 @@ def refusal(call: Expression, error: CompileError, declarations: Declarations) -
     log = error.log
     found = _ERROR.search(log)
     first = found["text"] if found else error.summary.split("\n")[0]
-    lines = [f"{call.name}({', '.join(map(str, call.given))}): C++ rejects it: {_plain(first)}"]
+    lines = [f"{call.name}({', '.join(map(str, call.arguments))}): C++ rejects it: {_plain(first)}"]
     if "cannot bind non-const lvalue reference" in first:
-        kind = next((one.type for one in call.given if one.how in ("", "text")), "int")
+        kind = next((one.type for one in call.arguments if one.how in ("", "text")), "int")
         lines.append(f'  C++ wants to modify the argument: pass an object, such as library.cpp("{kind}")(value)')
     candidates = _candidates(log)
     for candidate, reason in candidates[:_MAX_LINES]:

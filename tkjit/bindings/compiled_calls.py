@@ -11,7 +11,7 @@ from tkjit.bindings.call_plans import CallsPlan, ClassPlan
 from tkjit.bindings.class_members import members_for_arrays, members_of
 from tkjit.bindings.compile_errors import refusal
 from tkjit.bindings.cpp_types import NUMBERS
-from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.expressions import Argument, Expression
 from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.bindings.recorded_calls import record_call
 from tkjit.cache import Entry
@@ -38,10 +38,10 @@ _PASSED = {
 }
 
 
-def _given_of_value(compiled: Any) -> Given:
+def _argument_of_value(compiled: Any) -> Argument:
     """Return the way in which a result that is a Python value is passed to another call."""
     how, type_text = _PASSED[compiled.result_form]
-    return Given(how, compiled.result_name if compiled.result_name in NUMBERS else type_text)
+    return Argument(how, compiled.result_name if compiled.result_name in NUMBERS else type_text)
 
 
 class Unit(NamedTuple):
@@ -52,18 +52,18 @@ class Unit(NamedTuple):
     shared_object: Path
     opened: list[Any]
 
-    def fits(self, compiled_for: Given, given: Given) -> bool:
+    def fits(self, compiled_for: Argument, argument: Argument) -> bool:
         """Return whether an argument has the type for which the unit was compiled.
 
         If the argument is the result of another call, compare with the type that this call returned.
         """
         if not compiled_for.how.startswith("deferred"):
-            return compiled_for == given
+            return compiled_for == argument
         result = self.opened[int(compiled_for.type)]
         if result.result_form not in _PASSED:
             is_pointer = compiled_for.how.endswith("pointer")
-            return given.type == result.result_name and given.how.endswith("pointer") == is_pointer
-        return given == _given_of_value(result)
+            return argument.type == result.result_name and argument.how.endswith("pointer") == is_pointer
+        return argument == _argument_of_value(result)
 
     def keep(self, position: int, call: Expression) -> None:
         """Store a call under the types that its arguments actually had."""

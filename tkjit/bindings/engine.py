@@ -14,7 +14,7 @@ from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls, Unit
 from tkjit.bindings.cpp_types import template_arguments
 from tkjit.bindings.declarations import Declarations, without_arguments
 from tkjit.bindings.deferred import defer
-from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.expressions import Argument, Expression
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.bindings.runtime import runtime
@@ -128,8 +128,8 @@ class Engine:
                 return function(*prepared)
             if (deferred := defer(self, form, name, args, function)) is not None:
                 return deferred
-            types, given = self.describe(name, args)
-            (compiled,) = self.compile([Expression(form, given, name)])
+            types, arguments = self.describe(name, args)
+            (compiled,) = self.compile([Expression(form, arguments, name)])
             function.add(types, compiled)
             return function(*args)
 
@@ -245,8 +245,8 @@ class Engine:
 
     @staticmethod
     def _class_of(call: Expression) -> ClassOf | None:
-        is_member = call.is_of_member and call.given[0].how in ("object", "const")
-        return ClassOf(call.given[0].type) if is_member else None
+        is_member = call.is_of_member and call.arguments[0].how in ("object", "const")
+        return ClassOf(call.arguments[0].type) if is_member else None
 
     def is_kept(self, call: Expression, of: ClassOf | None = None) -> bool:
         """Return whether a call can be made without compiling."""
@@ -259,8 +259,8 @@ class Engine:
         self._start_once()
         return unit
 
-    def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
-        """Return the arguments' types, first as numbers and then as ``Given``.
+    def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Argument, ...]]:
+        """Return the arguments' types, first as numbers and then as ``Argument``.
 
         Raises
         ------
@@ -278,7 +278,7 @@ class Engine:
             if one[1] == "foreign":
                 problem = f"argument {position + 1} is a {one[2]} of another bound library"
                 raise ArgumentError(f"{name}: {problem}; make it with this one")
-        return tuple(one[0] for one in described), tuple(Given(one[1], one[2]) for one in described)
+        return tuple(one[0] for one in described), tuple(Argument(one[1], one[2]) for one in described)
 
     def is_array(self, value: Any) -> bool:
         described = self.types.describe((value,))[0]

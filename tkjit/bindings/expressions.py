@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True)
-class Given:
+class Argument:
     """The type of an argument, and how it is passed.
 
     Parameters
@@ -75,10 +75,10 @@ class Expression:
     Parameters
     ----------
     form : str
-        C++ code in which ``{0}`` and ``{1}`` are replaced by the arguments, moved or converted as ``Given.how`` tells.
+        C++ code in which ``{0}`` and ``{1}`` are replaced by the arguments. ``Argument.how`` tells how each is passed.
         ``{a0}`` is replaced by the name of the generated function's parameter.
         ``{*}`` is replaced by all arguments, and ``{1*}`` by all arguments but the first.
-    given : tuple of Given
+    arguments : tuple of Argument
         The types of the arguments.
     name : str
         The name of the call in messages: ``thrust::sort``.
@@ -90,14 +90,14 @@ class Expression:
     """
 
     form: str
-    given: tuple[Given, ...]
+    arguments: tuple[Argument, ...]
     name: str = field(compare=False)
     is_optional: bool = field(default=False, compare=False)
     makes: str = field(default="", compare=False)
 
     @property
     def text(self) -> str:
-        texts = [one.text(f"a{i}") for i, one in enumerate(self.given)]
+        texts = [one.text(f"a{i}") for i, one in enumerate(self.arguments)]
         code = self.form
         for i in range(len(texts), -1, -1):
             code = code.replace(f"{{{i or ''}*}}", ", ".join(texts[i:]))
@@ -108,20 +108,20 @@ class Expression:
     @property
     def is_of_member(self) -> bool:
         """Whether the call uses a member or an operator of its first argument, rather than a function."""
-        return bool(self.given) and "{0}" in self.form
+        return bool(self.arguments) and "{0}" in self.form
 
     def with_characters(self) -> Expression:
         """Return a copy of this call that passes each str as a ``const char*``."""
-        given = tuple(replace(one, how="as characters") if one.how == "text" else one for one in self.given)
-        return replace(self, given=given)
+        arguments = tuple(replace(one, how="as characters") if one.how == "text" else one for one in self.arguments)
+        return replace(self, arguments=arguments)
 
     def with_types(self, names: Mapping[str, str]) -> Expression:
         """Return a copy of this call in which each type that ``names`` contains is replaced by its full name."""
-        given = tuple(replace(one, type=names.get(one.type, one.type)) for one in self.given)
-        return replace(self, given=given, is_optional=False)
+        arguments = tuple(replace(one, type=names.get(one.type, one.type)) for one in self.arguments)
+        return replace(self, arguments=arguments, is_optional=False)
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.given))})"
+        return f"{self.name}({', '.join(map(str, self.arguments))})"
 
 
 # The C++ expressions that implement Python's syntax and protocols.
@@ -174,7 +174,7 @@ def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] =
         Maps each type that C++ code cannot name, such as a closure's, to a call that returns a value of it. The type is
         spelled as the result type of that call.
     """
-    texts = [text for call in calls for text in (call.form, *(one.declared for one in call.given))]
+    texts = [text for call in calls for text in (call.form, *(one.declared for one in call.arguments))]
     headers = [name for name, sign in _HEADERS.items() if any(sign in text for text in texts)]
     includes = [*(f"#include <{name}>" for name in headers), ""] if headers else []
     lines: list[str] = []
@@ -204,7 +204,7 @@ def _hidden(calls: Iterable[Expression], origins: Mapping[str, Expression]) -> l
     """Return the argument types that have an origin. Each type comes after the types that its origin needs."""
     found: dict[str, None] = {}
     for call in calls:
-        for argument in call.given:
+        for argument in call.arguments:
             if argument.type in origins and argument.type not in found:
                 others = {name: origin for name, origin in origins.items() if name != argument.type}
                 found |= dict.fromkeys(_hidden([origins[argument.type]], others))
@@ -216,25 +216,25 @@ def _renamed(call: Expression, names: Mapping[str, str]) -> Expression:
     form = call.form
     for type_text in sorted(names, key=len, reverse=True):
         form = form.replace(type_text, names[type_text])
-    given = tuple(replace(one, type=names.get(one.type, one.type)) for one in call.given)
-    return replace(call, form=form, given=given)
+    arguments = tuple(replace(one, type=names.get(one.type, one.type)) for one in call.arguments)
+    return replace(call, form=form, arguments=arguments)
 
 
 def _render_origin(number: int, call: Expression) -> Iterable[str]:
-    parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.given))
+    parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.arguments))
     yield f"static inline decltype(auto) tkjit_origin_{number}({parameters}) {{ return {call.text}; }}"
     yield f"using tkjit_type_{number} = tkjit::bind::ReferredOf<decltype(&tkjit_origin_{number})>::type;"
 
 
 def _render_call(number: int, call: Expression) -> Iterable[str]:
-    parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.given))
+    parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.arguments))
     # the comment leaves out the call's name, because the text is part of the recipe
-    yield f"// {call.form} with ({', '.join(map(str, call.given))})"
-    if not call.is_optional or not call.given:
+    yield f"// {call.form} with ({', '.join(map(str, call.arguments))})"
+    if not call.is_optional or not call.arguments:
         yield f"static decltype(auto) tkjit_call_{number}({parameters}) {{ return {call.text}; }}"
         return
-    types = "".join(f", class A{i}" for i in range(len(call.given)))[2:]
-    arguments = ", ".join(f"A{i} a{i}" for i in range(len(call.given)))
+    types = "".join(f", class A{i}" for i in range(len(call.arguments)))[2:]
+    arguments = ", ".join(f"A{i} a{i}" for i in range(len(call.arguments)))
     yield f"struct tkjit_call_{number} {{"
     yield f"    template <{types}>"
     yield f"    static auto call({arguments}) -> decltype({call.text}) {{ return {call.text}; }}"
@@ -243,7 +243,7 @@ def _render_call(number: int, call: Expression) -> Iterable[str]:
 
 def _entry(number: int, call: Expression) -> str:
     name = f"tkjit_call_{number}"
-    if not call.is_optional or not call.given:
+    if not call.is_optional or not call.arguments:
         return f"tkjit::bind::Caller<decltype(&{name}), &{name}>::entry()"
-    types = "".join(f", {one.declared}" for one in call.given)
+    types = "".join(f", {one.declared}" for one in call.arguments)
     return f"tkjit::bind::optional_entry<{name}{types}>(0)"

@@ -274,16 +274,16 @@ class BoundType:
         form = from_buffer(self.__cpp__) if from_array else constructor(self.__cpp__, is_aggregate=braces)
         if (deferred := defer(engine, form, self.__name__, args, function, of)) is not None:
             return deferred
-        types, given = engine.describe(self.__name__, args)
+        types, arguments = engine.describe(self.__name__, args)
         try:
-            (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
+            (compiled,) = engine.compile([Expression(form, arguments, self.__name__)], of)
         except ArgumentError as error:
             if self._is_declared or from_array or not args:
                 raise
             # the type was given as C++ text, so it may be an aggregate
             form = constructor(self.__cpp__, is_aggregate=True)
             try:
-                (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
+                (compiled,) = engine.compile([Expression(form, arguments, self.__name__)], of)
             except ArgumentError:
                 raise error from None
         function.add(types, compiled)

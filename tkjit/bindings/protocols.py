@@ -126,8 +126,8 @@ class _View:
 
 def _view(engine: Engine, container: Any, layout: Callable[[Any], Any]) -> _View | None:
     """Return the elements of a container as a view, or None if they are not numbers in the host's memory."""
-    _, given = engine.describe("__array__", (container,))
-    calls = [Expression(form, given, form, is_optional=True) for form in (ADDRESS_OF_ELEMENTS, POINTER_TO_ELEMENTS)]
+    _, arguments = engine.describe("__array__", (container,))
+    calls = [Expression(form, arguments, form, is_optional=True) for form in (ADDRESS_OF_ELEMENTS, POINTER_TO_ELEMENTS)]
     address, pointer = (
         None if compiled is None else engine.call(compiled, container) for compiled in engine.compile(calls)
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from tkjit.bindings.call_plans import CallsPlan
-from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.expressions import Argument, Expression
 from tkjit.bindings.header_plans import DeclarationsPlan, LibrariesPlan
 from tkjit.bindings.header_set import HeaderSet, make_header_set
 from tkjit.bindings.prepared import PreparedHeaders
@@ -49,16 +49,16 @@ def _parse(content: dict[str, Any]) -> tuple[HeaderSet, Expression] | None:
     if "headers" not in content:
         return None
     headers, call = content["headers"], content["call"]
-    given = tuple(Given(str(one["how"]), str(one["type"])) for one in call["given"])
+    arguments = tuple(Argument(str(one["how"]), str(one["type"])) for one in call["arguments"])
     headers["defines"] = dict(headers["defines"])
     header_set = make_header_set(headers.pop("headers"), **headers)
-    return header_set, Expression(**{**call, "given": given})
+    return header_set, Expression(**{**call, "arguments": arguments})
 
 
 def names_in(recorded: Mapping[HeaderSet, Iterable[Expression]]) -> set[str]:
     """Return the functions and classes that recorded calls use, without template arguments: thrust::device_vector."""
     calls = (call for calls in recorded.values() for call in calls)
-    texts = (text for call in calls for text in (call.name, *(one.type for one in call.given)))
+    texts = (text for call in calls for text in (call.name, *(one.type for one in call.arguments)))
     return {text.partition("<")[0].removeprefix("::").strip() for text in texts}
 
 
