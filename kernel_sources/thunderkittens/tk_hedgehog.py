@@ -16,7 +16,7 @@ def maps(arguments):
     struct="hedgehog_globals",
     fields="q k v qmap kmap k_state kv_state o alphas betas length",
     computed={"length": "N"},
-    behind="length",
+    trailing="length",
     grid="H, B",
     block=CExpr("NUM_THREADS"),
     shared_memory=CExpr("kittens::MAX_SHARED_MEMORY - 1024"),

@@ -10,7 +10,7 @@ from tkjit import CExpr, In, Out, Tensor
     struct="auto",
     computed={"n_tile_size": "N // 2", "n_per_tile": 2, "per_tile": 2},
     fields="x residual o o_resid norm_weight norm_bias n_tile_size n_per_tile per_tile",
-    behind="per_tile",
+    trailing="per_tile",
     grid="N // 2, B",
     block=CExpr("NUM_THREADS"),
     shared_memory=25480,

@@ -17,7 +17,7 @@ def decays(arguments):
     struct="la_globals",
     fields="q k k_split v o slopes length",
     computed={"length": "N"},
-    behind="length",
+    trailing="length",
     grid="H, B",
     block=CExpr("NUM_THREADS"),
     shared_memory=CExpr("kittens::MAX_SHARED_MEMORY - 1024"),

@@ -91,7 +91,7 @@ def test_true_can_come_before_false():
             {"variants": {"STEP": (2, 8)}},
             "must name each parameter once",
         ),  # without a variant, reverse must be a member
-        ({"behind": "reverse"}, "names unknown parameters: reverse"),
+        ({"trailing": "reverse"}, "names unknown parameters: reverse"),
     ],
 )
 def test_contradictions_are_rejected(changed, message):

@@ -233,7 +233,7 @@ __global__ void f(const __grid_constant__ Globals g, double factor, int64_t n) {
         n: int,
         maybe: float | None = None,
     )"""
-    kernel = define(source, signature, entry="f", grid=1, block=32, behind="factor, n", compiler="nvrtc")
+    kernel = define(source, signature, entry="f", grid=1, block=32, trailing="factor, n", compiler="nvrtc")
     entry = loader.launcher(kernel.specs[0], Variant(), HOPPER)
     text = (entry.shared_object.parent / "device_code.inc").read_text()
     assert "using EntryKernel = DeviceKernel<Globals, double, int64_t>;" in text and "device_layout[] = {" in text

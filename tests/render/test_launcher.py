@@ -194,7 +194,7 @@ def test_nested_members_are_filled_in_braces_and_counted():
 def test_computed_integers():
     def f(x: In[Tensor, F32, "N"], n: int): ...
 
-    text = launcher(f, struct="globals", grid=1, block=1, computed={"half": "N // 2"}, fields="half x n", behind="n")
+    text = launcher(f, struct="globals", grid=1, block=1, computed={"half": "N // 2"}, fields="half x n", trailing="n")
     assert "has_fields<TkjitGlobals, 2>()" in text
     assert (
         'if (const char* error = tkjit::check_computed<decltype(TkjitGlobals::half)>(v_N / 2, "half")) return error;'

@@ -48,7 +48,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         Dims computed from other dims: ``{"P": "cdiv(N, 2)"}``.
     computed : dict, optional
         Integer members of the struct, or arguments of the entry, that tkjit computes: ``{"n": "N"}``.
-    behind : str, optional
+    trailing : str, optional
         Parameters or computed integers that the entry takes as separate arguments after the struct: ``"n"``.
     constraints : str or list of str, optional
         Conditions that every call must meet: ``"K % 8 == 0"``.

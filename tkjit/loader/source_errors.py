@@ -99,7 +99,7 @@ def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
     from tkjit.source.entries import why_not_the_entry
     from tkjit.source.members import why_no_member
 
-    if spec.host or spec.struct or spec.behind:
+    if spec.host or spec.struct or spec.trailing:
         return ""
     reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.taken, log=log)
     # put a tensor first, because the message shows the extents of the first member as an example

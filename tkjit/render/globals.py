@@ -110,7 +110,7 @@ def members(spec: Spec) -> list[str]:
     """Return the struct's members in order. ``Globals`` for several devices also has the device's index and count."""
     device_members = [DEV_IDX, NUM_DEVICES] if spec.is_parallel and not spec.struct else []
     return [
-        *(name for name in spec.taken if name not in spec.behind),
+        *(name for name in spec.taken if name not in spec.trailing),
         *(name for name in device_members if name not in spec.order),
     ]
 
@@ -158,7 +158,7 @@ def struct_values(spec: Spec) -> list[str]:
 def arrays(spec: Spec) -> list[Field]:
     """Return the lists that fill arrays in the source's own struct."""
     lists = (f for f in spec.struct_fields if f.value_type is not None and f.value_type.item is not None)
-    return [f for f in lists if spec.struct and not spec.host and f.name not in spec.behind]
+    return [f for f in lists if spec.struct and not spec.host and f.name not in spec.trailing]
 
 
 def fill_arrays(spec: Spec) -> list[str]:
@@ -205,7 +205,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
             f"              {repr_text(f'the type of {struct}::{_path(f)}' + otherwise)});",
         ]
     for f in spec.struct_fields:
-        if f.name not in spec.behind and f not in own_arrays and not f.is_constant:
+        if f.name not in spec.trailing and f not in own_arrays and not f.is_constant:
             lines += [
                 f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {types[f.name]}>(),",
                 f"              {repr_text(f'the type of {struct}::{_path(f)}' + otherwise)});",

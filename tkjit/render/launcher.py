@@ -242,7 +242,7 @@ def _computed_checks(spec: Spec) -> list[str]:
 
     # the types of plain arguments are checked where the entry is called
     def member(name: str) -> str:
-        if name in spec.behind or not spec.struct:
+        if name in spec.trailing or not spec.struct:
             return "int64_t" if spec.args else "int"
         return f"decltype({_filled(spec)}::{name})"
 
@@ -373,8 +373,8 @@ def _launch(spec: Spec, entry: str, checks_bounds: bool) -> list[str]:
     if spec.host:
         called = f"{_keeper(spec)}({entry})" if spec.result else entry
         return [f"return tkjit::call_host({called}, device, stream, globals);"]
-    behind = "".join(f", {value}" for value in _behind(spec))
-    return [f"return tkjit::launch({entry}, shape, device, stream, globals{behind});"]
+    trailing = "".join(f", {value}" for value in _trailing(spec))
+    return [f"return tkjit::launch({entry}, shape, device, stream, globals{trailing});"]
 
 
 def _keeper(spec: Spec) -> str:
@@ -409,7 +409,7 @@ def _arguments(spec: Spec) -> tuple[list[str], str]:
     return [f"const TkjitArg all[] = {{{listed}}};"], "all"
 
 
-def _behind(spec: Spec) -> list[str]:
+def _trailing(spec: Spec) -> list[str]:
     """Return the arguments that the entry takes after the struct."""
     by_name = {f.name: f for f in spec.fields}
     computed, spell = dict(spec.computed), speller(spec)
@@ -417,5 +417,5 @@ def _behind(spec: Spec) -> list[str]:
         f"tkjit::convert<int>({render_expression(computed[name], spell)})"
         if name in computed
         else f"tkjit::convert<{by_name[name].dtype}>({argument(name)})"
-        for name in spec.behind
+        for name in spec.trailing
     ]

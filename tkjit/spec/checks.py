@@ -147,12 +147,12 @@ def _check_names(spec: Description) -> None:
         )
     if not members <= set(spec.order) <= seen:
         _fail(spec, f"fields={' '.join(spec.order)!r} must name each parameter once: {', '.join(sorted(seen))}")
-    if missing := set(spec.behind) - set(spec.order):
-        _fail(spec, f"behind={' '.join(spec.behind)!r} names unknown parameters: {', '.join(sorted(missing))}")
-    if any(f.name in spec.behind and (f.is_tensor or f.value_type or f.optional) for f in spec.fields):
-        _fail(spec, f"behind={' '.join(spec.behind)!r}: only numbers that cannot be None can follow the struct")
-    if spec.behind and (spec.args or spec.host):
-        _fail(spec, "behind= adds arguments after a globals struct, so it excludes args=True and host=True")
+    if missing := set(spec.trailing) - set(spec.order):
+        _fail(spec, f"trailing={' '.join(spec.trailing)!r} names unknown parameters: {', '.join(sorted(missing))}")
+    if any(f.name in spec.trailing and (f.is_tensor or f.value_type or f.optional) for f in spec.fields):
+        _fail(spec, f"trailing={' '.join(spec.trailing)!r}: only numbers that cannot be None can follow the struct")
+    if spec.trailing and (spec.args or spec.host):
+        _fail(spec, "trailing= adds arguments after a globals struct, so it excludes args=True and host=True")
     for f in spec.fields:
         if f.member and not spec.struct and not f.is_constant:
             _fail(spec, f"{f.name}: Member({f.member!r}) needs a struct of the source: name it in struct=")

@@ -72,7 +72,7 @@ class Description:
     struct = _PartAttribute[str | None]("parameters")
     args = _PartAttribute[bool]("parameters")
     computed = _PartAttribute[tuple[tuple[str, Expr], ...]]("parameters")
-    behind = _PartAttribute[tuple[str, ...]]("parameters")
+    trailing = _PartAttribute[tuple[str, ...]]("parameters")
     result = _PartAttribute[str]("parameters")
 
     entry = _PartAttribute[str]("launch")

@@ -213,7 +213,7 @@ class Parameters:
         Whether the entry takes plain arguments instead of a struct.
     computed : tuple of (str, Expr)
         Integer members of the struct that tkjit computes instead of taking them from the call.
-    behind : tuple of str
+    trailing : tuple of str
         Fields that the entry takes as separate arguments after the struct.
     """
 
@@ -226,7 +226,7 @@ class Parameters:
     struct: str | None = None
     args: bool = False
     computed: tuple[tuple[str, Expr], ...] = ()
-    behind: tuple[str, ...] = ()
+    trailing: tuple[str, ...] = ()
     result: str = ""
 
 

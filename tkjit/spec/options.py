@@ -35,7 +35,7 @@ class Options(TypedDict, total=False):
     # the entry's arguments
     struct: str
     fields: str
-    behind: str
+    trailing: str
     args: bool
     host: bool
     schema: str

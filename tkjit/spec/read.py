@@ -77,7 +77,7 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
         struct=options.get("struct"),
         args=options.get("args", False),
         computed=computed,
-        behind=_names(options.get("behind", "")),
+        trailing=_names(options.get("trailing", "")),
         result=_result(signature.return_annotation),
     )
 
