@@ -32,13 +32,13 @@ def launched(entry: str, grid: str = "1", block: str = "32", arguments: tuple[st
     return Launch(entry, parts, arguments, text=f"{entry}<<<...>>>(...)", line=7, **options)
 
 
-def instance(entry: str = "k", struct: str = "globals", behind=(), **parameters: Type) -> Instance:
+def instance(entry: str = "k", struct: str = "globals", trailing=(), **parameters: Type) -> Instance:
     return Instance(
         entry,
         entry.split("<")[0],
         struct=struct,
         parameters=tuple(parameters.items()),
-        behind=tuple(behind),
+        trailing=tuple(trailing),
         launch=launched(entry),
     )
 
@@ -156,8 +156,8 @@ def test_every_element_type_has_a_dtype():
 
 
 def test_arguments_after_the_struct_get_their_own_names():
-    spec = one(instance(x=gl("float", -1), n=INT, behind=[("n", INT), ("m", INT)]))
-    assert spec.behind == ("n_behind", "m") and spec.order == ("x", "n", "n_behind", "m")
+    spec = one(instance(x=gl("float", -1), n=INT, trailing=[("n", INT), ("m", INT)]))
+    assert spec.trailing == ("n_trailing", "m") and spec.order == ("x", "n", "n_trailing", "m")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_an_unknown_launch_is_a_todo_that_does_not_compile():
 
 def test_a_launch_that_only_host_code_knows_is_quoted():
     launch = Launch(
-        "k", (("grid", Part("a", said="dim3(blocks)")), ("block", Part("32"))), text="k<<<g, 32>>>(x)", line=9
+        "k", (("grid", Part("a", as_written="dim3(blocks)")), ("block", Part("32"))), text="k<<<g, 32>>>(x)", line=9
     )
     found = written(replace(instance(x=gl("float", -1)), launch=launch))
     assert "# TODO: grid: the source has dim3(blocks)" in found.text and "# TODO: line 9: k<<<g, 32>>>(x)" in found.text
@@ -350,8 +350,8 @@ def test_two_template_arguments_become_two_variants():
 
 def test_a_launch_uses_the_name_of_an_integer_in_the_spec():
     launch = launched("k", "n / 2", "1", ("g", "n"))
-    spec = one(replace(instance(x=gl("float", -1), n=INT, behind=[("n", INT)]), launch=launch))
-    assert str(spec.grid[0]) == "n_behind // 2"
+    spec = one(replace(instance(x=gl("float", -1), n=INT, trailing=[("n", INT)]), launch=launch))
+    assert str(spec.grid[0]) == "n_trailing // 2"
     launch = launched("k", "stream / 2", "stream", ("x", "stream"))
     spec = one(replace(instance(struct=""), parameters=(("x", pointer()), ("stream", INT)), launch=launch))
     assert str(spec.grid[0]) == "stream_ // 2" and str(spec.block[0]) == "stream_"

@@ -181,7 +181,7 @@ def test_dtypes_become_a_variant_and_integers_may_follow_the_struct(importing):
     (spec,) = importing(MITTENS / "kernels/residual.cu", "-I", str(MITTENS / "include")).values()
     assert spec.entry == "add_residual<T>" and dict(spec.variants) == {"T": ("float32", "bfloat16")}
     assert [f.dtype for f in spec.fields] == ["T", "T", "T", "int", "int", "int"]
-    assert spec.behind == ("rows_per_block_behind",) and str(spec.block) == "NUM_THREADS"
+    assert spec.trailing == ("rows_per_block_trailing",) and str(spec.block) == "NUM_THREADS"
 
 
 @pytest.mark.slow
@@ -412,9 +412,9 @@ def test_thunderkittens_layernorm_is_imported(of_kittens):
     (spec,) = of_kittens("layernorm/layernorm.cu").values()
     assert spec.entry == "layernorm_tk<1024>" and spec.struct == "norm_globals<1024>"
     assert [f.name for f in spec.fields] == (
-        "x residual o o_resid norm_weight norm_bias n_tile_size n_per_tile n_per_tile_behind".split()
+        "x residual o o_resid norm_weight norm_bias n_tile_size n_per_tile n_per_tile_trailing".split()
     )
-    assert spec.behind == ("n_per_tile_behind",) and str(spec.block) == "NUM_THREADS"
+    assert spec.trailing == ("n_per_tile_trailing",) and str(spec.block) == "NUM_THREADS"
     assert str(spec.shared_memory) == "25480"
 
 

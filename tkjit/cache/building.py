@@ -217,7 +217,7 @@ def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
     cache.building.add(staging)
     try:
         _refuse_noexec(cache, staging)
-        lock.say(staging)
+        lock.write_holder(staging)
         yield staging
     finally:
         cache.building.discard(staging)

@@ -75,7 +75,7 @@ class Lock:
         """Whether this process holds a lock. It does not if the file system does not support locks."""
         return self._descriptor is not None
 
-    def say(self, staging: Path | None) -> None:
+    def write_holder(self, staging: Path | None) -> None:
         """Write to the lock's file who the holder is, and in which directory its compilers work."""
         if self._descriptor is None:
             return
@@ -135,7 +135,7 @@ def hold_build_lock(
                 break
         lock = Lock(descriptor, holder, frozenset(awaited))
         with _heartbeats(descriptor):
-            lock.say(None)
+            lock.write_holder(None)
             yield lock
     finally:
         if descriptor is not None:

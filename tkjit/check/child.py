@@ -98,13 +98,13 @@ def _read(findings: Path) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict) and "kind" in one]
 
 
-def ending_of(what: str, status: int | None, timeout_s: float, said: bytes) -> str:
+def ending_of(what: str, status: int | None, timeout_s: float, output: bytes) -> str:
     """Describe how a process ended that did not report its end. The status is None if the process took too long."""
     if status is None:
         end = f"it did not end within {timeout_s:.0f} s"
     else:
         end = f"{what} ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
-    words = said.decode(errors="replace").strip()
+    words = output.decode(errors="replace").strip()
     return f"{end}: {words}" if words else end
 
 

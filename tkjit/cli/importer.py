@@ -103,7 +103,7 @@ def _try(written: Written, output: Path | None, source: Path) -> None:
     print("called once in the simulator:", file=sys.stderr)
     with nullcontext(output) if output is not None else _file_next_to(source, written.text) as file:
         for name, sizes in written.sizes.items():
-            has_todo = name in written.unsaid
+            has_todo = name in written.incomplete
             result = f"{name}: not called, because its launch has a TODO" if has_todo else try_kernel(file, name, sizes)
             print(f"  {result}", file=sys.stderr)
 

@@ -56,14 +56,14 @@ class Written:
         The open questions, one line each.
     sizes : mapping
         The values of extents and integers that the source contains, by kernel.
-    unsaid : frozenset of str
+    incomplete : frozenset of str
         The kernels with an unknown part of the launch.
     """
 
     text: str
     undecided: tuple[str, ...]
     sizes: Mapping[str, Mapping[str, int]]
-    unsaid: frozenset[str]
+    incomplete: frozenset[str]
 
 
 def spec_file(found: Found, place: Place) -> Written:
@@ -100,9 +100,9 @@ def spec_file(found: Found, place: Place) -> Written:
     texts += ["\n".join(comments(undecided, 0))] if undecided else []
     undecided = [f"{spec.name}: {note}" for spec in specs for note in spec.notes] + undecided
     sizes = {spec.name: spec.given.extents.sizes for spec in specs}
-    unsaid = frozenset(spec.name for spec in specs if spec.is_open)
+    incomplete = frozenset(spec.name for spec in specs if spec.is_open)
     text = "\n".join([*opening, *(f"\n\n{text}" for text in texts)]) + "\n"
-    return Written(text, tuple(undecided), sizes, unsaid)
+    return Written(text, tuple(undecided), sizes, incomplete)
 
 
 def _with_hosts(specs: list[_Spec], hosts: Mapping[str, Instance], place: Place, taken: set[str]) -> list[_Spec]:
@@ -191,8 +191,8 @@ class _Spec:
             yield "fields", repr_text(" ".join(self.given.order))
         if self.given.computed:
             yield "computed", dict_text((name, repr_text(value)) for name, value in self.given.computed.items())
-        if self.given.behind:
-            yield "behind", repr_text(" ".join(self.given.behind))
+        if self.given.trailing:
+            yield "trailing", repr_text(" ".join(self.given.trailing))
         if self.given.num_devices:
             yield "num_devices", str(self.given.num_devices)
         for what, shape in self.launch:
@@ -246,8 +246,8 @@ def _add_launch(spec: _Spec) -> None:
             continue
         shape = shape_of(what, spec.given.extents.translate(_rename(part, names)), known) if part else None
         if shape is None:
-            unsaid = "the launch's configuration sets it" if launch and launch.text else "the source does not launch it"
-            in_source = f"the source has {part.said or part.text}" if part else unsaid
+            absent = "the launch's configuration sets it" if launch and launch.text else "the source does not launch it"
+            in_source = f"the source has {part.as_written or part.text}" if part else absent
             spec.launch_notes.append(f"{what}: {in_source}")
         elif what == "grid" and part and shape.text.isdigit():
             spec.launch_notes.append(f"grid: always {shape.text} in the source, for all extents")
@@ -268,7 +268,7 @@ def _add_constants(spec: _Spec, parts: Mapping[str, Part]) -> None:
     for what in CONSTANT_PARTS:
         part = parts.get(what)
         if part is not None and not part.text.isdigit():
-            spec.launch_notes.append(f"{what}: the source has {part.said}")
+            spec.launch_notes.append(f"{what}: the source has {part.as_written}")
         elif part is not None and what == "cluster" and part.text != "1":
             spec.launch.append((what, Shape(part.text)))
         elif part is not None and what == "pdl" and part.text == "1":
@@ -279,8 +279,8 @@ def _integers_passed(spec: _Spec) -> dict[str, str]:
     """For the integers that the launch passes, map C++ names to names in the spec."""
     instance = spec.one.instance
     # A struct is a single argument, so only the parameters after it are passed one by one.
-    passed = instance.behind if instance.struct else instance.parameters
-    called = spec.given.behind if instance.struct else spec.given.order
+    passed = instance.trailing if instance.struct else instance.parameters
+    called = spec.given.trailing if instance.struct else spec.given.order
     arguments = instance.launch.arguments[1 if instance.struct else 0 :] if instance.launch else ()
     return {
         name: called[i]

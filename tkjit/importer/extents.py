@@ -45,7 +45,7 @@ class Extents:
 
     def translate(self, part: Part) -> Part:
         """Replace the extents of tensors in a part of the launch by the names of dims."""
-        return Part(self._translated(part.text), part.borrowed, part.compiles, part.said)
+        return Part(self._translated(part.text), part.borrowed, part.compiles, part.as_written)
 
     def _translated(self, text: str) -> str:
         def name(match: re.Match[str]) -> str:

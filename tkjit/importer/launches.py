@@ -150,15 +150,15 @@ def _launch_config(body: list[Token], name: list[Token]) -> Iterable[tuple[str, 
 
 
 def _parts(
-    said: Iterable[tuple[str, list[Token]]], context: Context, index: int, arguments: tuple[str, ...]
+    written: Iterable[tuple[str, list[Token]]], context: Context, index: int, arguments: tuple[str, ...]
 ) -> tuple[tuple[str, Part], ...]:
     shapes = {name: value for name, value in context.host.scopes.names_at(index).values.items() if is_shape(value)}
     found = []
-    for what, tokens in said:
+    for what, tokens in written:
         if what:
             closed, borrowed = close_over(tokens, context, index, arguments)
             as_written = spell(replace_names(replace_names(tokens, shapes), context.types))
-            found.append((what, Part(without_outer_brackets(closed), borrowed, said=as_written)))
+            found.append((what, Part(without_outer_brackets(closed), borrowed, as_written=as_written)))
     return tuple(found)
 
 

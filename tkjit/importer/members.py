@@ -153,7 +153,7 @@ class _Plan:
                 instance,
                 struct=launch.struct or struct.cpp,
                 parameters=struct.members,
-                behind=tuple(parameters[1:]),
+                trailing=tuple(parameters[1:]),
                 own=launch_members,
             )
         return replace(instance, parameters=tuple(parameters))

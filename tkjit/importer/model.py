@@ -21,14 +21,14 @@ class Part:
         Whether it contains numbers that only the enclosing function knows, such as a hard-coded problem size.
     compiles : bool
         Whether it also compiles outside of the enclosing function, with the kernel's own integers in scope.
-    said : str
+    as_written : str
         The expression as it is written in the source.
     """
 
     text: str
     borrowed: bool = False
     compiles: bool = False
-    said: str = ""
+    as_written: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Instance:
         The name of the globals struct; empty if the kernel takes plain arguments.
     parameters : tuple of (str, Type)
         The struct's members, or the plain arguments.
-    behind : tuple of (str, Type)
+    trailing : tuple of (str, Type)
         The kernel's parameters after the struct.
     own : frozenset of str
         Those of ``grid``, ``block`` and ``dynamic_shared_memory`` that are members of the struct.
@@ -139,7 +139,7 @@ class Instance:
     template: tuple[str, ...] = ()
     struct: str = ""
     parameters: tuple[tuple[str, Type], ...] = ()
-    behind: tuple[tuple[str, Type], ...] = ()
+    trailing: tuple[tuple[str, Type], ...] = ()
     own: frozenset[str] = frozenset()
     launch: Launch | None = None
 

@@ -62,7 +62,7 @@ class Parameters:
         self.all: list[Parameter] = []
         self.order: list[str] = []
         self.computed: dict[str, str] = {}
-        self.behind: list[str] = []
+        self.trailing: list[str] = []
         self.num_devices = 0
         self.chosen: list[Parameter] = []
         self.used: set[str] = set()
@@ -70,7 +70,7 @@ class Parameters:
         self._instance = one.instance
         self._variants = dict(one.variants)
         self._chosen_names = one.chosen
-        names = [name for name, _ in (*self._instance.parameters, *self._instance.behind)]
+        names = [name for name, _ in (*self._instance.parameters, *self._instance.trailing)]
         self._taken = {*names, *self._variants, *RESERVED}
         self.extents = Extents() if one.instance.struct else self._extents_of(one)
         self._inputs: list[str] = []
@@ -90,8 +90,8 @@ class Parameters:
         self.num_devices = parallel[0].num_devices if parallel else 0
         for name, type_ in instance.parameters:
             self._add(name, type_, is_parallel=bool(parallel))
-        for name, type_ in instance.behind:
-            self._add_behind(name, type_)
+        for name, type_ in instance.trailing:
+            self._add_trailing(name, type_)
         if parallel and "dev_idx" not in self.computed:
             taker = instance.struct or instance.entry
             raise SpecError(f"{taker} has a parallel layout but no dev_idx, from which it knows its device")
@@ -135,17 +135,17 @@ class Parameters:
         self.all.append(Parameter(name, annotation, is_integer=is_integer(type_.cpp)))
         self.order.append(name)
 
-    def _add_behind(self, name: str, type_: Type) -> None:
+    def _add_trailing(self, name: str, type_: Type) -> None:
         annotation = annotation_of(type_.cpp) if type_.kind == "number" else ""
         if not annotation:
             raise SpecError(f"{name} is {type_.cpp}; only numbers can follow the struct")
         if name in self.order or name in RESERVED or keyword.iskeyword(name):
-            name = self._fresh(f"{name}_behind")
+            name = self._fresh(f"{name}_trailing")
         if annotation.startswith("Scalar"):
             self.used.add("Scalar")
         self.all.append(Parameter(name, annotation, is_integer=is_integer(type_.cpp)))
         self.order.append(name)
-        self.behind.append(name)
+        self.trailing.append(name)
 
     def _add_tensor(self, wanted: str, member: str, type_: Type) -> None:
         dtype = type_.element if type_.element in self._variants else dtype_of_cpp(type_.element)

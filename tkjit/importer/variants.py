@@ -111,7 +111,7 @@ def _columns(texts: Sequence[Sequence[str]]) -> list[_Column]:
 
 
 def _types(instance: Instance) -> list[Type]:
-    typed = [*instance.parameters, *instance.behind]
+    typed = [*instance.parameters, *instance.trailing]
     return [inner for _, type_ in typed for inner in (type_, *(member for _, member in type_.members))]
 
 
@@ -152,7 +152,7 @@ def _name_columns(columns: list[_Column], first: Instance) -> list[_Column]:
     """Name each column after its template parameter; if the name is unknown, ``D`` for integers and ``T`` otherwise."""
     arguments = template_arguments(first.entry)
     parameter_names = dict(zip(arguments, first.template, strict=False))
-    taken = {name for name, _ in (*first.parameters, *first.behind)}
+    taken = {name for name, _ in (*first.parameters, *first.trailing)}
     named = []
     for column in columns:
         wanted = parameter_names.get(column.values[0], "")
@@ -181,7 +181,7 @@ def _together(members: list[Instance], columns: list[_Column]) -> Instance | Non
         return None
     try:
         parameters = _listed_together([instance.parameters for instance in members], columns, members)
-        behind = _listed_together([instance.behind for instance in members], columns, members)
+        trailing = _listed_together([instance.trailing for instance in members], columns, members)
         entry = _text_together([instance.entry for instance in members], columns)
         launches = [instance.launch for instance in members if instance.launch]
         launch = first.launch
@@ -205,7 +205,7 @@ def _together(members: list[Instance], columns: list[_Column]) -> Instance | Non
     except ValueError:
         return None
     struct = launch.struct if launch and launch.config else "auto" if first.struct else ""
-    return replace(first, entry=entry, parameters=parameters, behind=behind, struct=struct, launch=launch)
+    return replace(first, entry=entry, parameters=parameters, trailing=trailing, struct=struct, launch=launch)
 
 
 def _given_together(listed: list[tuple[str, ...]], columns: list[_Column]) -> tuple[str, ...]:
@@ -289,7 +289,7 @@ def _part_together(parts: list[Part], columns: list[_Column]) -> Part:
     try:
         text = _text_together([part.text for part in parts], columns)
     except ValueError:
-        alternatives = " or ".join(dict.fromkeys(part.said or part.text for part in parts))
-        return Part("", said=alternatives)
+        alternatives = " or ".join(dict.fromkeys(part.as_written or part.text for part in parts))
+        return Part("", as_written=alternatives)
     compiles = all(part.compiles for part in parts)
     return replace(parts[0], text=text, compiles=compiles, borrowed=any(part.borrowed for part in parts))

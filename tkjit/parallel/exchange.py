@@ -48,7 +48,7 @@ def attempt(task: Callable[[], T]) -> tuple[T | None, Exception | None]:
 def exchange(
     group: ProcessGroup,
     step: str,
-    said: Any = None,
+    message: Any = None,
     error: Exception | str | None = None,
     kind: type[TkjitError] = LaunchError,
 ) -> list[Any]:
@@ -59,8 +59,8 @@ def exchange(
     step : str
         The purpose, as the predicate of a sentence about the process: ``"shares its part"``. The processes compare
         their steps, because a process that arrives late may find the others at a later step.
-    said : object, optional
-        The message, which is pickled.
+    message : object, optional
+        Any object that pickle supports.
     error : Exception or str, optional
         Why this process has no message. All processes then raise this error, with this process's global rank.
     kind : type
@@ -73,7 +73,7 @@ def exchange(
     """
     board = _boards.get(group) or _boards.setdefault(group, _StoreExchange(group))
     problem = (str(error).split("\n", 1)[0] or type(error).__name__) if error else ""
-    answers = board.exchange((step, kind, problem, said))
+    answers = board.exchange((step, kind, problem, message))
     for rank, (at, *_) in zip(board.ranks, answers, strict=True):
         if at != answers[0][0]:
             raise LaunchError(
@@ -109,13 +109,13 @@ class _StoreExchange:
         self._marks = [f"tkjit/here/{rank}" for rank in range(len(self.ranks))]
         self._peers, self._name = self._meet(group)
 
-    def exchange(self, said: Any) -> list[Any]:
+    def exchange(self, message: Any) -> list[Any]:
         import pickle  # importing it takes a millisecond, but torch has done so already
 
         self._number += 1
         keys, read = self._keys(self._number)
         try:
-            self._store.set(keys[self._rank], pickle.dumps(said))
+            self._store.set(keys[self._rank], pickle.dumps(message))
             self._wait_until(lambda: self._store.check(keys), lambda: self._absent(keys))
             answers = [pickle.loads(self._store.get(key)) for key in keys]
             if self._rank == 0:  # all have arrived, so nobody is still reading the previous exchange

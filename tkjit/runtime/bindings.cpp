@@ -325,7 +325,7 @@ PyObject* adapt_type(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-PyObject* stop_library(PyObject* self, PyObject*) {
+PyObject* destroy_objects(PyObject* self, PyObject*) {
     auto& library = as<Library>(self);
     while (library.newest) {  // in reverse order, as at the end of a C++ scope
         Object* const object = library.newest;
@@ -342,7 +342,7 @@ PyMethodDef library_methods[] = {
     {"open", open_unit, METH_O, "Load a unit. Return the list of its calls, with None for each that has not been compiled."},
     {"describe", describe, METH_O, "Return (number, how it is passed, C++ type) for each argument, or None if it has no type."},
     {"adapt", adapt_type, METH_VARARGS, "Set the callable that converts results of a type, which is given by its number."},
-    {"destroy_objects", stop_library, METH_NOARGS, "Destroy every object that Python owns, the newest first."},
+    {"destroy_objects", destroy_objects, METH_NOARGS, "Destroy every object that Python owns, the newest first."},
     {"close", close_library, METH_NOARGS, "Reject all further calls."},
     {},
 };

@@ -79,13 +79,13 @@ class Check {
     void operator()(Cell& cell, uintptr_t address, unsigned bytes) {
         const Thread& thread = *current_thread;
         if (cell.write.kind == pending_copy) {
-            say("copy", address, bytes, &cell.write, true);
+            report_access("copy", address, bytes, &cell.write, true);
             cell.write.kind = plain;
         } else if (cell.write.kind == none && cell.update.kind == none) {
             if (reads_ && region_.starts_blank) note_blank(address, bytes);
         }
         for (const Access* earlier : {&cell.write, &cell.update}) {
-            if (conflicts(*earlier) && !is_before(*earlier, thread)) say_race(address, bytes, *earlier, true);
+            if (conflicts(*earlier) && !is_before(*earlier, thread)) report_race(address, bytes, *earlier, true);
         }
         is_write_ ? write(cell, address, bytes) : read(cell);
     }
@@ -94,7 +94,7 @@ class Check {
     /// written, or all bytes of a shorter range. A smaller gap is padding.
     void finish(size_t bytes) {
         const size_t enough = bytes < 4 ? bytes : 4;
-        if (longest_blank_ >= enough) say("uninitialized", blank_address_, longest_blank_, nullptr, false);
+        if (longest_blank_ >= enough) report_access("uninitialized", blank_address_, longest_blank_, nullptr, false);
     }
 
   private:
@@ -102,14 +102,14 @@ class Check {
         return other.kind != none && !(other.kind == atomic && access_.kind == atomic);
     }
 
-    void say(const char* kind, uintptr_t address, size_t bytes, const Access* other, bool other_writes) {
+    void report_access(const char* kind, uintptr_t address, size_t bytes, const Access* other, bool other_writes) {
         report(kind, region_, address, bytes, access_, word_of(access_.kind, is_write_), other,
                other ? word_of(other->kind, other_writes) : "");
     }
 
-    void say_race(uintptr_t address, size_t bytes, const Access& other, bool other_writes) {
+    void report_race(uintptr_t address, size_t bytes, const Access& other, bool other_writes) {
         const bool of_volatile = access_.kind == volatile_access || other.kind == volatile_access;
-        say(of_volatile ? "volatile" : "race", address, bytes, &other, other_writes);
+        report_access(of_volatile ? "volatile" : "race", address, bytes, &other, other_writes);
     }
 
     void note_blank(uintptr_t address, unsigned bytes) {
@@ -142,7 +142,7 @@ class Check {
     void write(Cell& cell, uintptr_t address, unsigned bytes) {
         for (const Access& earlier : cell.reads) {
             const bool is_ordered = !conflicts(earlier) || is_before(earlier, *current_thread);
-            if (!is_ordered) say_race(address, bytes, earlier, false);
+            if (!is_ordered) report_race(address, bytes, earlier, false);
         }
         if (is_soft(access_.kind)) {
             cell.update = access_;  // the last plain write stays recorded, because other accesses may conflict with it
