@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,7 @@ def register(commands: Any) -> None:
     parser.set_defaults(run=_export)
 
 
-def languages_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """Parse and check lists of languages such as ``cpp,go``."""
-    return check_languages(language for text in texts for language in text.split(",") if language)
-
-
-def builder(arguments: argparse.Namespace) -> Builder:
+def _builder(arguments: argparse.Namespace) -> Builder:
     """Return a function that builds plans in parallel, prints a line for each, and then raises the first error."""
 
     def build(loader: Loader, plans: Sequence[Plan]) -> None:
@@ -72,7 +67,7 @@ def _export(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output.absolute()
     if not arguments.names:
         raise SpecError("export: name at least one kernel")
-    languages = languages_of(arguments.lang)
+    languages = check_languages(language for text in arguments.lang for language in text.split(",") if language)
     check_torch_options(languages, arguments.binding, arguments.package)
     name = arguments.name or output.name
     check_target(output)
@@ -88,7 +83,7 @@ def _export(arguments: argparse.Namespace) -> int:
         print(f"{output}: a torch extension; build it with pip install --no-build-isolation {output}")
         return 0
     planned = plan_export(loader, arguments.names, name, archs, types, arguments.version, arguments.package)
-    write_export(loader, planned, output, languages, builder(arguments))
+    write_export(loader, planned, output, languages, _builder(arguments))
     size = (output / "lib" / planned.soname).stat().st_size
     print(f"{output}: {len(planned.signatures)} functions for {', '.join(languages)}; the library is {size_text(size)}")
     return 0

@@ -119,19 +119,19 @@ def _passed(p: CParameter) -> list[str]:
 def _into(library: str, signature: CSignature) -> list[str]:
     """Return the function that writes to given outputs, or the plain function if the kernel has no outputs."""
     outputs = [f"Tensor& {p.identifier}" for p in signature.outputs]
-    result = _NUMBERS[_RESULTS[signature.spec.result]] if signature.spec.result else "void"
+    result = _NUMBERS[signature.result] if signature.result else "void"
     passed = [part for p in signature.parameters for part in _passed(p)]
     body = [
         f"const auto pointers_of_{p.identifier} = tkjit::pointers({p.identifier});"
         for p in signature.parameters
         if p.kind is Kind.TENSORS
     ]
-    if signature.spec.result:
+    if signature.result:
         body.append(f"{result} result{{}};")
         passed.append("&result")
     call = ", ".join([*passed, "stream"])
     body.append(f"tkjit::check({library}_{signature.name}({call}));")
-    if signature.spec.result:
+    if signature.result:
         body.append("return result;")
     parameters = [*_into_parameters(signature), *outputs, _STREAM]
     name = f"{cpp_name(signature)}_into" if outputs else cpp_name(signature)
@@ -143,9 +143,6 @@ def _into_parameters(signature: CSignature) -> list[str]:
     if not signature.outputs:
         return _parameters(signature)
     return [f"{_type(p)} {p.identifier}" for p in _inputs(signature)]
-
-
-_RESULTS = {"float": Kind.FLOAT, "int": Kind.INT, "bool": Kind.BOOL}
 
 
 def _returned(signature: CSignature) -> str:
@@ -166,12 +163,12 @@ def _returning(signature: CSignature) -> list[str]:
 
 
 def _trying(signature: CSignature) -> list[str]:
-    has_value = bool(signature.outputs or signature.spec.result)
+    has_value = bool(signature.outputs or signature.result)
     kind = "tkjit::Done"
     if signature.outputs:
         kind = _returned(signature)
-    elif signature.spec.result:
-        kind = _NUMBERS[_RESULTS[signature.spec.result]]
+    elif signature.result:
+        kind = _NUMBERS[signature.result]
     call = f"{cpp_name(signature)}({', '.join([*(p.identifier for p in _inputs(signature)), 'stream'])})"
     body = f"return {call};" if has_value else f"{call}; return tkjit::Done{{}};"
     parameters = [*_parameters(signature), _STREAM]

@@ -16,7 +16,6 @@ _TAKEN = GO_KEYWORDS | frozenset(
 )
 NUMBERS = {Kind.INT: ("int64", "C.int64_t"), Kind.FLOAT: ("float64", "C.double"), Kind.BOOL: ("bool", "C.bool")}
 _ITEMS = {Kind.INTS: ("int64", "C.int64_t"), Kind.FLOATS: ("float64", "C.double"), Kind.BOOLS: ("bool", "C.bool")}
-RESULTS = {"float": Kind.FLOAT, "int": Kind.INT, "bool": Kind.BOOL}
 
 
 class _Passed(NamedTuple):
@@ -102,8 +101,8 @@ def call_of_c(symbol: str, signature: CSignature, names: Names, *, into: bool = 
         before += argument.before
         passed += argument.values
         after += argument.after
-    if signature.spec.result:
-        go, c = NUMBERS[RESULTS[signature.spec.result]]
+    if signature.result:
+        go, c = NUMBERS[signature.result]
         before.append(f"\tvar cResult {c}")
         passed.append("&cResult")
         after.append(f"\tresult = {go}(cResult)")

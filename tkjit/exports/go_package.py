@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tkjit.exports.go_call import NUMBERS, RESULTS, Names, call_of_c, type_of
+from tkjit.exports.go_call import NUMBERS, Names, call_of_c, type_of
 from tkjit.exports.model import Export, documentation, names
 from tkjit.exports.names import go_name
 from tkjit.exports.templates import filled
@@ -56,7 +56,7 @@ class _Function:
         self.names = Names(signature)
         self.inputs = [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
         self.outputs = signature.outputs
-        self.result = signature.spec.result
+        self.result = signature.result
 
     def render(self) -> list[str]:
         return [
@@ -81,7 +81,7 @@ class _Function:
 
     def _results(self, *, error: bool = True, named: bool = False) -> str:
         kinds = [(self.names.local(p), "Tensor") for p in self.outputs]
-        kinds += [("result", NUMBERS[RESULTS[self.result]][0])] if self.result else []
+        kinds += [("result", NUMBERS[self.result][0])] if self.result else []
         kinds += [("err", "error")] if error else []
         if named:
             return f"({', '.join(f'{name} {kind}' for name, kind in kinds)})"
@@ -167,7 +167,7 @@ class _Function:
             return []
         outputs = ", ".join(f"{self.names.local(p)} Tensor" for p in self.outputs)
         parameters = ", ".join(filter(None, ["stream *Stream", self._parameters(self.inputs), outputs]))
-        results = f"(result {NUMBERS[RESULTS[self.result]][0]}, err error)" if self.result else "(err error)"
+        results = f"(result {NUMBERS[self.result][0]}, err error)" if self.result else "(err error)"
         return [
             f"// {self.name}Into is like {self.name}On, but writes to outputs that you pass.",
             f"func {self.name}Into({parameters}) {results} {{",
@@ -191,7 +191,7 @@ class _Function:
         assigned = ", ".join([*(f"ended.{name}" for name in values), "ended.err"])
         taken = ", ".join(["ended." + name for name in [*values, "err"]])
         kinds = [*((self.names.local(p), "Tensor") for p in self.outputs)]
-        kinds += [("result", NUMBERS[RESULTS[self.result]][0])] if self.result else []
+        kinds += [("result", NUMBERS[self.result][0])] if self.result else []
         kinds.append(("err", "error"))
         width = max(len(name) for name, _ in kinds)
         fields = [f"\t\t{name:<{width}} {kind}" for name, kind in kinds]
@@ -242,6 +242,6 @@ def call_text(package: str, signature: CSignature) -> str:
     """Return an example call: ``y, err := layers.Softmax(x)``."""
     names = Names(signature)
     inputs = [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
-    results = [*map(names.local, signature.outputs), *(["result"] if signature.spec.result else []), "err"]
+    results = [*map(names.local, signature.outputs), *(["result"] if signature.result else []), "err"]
     passed = ", ".join(f"&{names.local(p)}" if p.is_optional else names.local(p) for p in inputs)
     return f"{', '.join(results)} := {package}.{go_name(signature)}({passed})"

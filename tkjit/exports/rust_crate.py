@@ -12,7 +12,6 @@ from tkjit.spec.c_signature import CParameter, CSignature, Kind
 _FILES = Path(__file__).with_name("rust")
 _NUMBERS = {Kind.INT: "i64", Kind.FLOAT: "f64", Kind.BOOL: "bool"}
 _ITEMS = {Kind.INTS: "i64", Kind.FLOATS: "f64", Kind.BOOLS: "bool"}
-_RESULTS = {"float": Kind.FLOAT, "int": Kind.INT, "bool": Kind.BOOL}
 
 
 def render_rust(export: Export, interface: str) -> dict[str, str]:
@@ -41,8 +40,8 @@ def _local(name: str) -> str:
 def _declaration(library: str, signature: CSignature) -> str:
     """Return a C function's declaration in Rust."""
     parameters = [part for p in signature.parameters for part in _c_parameter(p)]
-    if signature.spec.result:
-        parameters.append(f"result: *mut {_NUMBERS[_RESULTS[signature.spec.result]]}")
+    if signature.result:
+        parameters.append(f"result: *mut {_NUMBERS[signature.result]}")
     listed = "".join(f"        {parameter},\n" for parameter in [*parameters, "stream: *mut c_void"])
     return f"    pub fn {library}_{signature.name}(\n{listed}    ) -> *mut c_char;\n"
 
@@ -101,7 +100,7 @@ class _Function:
         self.name = rust_name(signature)
         self.inputs = [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
         self.outputs = signature.outputs
-        self.result = _NUMBERS[_RESULTS[signature.spec.result]] if signature.spec.result else ""
+        self.result = _NUMBERS[signature.result] if signature.result else ""
 
     def render(self) -> list[str]:
         doc = [f"/// {line}".rstrip() for line in _as_markdown(documentation(self.signature))]

@@ -120,6 +120,11 @@ class CSignature:
     parameters: tuple[CParameter, ...]
 
     @property
+    def result(self) -> Kind | None:
+        """The kind of number that a host function returns, or None."""
+        return Kind(self.spec.result) if self.spec.result else None
+
+    @property
     def outputs(self) -> tuple[CParameter, ...]:
         return tuple(p for p in self.parameters if p.kind is Kind.OUTPUT)
 
