@@ -10,7 +10,7 @@ import pytest
 from support.static_library import write_static_library
 
 import tkjit
-from tkjit import InOut, Tensor
+from tkjit import CompileError, InOut, Tensor
 from tkjit.cli import main
 from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant
@@ -65,6 +65,17 @@ def test_spills_are_recorded_and_shown(loader, tmp_path, monkeypatch, capsys):
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("crowded for sm_90a ")]
     shown = rf".* \d+\.\d s  32 registers, {spilled} B spilled, 1024 B shared memory, compiler \d+\.\d MiB"
     assert re.fullmatch(shown, line), line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
+def test_a_flag_makes_spills_an_error(loader, compiler):
+    limited = ["-Xptxas=-warn-spills,-Werror", "-maxrregcount=32"]
+    kernel = crowded(flags=limited, compiler=compiler)
+    with pytest.raises(CompileError, match=r"^ptxas error   : Registers are spilled to local memory"):
+        loader.launcher(kernel.specs[0], Variant(), HOPPER)
+    roomy = crowded(flags=limited[:1], compiler=compiler)
+    assert loader.launcher(roomy.specs[0], Variant(), HOPPER).manifest["spill_store_bytes"] == 0
 
 
 NEIGHBOURS = """

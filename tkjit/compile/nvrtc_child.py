@@ -65,7 +65,7 @@ def compile_program(
         check(nvrtc, nvrtc.nvrtcAddNameExpression(program, expression.encode()))
     c_options = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     status = nvrtc.nvrtcCompileProgram(program, len(options), c_options)
-    log = content(nvrtc, program, "ProgramLog").rstrip(b"\0")
+    log = content(nvrtc, program, "ProgramLog").replace(b"\0", b"")  # one precedes each error of ptxas
     sys.stdout.buffer.write(log)
     if status != 0:
         if not log.strip():
