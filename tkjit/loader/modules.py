@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import TEXT, Product, Recipe
 from tkjit.compile import flags
-from tkjit.errors import CompileError
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.glue_flags import GlueFlags
@@ -191,13 +190,7 @@ class GluePlan(ModulePlan):
             return super()._compile(unit, staging)
 
         make = partial(self._replay, unit, staging, known_flags)
-        try:
-            return of_glue(self._env, known_flags.compiler).compile_with(make, unit)
-        except CompileError:  # the flags may be wrong, for example after an update of torch; any other error recurs
-            import shutil
-
-            shutil.rmtree(unit.failure_directory, ignore_errors=True)
-            return super()._compile(unit, staging)
+        return of_glue(self._env, known_flags.compiler).compile_with(make, unit)
 
     def _replay(self, unit: Unit, staging: Path, given: GlueFlags, included: list[str]) -> Product:
         from tkjit.compile import compiler
