@@ -17,7 +17,7 @@ from support.sampling import sample
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
-from tkjit.check.child import ORDERS, Run
+from tkjit.check.child_process import ORDERS, Run
 from tkjit.check.results import differences
 from tkjit.cli import main
 from tkjit.cli.check import _what_was_compared

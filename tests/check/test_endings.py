@@ -10,7 +10,7 @@ import torch
 
 import tkjit
 from tkjit import In, Out, Tensor
-from tkjit.check.child import run
+from tkjit.check.child_process import run
 from tkjit.testing import KernelCheckError, check
 
 pytestmark = pytest.mark.compiles
@@ -84,7 +84,7 @@ def test_a_crash_under_address_sanitizer_is_reported_with_its_line(how):
     ids=["writes nothing", "writes half a line", "fails at its end", "is killed", "sleeps"],
 )
 def test_a_process_that_ends_early_is_a_finding(tmp_path: Path, monkeypatch, does, text):
-    monkeypatch.setattr("tkjit.check.child.SECONDS_TO_SAY_SO", 1)
+    monkeypatch.setattr("tkjit.check.child_process.TIMEOUT_REPORT_S", 1)
     program = tmp_path / "checker"
     program.write_text(f"#!{sys.executable}\nimport os, sys, time\nfd = int(sys.argv[3])\n{does}\n")
     program.chmod(0o755)

@@ -12,7 +12,7 @@ from support.checked import CLEAN, F32, RACY, found, reverse
 import tkjit
 from tkjit import In, Out, Tensor
 from tkjit.check.cases import cases_of
-from tkjit.check.child import ORDERS, run
+from tkjit.check.child_process import ORDERS, run
 from tkjit.check.plan import RACE, CheckerPlan
 from tkjit.config import Settings
 from tkjit.loader import loader_for

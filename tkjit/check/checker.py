@@ -12,7 +12,7 @@ from typing import Any
 
 from tkjit.check.arguments import tensors_in_order
 from tkjit.check.cases import Case, cases_of
-from tkjit.check.child import Run, run
+from tkjit.check.child_process import Run, run
 from tkjit.check.findings import MODE_OF, Finding, addresses_in, finding_of
 from tkjit.check.plan import MEMORY, RACE, CheckerPlan
 from tkjit.check.results import against_reference, differences

@@ -98,7 +98,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 def _try(written: Written, output: Path | None, source: Path) -> None:
     """Call each written kernel once, with the sizes found in the source."""
-    from tkjit.cli.trial import try_kernel
+    from tkjit.cli.try_kernel import try_kernel
 
     print("called once in the simulator:", file=sys.stderr)
     with nullcontext(output) if output is not None else _file_next_to(source, written.text) as file:

@@ -12,11 +12,11 @@ from types import ModuleType
 from tkjit.cache import Entry
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, CompileError, TkjitWarning, ToolchainError
+from tkjit.extensions.build_objects import find_or_build_all
 from tkjit.extensions.by_device import take_each_device
 from tkjit.extensions.fallback import lacking_in
 from tkjit.extensions.functions import HostFunction, read_functions
 from tkjit.extensions.modules import defines_module, with_module
-from tkjit.extensions.parallel_builds import find_or_build_all
 from tkjit.extensions.plans import LACKING, FunctionsPlan, LinkPlan, ObjectPlan, PreprocessedPlan
 from tkjit.extensions.record import Loaded, record_extension
 from tkjit.extensions.registrations import check_registrations, note_registrations

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import IO, Any
 
-from tkjit.check.child import MOST_SAID, ending_of
+from tkjit.check.child_process import MAX_STDERR_BYTES, ending_of
 from tkjit.errors import SpecError
 from tkjit.system.machine import available_memory_bytes, usable_cores
 from tkjit.verify.call import Outcome
@@ -170,7 +170,7 @@ class _Processes:
                 return None
             failed_call = last if in_a_call else Outcome(task.kernel)
             output.seek(0)
-            problem = ending_of("its process", status, self._options.timeout_s, output.read()[-MOST_SAID:])
+            problem = ending_of("its process", status, self._options.timeout_s, output.read()[-MAX_STDERR_BYTES:])
             self.outcomes.put(replace(failed_call, problems=(problem,)))
             return begun if in_a_call else None
 

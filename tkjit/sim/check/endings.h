@@ -107,7 +107,7 @@ inline void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
     json.text("text",
               "it does not end: a loop, or a wait for something that no thread does; --timeout gives it longer");
     write_line(json.object("here", place_of_signal(calls, "loop")));
-    _exit(4);  // check/child.py's TIMED_OUT
+    _exit(4);  // check/child_process.py's TIMED_OUT
 }
 
 /// Reports a launch that does not end. The signal may arrive between two threads, when no call leads to the kernel's

@@ -1,6 +1,6 @@
 """Calls each kernel of an imported spec file once in the simulator, in a separate process.
 
-The process runs ``python -m tkjit.cli.trial FILE KERNEL SIZES`` and prints one readable line.
+The process runs ``python -m tkjit.cli.try_kernel FILE KERNEL SIZES`` and prints one readable line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def try_kernel(file: Path, name: str, sizes: Mapping[str, int]) -> str:
     sizes : mapping
         The extents and integers found in the source. Defaults are used for those that were not found.
     """
-    command = [sys.executable, "-m", "tkjit.cli.trial", str(file), name, json.dumps(dict(sizes))]
+    command = [sys.executable, "-m", "tkjit.cli.try_kernel", str(file), name, json.dumps(dict(sizes))]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:

@@ -19,9 +19,9 @@ from tkjit.check.arguments import pack, unpack
 from tkjit.spec import Spec
 from tkjit.system.files import from_json
 
-MOST_SAID = 500  # the most bytes of a process's standard error that are quoted
+MAX_STDERR_BYTES = 500  # the most bytes of a process's standard error that are quoted
 TIMED_OUT = 4  # the exit status of a checker that has reported its own timeout (sim/check/endings.h)
-SECONDS_TO_SAY_SO = 5  # the time after the timeout in which the checker reports the line that it has reached, and exits
+TIMEOUT_REPORT_S = 5  # the time after the timeout in which the checker reports the line that it has reached, and exits
 ORDERS = ("forward", "reverse", "random", "adversarial")  # must have the order of the enum in sim/runtime/schedule.h
 
 
@@ -71,7 +71,7 @@ def run(
                     stdin=subprocess.DEVNULL,
                     stdout=2 if trace else subprocess.DEVNULL,  # the kernel's output
                     stderr=None if trace else subprocess.PIPE,
-                    timeout=ceil(timeout_s) + SECONDS_TO_SAY_SO,
+                    timeout=ceil(timeout_s) + TIMEOUT_REPORT_S,
                 )
                 status: int | None = done.returncode
                 errors = done.stderr or b""
@@ -84,7 +84,10 @@ def run(
         found = [one for one in found if one["kind"] != "done"]
         if not any(one["kind"] == "fault" or one.get("ends") for one in found):
             found.append(
-                {"kind": "fault", "text": ending_of("the checked process", status, timeout_s, errors[:MOST_SAID])}
+                {
+                    "kind": "fault",
+                    "text": ending_of("the checked process", status, timeout_s, errors[:MAX_STDERR_BYTES]),
+                }
             )
         return Run(found, None, timed_out=status in (None, TIMED_OUT))
 
