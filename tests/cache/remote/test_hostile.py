@@ -10,23 +10,43 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.fake_builder import RECIPE, Builder, below, recipe_with_part
+from support.fake_builder import ABI, RECIPE, Builder, below, forget_leases, recipe_with_part, write
 from support.remote_caches import http, objects, path_of, reader, resign, serving, write_key, writer
 
-from tkjit.cache.remote.signing import RefusedError
+from tkjit.cache import Cache
+from tkjit.cache.remote.signing import Keyring, RefusedError
 from tkjit.cache.remote.statement import from_json
 from tkjit.errors import CacheError, TkjitWarning
 
 OTHER = recipe_with_part("flags", "-O2")
 
 
-@pytest.fixture
-def server(machine, header, url, key, remote) -> Path:
-    cache = machine(writer(url, key))
+@pytest.fixture(scope="module")
+def published(tmp_path_factory) -> Path:
+    """Returns a directory with a remote cache of two entries, their header, and the key that signed them."""
+    root = tmp_path_factory.mktemp("published")
+    write(root / "gl.h", "struct gl {};")
+    cache = Cache(root / "cache", ABI, remote=writer(f"file://{root / 'remote'}", write_key(root / "key")))
     for recipe in (RECIPE, OTHER):
-        cache.build(recipe, Builder(header))
+        cache.build(recipe, Builder(root / "gl.h"))
     assert cache.remote.finish(60) == 0
-    return remote
+    forget_leases(cache)
+    return root
+
+
+@pytest.fixture
+def key(published) -> Path:
+    return published / "key"
+
+
+@pytest.fixture
+def header(published) -> Path:
+    return published / "gl.h"
+
+
+@pytest.fixture
+def server(published, remote) -> Path:
+    return Path(shutil.copytree(published / "remote", remote))
 
 
 def place_of(remote: Path, recipe) -> Path:
@@ -77,11 +97,12 @@ def test_changed_statement_is_rejected(machine, server, url, key, what):
 
 
 @pytest.mark.parametrize("signature", [None, 3, "", "no base64", []])
-def test_invalid_signature_is_rejected(machine, server, url, key, signature):
+def test_invalid_signature_is_rejected(server, url, key, signature):
     (path,) = place_of(server, RECIPE).glob("*[0-9a-f].json")
     head, _, text = path.read_bytes().partition(b"\n")
-    path.write_bytes(json.dumps({**json.loads(head), "signature": signature}).encode() + b"\n" + text)
-    check_rejected(machine(reader(url, key)), "the signature of SHA256:.* is wrong")
+    changed = json.dumps({**json.loads(head), "signature": signature}).encode() + b"\n" + text
+    with pytest.raises(RefusedError, match=r"the signature of SHA256:.* is wrong"):
+        Keyring(reader(url, key)).checked(changed)
 
 
 def test_entry_moved_to_another_key_is_rejected(machine, server, url, key):
@@ -203,11 +224,17 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_malformed_statement_is_rejected(machine, server, url, key, what):
+def test_malformed_statement_is_rejected(server, key, what):
     (path,) = place_of(server, RECIPE).glob("*[0-9a-f].json")
     resign(path, key, CHANGES[what])
     with pytest.raises(RefusedError):
         from_json(path.read_bytes().partition(b"\n")[2])
+
+
+@pytest.mark.parametrize("what", ["a name with ..", "a size over the cap", "no manifest"])
+def test_malformed_statement_adds_nothing_to_the_cache(machine, server, url, key, what):
+    (path,) = place_of(server, RECIPE).glob("*[0-9a-f].json")
+    resign(path, key, CHANGES[what])
     check_rejected(machine(reader(url, key)), "is rejected: ")
     assert not Path("/tmp/escaped").exists()
 
