@@ -163,7 +163,7 @@ class Extension:
         if not source.is_cuda:
             simulated = _SIMULATED if self.is_simulated else ()
             of_user = filterfalse(_is_standard, self.cflags) if self.is_simulated else self.cflags
-            return (*_last_standard((*common, *simulated, *of_user)), "-O2", "-fPIC", "-fvisibility=hidden")
+            return (*_last_standard((*common, "-O2", *simulated, *of_user)), "-fPIC", "-fvisibility=hidden")
         if self.is_simulated:
             # the user's standard is dropped, because the simulator's headers need C++20
             of_user = filterfalse(_is_standard, self.cuda_flags)
