@@ -42,5 +42,20 @@ def test_the_simulator_and_the_launchers_header_are_built_at_the_same_time(compi
     monkeypatch.setattr(RuntimePlan, "make", make)
     loader = loader_for(Settings.from_environment())
     assert loader.runtime and len(seen) == 1
-    loader.build_shared()  # adds the header of glue, whose flags are known only once the runtime is built
+    loader.build_shared()  # adds the header of glue, because this runtime was not built by load_inline
     assert has_entries(cache, "common_headers", 2) and has_entries(cache, "simulator")
+
+
+def test_the_header_of_glue_is_compiled_while_the_runtime_is(compiled, cache, monkeypatch):
+    def make(plan, staging):
+        rules = f"cflags = {compiled['cflags']}\nldflags = {compiled['ldflags']}\n"
+        (staging / "build.ninja").write_text(rules)  # as load_inline writes it before it compiles
+        wait_until(lambda: has_entries(cache, "common_headers", 2), 60)
+        shutil.copy(compiled["path"], staging / Path(compiled["path"]).name)
+        return Product(compiled["shared_object"], (), {key: compiled[key] for key in ("module", "cflags", "ldflags")})
+
+    monkeypatch.setattr(RuntimePlan, "make", make)
+    loader = loader_for(Settings.from_environment())
+    assert loader.runtime
+    loader.build_shared()
+    assert has_entries(cache, "common_headers", 2), "the header was compiled again for other flags"

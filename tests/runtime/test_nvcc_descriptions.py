@@ -23,4 +23,4 @@ pytestmark = pytest.mark.nvcc
 )
 def test_kernel_compiles_for_hopper(kernel, loader):
     (spec,) = kernel.specs
-    loader.address(spec, variants_of(spec)[-1], Target("90a"))
+    loader.open_variant(spec, variants_of(spec)[-1], Target("90a"))

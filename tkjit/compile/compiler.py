@@ -277,7 +277,7 @@ def compile_module(
                 unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.failure_directory))}"
             ) from None
         dependencies = _read_ninja_dependencies(Path(ninja.BIN_DIR) / "ninja", staging)
-    cflags_given, ldflags = _flags_of_module(staging)
+    cflags_given, ldflags = flags_of_module(staging)
     facts = {
         "what": unit.name,
         "seconds": round(time.monotonic() - start, 3),
@@ -369,7 +369,7 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
     return CompileError(first, what=unit.name, log=log, log_path=keep / LOG, command=command)
 
 
-def _flags_of_module(staging: Path) -> tuple[str, str]:
+def flags_of_module(staging: Path) -> tuple[str, str]:
     """Return the compiler flags and the linker flags that ``load_inline`` chose for a module."""
     rules = files.read(staging / "build.ninja").decode()
     cflags, ldflags = (re.search(rf"^{name} = (.*)\n", rules, re.MULTILINE) for name in ("cflags", "ldflags"))

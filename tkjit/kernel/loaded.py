@@ -126,7 +126,7 @@ class LoadedMixin:
             loader.record(spec, overload, own_variant, target)
         if launcher is None:
             try:
-                launcher = loader.address(spec, own_variant, target)
+                launcher = loader.open_variant(spec, own_variant, target)
             except TkjitError as error:
                 raise error.with_traceback(None) from error.__cause__
             self._opened.append(launcher)

@@ -50,7 +50,7 @@ def symbol(loader: Loader, spec: Spec, variant: Variant, name: str, device: Any)
     if on.type not in ("cpu", "cuda") or (on.type == "cuda" and not torch.cuda.is_available()):
         raise ArgumentError(f"{spec.name}: {on} is not a device of this machine that can run kernels")
     index = on.index if on.index is not None else torch.cuda.current_device() if on.type == "cuda" else 0
-    launcher = loader.address(spec, variant, loader.target(on.type, index))
+    launcher = loader.open_variant(spec, variant, loader.target(on.type, index))
     library = ctypes.CDLL(str(launcher.entry.shared_object))  # the loader has already opened it
     library.tkjit_symbol.restype = ctypes.c_char_p
     described = _Arg()
