@@ -79,7 +79,7 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
     const char* const when = call.prepares ? "since the launch was prepared"
                                            : "while the call was being prepared, by another argument's code or by another thread";
     if (call.ran_code && !call.table.confirm(call.kernel, call.tensors, when)) return false;
-    const char* lost = call.peers ? call.table.waits_for(call.peers, on.device_type == DeviceType::cpu ? -1 : on.device) : nullptr;
+    const char* lost = call.peers ? call.table.waits_on(call.peers, on.device_type == DeviceType::cpu ? -1 : on.device) : nullptr;
     const char* error = lost;
     if (!error) {
         const bool held = !is_only_thread();
@@ -90,8 +90,8 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
         if (held) call.table.let_go(call.tensors);
     }
     if (call.peers) {
-        lost = call.table.waits_for(call.peers, -1);
-        call.table.waits_for(nullptr, -1);
+        lost = call.table.waits_on(call.peers, -1);
+        call.table.waits_on(nullptr, -1);
     }
     const bool on_cpu = on.device_type == DeviceType::cpu;
     if (!error) return !on_cpu || call.table.intact(call.kernel, call.tensors);

@@ -408,11 +408,19 @@ void fill_table() {
     argument_error = keep(attribute(errors, "ArgumentError"));
     shape_error = keep(attribute(errors, "ShapeError"));
     launch_error = keep(attribute(errors, "LaunchError"));
-    table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,  intact,       stream,        record_stream, resolve,
-             modes,          through_operator, written,    impl,          is_bool,       is_number,     read_value, random, place, refuse_place, refuse_constraint,
-             deprecated,     parallel,      club,            club_stream,   execute,       launch_later,  waits_on,
-             argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
-             refuse_device,  refuse_object, refuse_arguments, refuse_overloads, refuse_launch};
+    table = {
+        .version = kTableVersion,
+        .view = view, .overlap = overlap, .overlaps_itself = overlaps_itself, .confirm = confirm, .hold = hold,
+        .let_go = let_go, .as_array = as_array, .empty = empty, .intact = intact, .stream = stream,
+        .record_stream = record_stream, .resolve = resolve, .modes = modes, .through_operator = through_operator,
+        .written = written, .impl = impl, .is_bool = is_bool, .is_number = is_number, .read_value = read_value,
+        .random = random, .place = place, .refuse_place = refuse_place, .refuse_constraint = refuse_constraint,
+        .deprecated = deprecated, .parallel = parallel, .club = club, .club_stream = club_stream, .execute = execute,
+        .launch_later = launch_later, .waits_on = waits_on, .argument_error = argument_error,
+        .shape_error = shape_error, .launch_error = launch_error, .refuse_tensor = refuse_tensor,
+        .refuse_mismatch = refuse_mismatch, .refuse_device = refuse_device, .refuse_object = refuse_object,
+        .refuse_arguments = refuse_arguments, .refuse_overloads = refuse_overloads, .refuse_launch = refuse_launch,
+    };
 }
 
 PyObject* is_unchanged(PyObject*, PyObject* fingerprint) {

@@ -218,7 +218,7 @@ struct Table {
     bool (*launch_later)(glue::Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream);
     // Records which processes this thread's next launch may wait for (or null), and its GPU (or -1). If one of these
     // processes has ended, returns the reason to abort the launch, else null.
-    const char* (*waits_for)(void* peers, int32_t device);
+    const char* (*waits_on)(void* peers, int32_t device);
 
     // The exceptions from tkjit/errors.py.
     PyObject* argument_error;
