@@ -19,7 +19,9 @@ from tkjit import packages
 from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
 
-SPEC_MODULES = "tkjit.kernel_sources"  # the parent in the module name of a spec file that is found by name
+SPEC_MODULES = (
+    "tkjit.kernel_sources"  # the package in the module name of a spec file that was found by its kernel's name
+)
 _FILE = "file:"  # the prefix of the module name if the user passed the file's path
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -168,7 +170,9 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
     files = kernel_files(settings)
     near = difflib.get_close_matches(name, files) or [one for one in files if one.endswith(f".{name}")]
     own = own_name(name) if own_name(name).isidentifier() else "NAME"
-    elsewhere = f"pass FILE.py:{own} for a kernel in a file; python -m tkjit list shows the kernels that need no file"
+    elsewhere = (
+        f"pass FILE.py:{own} for a kernel in a file; python -m tkjit list shows the kernels that a name alone loads"
+    )
     hint = f"did you mean {' or '.join(near)}?" if near else elsewhere
     raise SpecError(f"no kernel is named {name!r}; {hint}")
 

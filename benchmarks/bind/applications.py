@@ -81,7 +81,7 @@ def remove_calls(cache: Path) -> Path:
 
 
 def measure(application: applications.Application, runs: int) -> dict[str, float]:
-    """The seconds of one application: CPU time, but wall time for ``warm``."""
+    """Measure one application, in seconds: wall time for ``warm``, and CPU time for all else."""
     with tempfile.TemporaryDirectory() as directory:
         cache = Path(directory)
 

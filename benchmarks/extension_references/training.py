@@ -37,7 +37,10 @@ def _layer_norm() -> Iterator[Case]:
 
 
 def _cross_entropy(*, after_forward: tuple[bool, ...], after_backward: tuple[bool, ...]) -> Iterator[Case]:
-    """Cross entropy with smoothed labels; the flags come after the common arguments."""
+    """Cross entropy with label smoothing.
+
+    ``after_forward`` and ``after_backward`` are the flags that an extension takes at the end of its arguments.
+    """
     scores, labels, up = torch.randn(13, 77), torch.randint(0, 77, (13,)), torch.randn(13)
     total = scores.logsumexp(1)
     for smoothing in (0.0, 0.1):
@@ -100,7 +103,7 @@ def _indexed_product() -> Iterator[Case]:
 
 @of("apex_amp_C")
 def _multi_tensor() -> Iterator[Case]:
-    """Operations on lists of tensors, some of them longer than a chunk."""
+    """Operations on lists of tensors, some of which have more elements than a chunk."""
     sizes = [(7,), (33, 41), (2, 3, 5), (4099,)]
 
     def tensors() -> list[Tensor]:
@@ -132,7 +135,7 @@ def _multi_tensor() -> Iterator[Case]:
 def _voxel_adam() -> Iterator[Case]:
     for name in ("adam_upd", "masked_adam_upd", "adam_upd_with_perlr"):
         p, g, m, v, rates = torch.randn(23, 37), torch.randn(23, 37).relu(), *torch.rand(3, 23, 37)
-        # the bias is corrected before epsilon is added
+        # the extension adds epsilon before it corrects the bias, and adam() afterwards
         scale = (1 - 0.99**3) ** 0.5
         new = adam(p, g, m, v, 0.01, 3, 1e-6 / scale)
         if name == "masked_adam_upd":

@@ -53,7 +53,10 @@ def call(source, x):
 
 
 def run() -> list[Row]:
-    """Time first calls of new kernels, without a process's first one, which loads libraries and builds shared parts."""
+    """Time the first calls of new kernels.
+
+    The first kernel of each process is not counted, because its call also loads libraries and builds shared parts.
+    """
     nvrtc, nvcc = (_seconds(_TKJIT, TKJIT_COMPILER=compiler) for compiler in ("nvrtc", "nvcc"))
     what = "first call of a new kernel of one line"
     return [

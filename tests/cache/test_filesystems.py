@@ -1,4 +1,4 @@
-"""File systems that are full, read-only, noexec or without locks: a clear error or a private build, but never a hang.
+"""File systems that are full, read-only, noexec or without locks cause a clear error or several builds, but no hang.
 
 The tests mount the file systems in a private namespace, which ends with its processes.
 """
@@ -35,7 +35,7 @@ def numbered(number):
 
 @pytest.fixture(scope="session")
 def namespace() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs Python code after a shell command that mounts something, which only this process sees."""
+    """Returns a function that runs a shell command and then Python code, in a process with mounts of its own."""
     unshare = shutil.which("unshare")
     words = [unshare, "-m"] if os.geteuid() == 0 else [unshare, "-rm"]
     probe = "mount -t tmpfs -o size=64k tmpfs /mnt"
@@ -159,7 +159,7 @@ def test_read_only_cache_serves_existing_entries_and_rejects_builds(namespace, f
 
 
 @pytest.mark.slow
-def test_noexec_file_system_is_rejected_by_name(namespace, fresh, cache_with_runtime, disk):
+def test_error_says_that_the_file_system_is_noexec(namespace, fresh, cache_with_runtime, disk):
     assert fresh.run(WARM) == "2.0\n"
     reason = f"CacheError: the cache directory {disk}/cache is on a file system that is mounted noexec"
     empty = f"mount -t tmpfs -o noexec tmpfs '{disk}'"

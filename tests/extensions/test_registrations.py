@@ -1,4 +1,4 @@
-"""Sources that register their own operators, with the stand-ins and with torch's stable API."""
+"""Sources register their own operators, through stand-ins for torch's headers or through torch's stable API."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_failed_registration_is_an_error_and_leaves_no_operators(tmp_path):
 at::Tensor times(at::Tensor x) { return x; }
 #include "blocks.h"
 """)
-    for _ in range(2):  # a second load would not run the initializers again
+    for _ in range(2):  # the second load runs no initializers, and must fail all the same
         with pytest.raises(ArgumentError, match="cannot register its operators: unknown type specifier"):
             cpp_extension.load(name, [path], is_python_module=False)
     assert not torch._C._jit_get_schemas_for_operator("tkjit_test_wrong::first")

@@ -156,7 +156,7 @@ torch::Tensor run(torch::Tensor x) {
         pytest.param("size(0)", "+ 64", "x_size", 'Out[Tensor, "float32", "n"]', marks=pytest.mark.slow),
     ],
 )
-def test_host_code_decides_what_an_output_is(tmp_path, before, offset, x, y):
+def test_host_code_decides_whether_an_output_is_new_zeroed_or_updated(tmp_path, before, offset, x, y):
     text = imported(tmp_path, ADDS.replace("BEFORE", before).replace("OFFSET", offset)).read_text()
     assert f"y: {y}" in text
     assert ('"x_size"' in text) == (x == "x_size")
@@ -193,7 +193,7 @@ def test_overloaded_functions_are_reported(tmp_path, capsys):
     assert "scale: reference to overloaded function could not be resolved" in capsys.readouterr().err
 
 
-def test_a_launch_that_only_host_code_knows_gives_a_spec_of_the_host_function(tmp_path):
+def test_a_launch_that_only_host_code_can_compute_is_imported_as_its_host_function(tmp_path):
     path = imported(tmp_path, HOST)
     scale = kernel_of_file(path, "launch_scale")
     (spec,) = scale.specs

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(params=["one device twice", "all devices"])
 def devices(gpu, request) -> list[str]:
-    """The devices of a step."""
+    """The devices over which each call runs."""
     if request.param == "one device twice":
         return [gpu, gpu]
     if torch.cuda.device_count() < 2:

@@ -78,7 +78,9 @@ def test_similar_name_is_suggested():
 def test_error_without_a_similar_name_explains_where_to_look(kernels_here):
     with pytest.raises(SpecError) as caught:
         tkjit.find("qqqqqq")
-    elsewhere = "pass FILE.py:qqqqqq for a kernel in a file; python -m tkjit list shows the kernels that need no file"
+    elsewhere = (
+        "pass FILE.py:qqqqqq for a kernel in a file; python -m tkjit list shows the kernels that a name alone loads"
+    )
     assert str(caught.value) == f"no kernel is named 'qqqqqq'; {elsewhere}"
 
 

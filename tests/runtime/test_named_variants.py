@@ -1,4 +1,4 @@
-"""Variants by a name in the source, an enumerator or a type, which a call passes as a str."""
+"""Variants that stand for an enumerator or a type of the source. A call passes its name as a str."""
 
 import itertools
 
@@ -75,7 +75,7 @@ def test_bad_variants_are_rejected(entry, options, default, text):
         def f(x: InOut[Tensor, "float32", "N"], m: str = default) -> Tensor: ...
 
 
-def test_a_number_cannot_choose_a_name():
+def test_a_parameter_with_named_options_must_be_a_str():
     with pytest.raises(SpecError, match="m is a field and a variant with string options; annotate it as a str"):
 
         @tkjit.kernel("", entry="f<m>", grid=1, block=1, args=True, variants={"m": ("M::a",)})

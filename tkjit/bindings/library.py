@@ -87,7 +87,7 @@ class Library(Namespace):
         super().__init__(self, headers.namespaces or ("",))
 
     def cpp(self, text: str) -> BoundType:
-        """Return the type with a C++ name. Numbers have types as well: ``cpp("int")(3)`` can be passed as ``int&``."""
+        """Return the type with this C++ name, even a type of numbers: ``cpp("int")(3)`` can be passed as ``int&``."""
         return BoundType(self, text)
 
     def adapt(

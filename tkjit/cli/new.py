@@ -50,7 +50,7 @@ def _check_name(name: str) -> None:
     if not name.strip("_"):
         raise SpecError(f"{name!r} is not a valid package name; it needs a letter or a digit")
     if name == "tests":
-        raise SpecError("tests is the directory of the package's tests; choose another name")
+        raise SpecError("'tests' is the name of the package's test directory; choose another name")
     if name in sys.stdlib_module_names or name in ("tkjit", "torch"):
         raise SpecError(f"{name} is the name of another module; choose another name")
 

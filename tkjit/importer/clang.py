@@ -17,7 +17,7 @@ from tkjit.system.install import pip_install
 
 EXTRA = "tkjit[import]"  # the extra that installs libclang
 _OWN_HEADERS = Path(__file__).parent / "include"
-# CXTranslationUnit_Flags: go on after a missing header; skip function bodies, which is faster by half; list macros
+# CXTranslationUnit_Flags: go on after a missing header; skip function bodies, which halves the time; list macros
 _KEEP_GOING, _SKIP_BODIES, _MACROS = 0x200, 0x40, 0x01
 _MEMBERS = ("CXX_METHOD", "FIELD_DECL", "FUNCTION_TEMPLATE", "VAR_DECL")
 _ERROR = 3  # CXDiagnosticSeverity
@@ -38,7 +38,7 @@ class Error:
 
 
 class Parsed:
-    """The result of parsing a source and its appended questions with libclang."""
+    """The result of parsing a source, and the lines that ``parse`` appended to it, with libclang."""
 
     def __init__(self, unit: Any) -> None:
         self._unit = unit
@@ -57,7 +57,7 @@ class Parsed:
         }
 
     def included(self, names: Iterable[str]) -> list[str]:
-        """Return the parsed text's file name, and the files that its ``#include`` lines with these names found."""
+        """Return the parsed text's file name, and the files that its ``#include`` lines with these names include."""
         ends = tuple(f"/{name.removeprefix('/')}" for name in names)
         found = {str(inclusion.include.name) for inclusion in self._unit.get_includes() if inclusion.depth == 1}
         return [self._unit.spelling, *(file for file in found if f"/{file}".endswith(ends))]
@@ -108,7 +108,7 @@ def _parse(name: str, text: str, arguments: Sequence[str], options: int = 0) -> 
 
 
 def complete_member(name: str, text: str, arguments: Sequence[str]) -> list[str]:
-    """Return the functions and variables that an editor would offer at the end of a text, by name.
+    """Return the names of the functions and variables that an editor would offer at the end of a text.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from tkjit.system.fork_safe import cached_property
 
 SIMULATOR = "simulator"
 _CHECKER = ("race.h", "copies.h")  # headers of the checker that the object includes in every mode
-# The headers that the object includes, but not every launcher.
+# The headers that the object includes, and that some launchers do not.
 _MORE_HEADERS = (
     "cuda.h",
     *(

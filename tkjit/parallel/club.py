@@ -22,11 +22,11 @@ _open_clubs: weakref.WeakSet[Club] = weakref.WeakSet()
 
 
 class Club:
-    """A group of devices that work together. Each device has a thread and a stream.
+    """A group of devices that work together. Each has a stream, and each but the first has a thread of its own.
 
     A club launches kernels over several devices. If you call a kernel with lists, tkjit makes a club automatically. If
     you make the club yourself, you can choose the streams and run Python functions, and the devices' contexts are
-    created before the first call. The calling thread does the first device's part.
+    created before the first call. The calling thread does the work of the first device.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class Club:
         for host threads under the simulator. At most 32.
     streams : sequence of torch.cuda.Stream, optional
         One stream for each device, or None for the stream that is current on the device when a call is made. By
-        default, all are None; but if a device occurs twice, the club makes new streams and orders them with the
-        current streams.
+        default, all are None; but if a device occurs twice, the club makes new streams, and synchronizes them
+        with the current streams before and after each call.
     device_ids : sequence of int, optional
         The same as ``devices``, under ThunderKittens' name.
 
@@ -70,8 +70,8 @@ class Club:
         self.indices = indices
         self.streams = _streams_of(kind, indices, streams)
         if kind == "cuda":
-            _warm(indices)
-        # the caller does not know these streams, so they have to be ordered with the current streams
+            _create_contexts(indices)
+        # the caller does not know these streams, so they have to be synchronized with the current streams
         self._orders = streams is None and any(self.streams)
         around = partial(_order, indices, self.streams) if self._orders else None
         runtime = loader_for(Settings.from_environment()).runtime
@@ -121,7 +121,7 @@ class Club:
             _order(self.indices, self.streams, True)
         try:
             found = self._club.execute(on_device)
-        except RuntimeError as refusal:  # raised in a nested step, or while the interpreter exits
+        except RuntimeError as refusal:  # the club is already executing a call, or the interpreter exits
             raise LaunchError(str(refusal)) from None
         if self._orders:
             _order(self.indices, self.streams, False)
@@ -136,7 +136,7 @@ class Club:
         raise error
 
     def _streams_now(self) -> list[Any]:
-        """Return the streams for a step, with each None replaced by the device's current stream."""
+        """Return the streams for a call, with each None replaced by the device's current stream."""
         if self.kind == "cpu":
             return [None] * len(self)
         import torch
@@ -275,7 +275,7 @@ def _streams_of(kind: str, indices: tuple[int, ...], streams: Sequence[Any] | No
 
 
 def _order(indices: Sequence[int], streams: Sequence[Any], before: bool) -> None:
-    """Make a club's own streams wait for the current streams before a step, and the other way round after the step."""
+    """Make a club's own streams wait for the current streams before a call, and the other way round after it."""
     import torch
 
     for index, stream in zip(indices, streams, strict=True):
@@ -283,7 +283,7 @@ def _order(indices: Sequence[int], streams: Sequence[Any], before: bool) -> None
         (stream.wait_stream(current) if before else current.wait_stream(stream))
 
 
-def _warm(indices: Sequence[int]) -> None:
+def _create_contexts(indices: Sequence[int]) -> None:
     """Create the devices' contexts before the first call, because each takes a tenth of a second."""
     import torch
 

@@ -2,7 +2,8 @@
 // needs it.
 //
 // An operator passes its arguments to its kernel's glue, so that there is only one parser, one set of checks and one
-// text for each error. The operator itself only moves values from and to the dispatcher's stack, and records gradients.
+// text for each error. The operator itself only moves values from and to the stack of PyTorch's dispatcher, and records
+// gradients.
 #include "dtypes.h"
 #include "glue.h"
 #include "python_objects.h"
@@ -102,11 +103,11 @@ private:
     c10::SmallVector<PyObject*, 16> objects_;
 };
 
-// ---- kernels of the dispatcher -------------------------------------------------------------------------------------
+// ---- functions that are registered ----------------------------------------------------------------------------------
 
 // How an operator calls its kernel. The references live until the process ends, as torch's registrations do.
 struct Target {
-    PyObject* dispatcher;  // a cell, so that the kernel can be replaced when it is reloaded
+    PyObject* cell;  // contains the kernel, and gets another one when the kernel is reloaded
     int overload;
     PyObject* keywords;         // a tuple of the names of the keyword arguments
     std::vector<int> returned;  // the positions of the results that the operator returns; -1 for a single result
@@ -120,8 +121,8 @@ public:
         const c10::AutoGradMode no_grad(false);  // RecordGradient deals with gradients
         const Gil gil;
         const Arguments arguments(*stack, op.schema());
-        const Owned cell = checked(PyCell_Get(target_.dispatcher));
-        // so far, the operator was registered only for fake tensors
+        const Owned cell = checked(PyCell_Get(target_.cell));
+        // no glue is attached if the operator has only been used with fake tensors until now
         if (!reinterpret_cast<Dispatcher*>(cell.get())->entry)
             const Owned attached = checked(PyObject_CallMethod(cell.get(), "_ensure_glue", nullptr));
         const size_t positional = arguments.count() - size_t(PyTuple_GET_SIZE(target_.keywords));
@@ -166,7 +167,7 @@ public:
 
 private:
     static bool requires_gradient(torch::jit::Stack& stack, size_t count) {
-        // in reverse mode or in forward mode, which the recording function rejects; torch switches them separately
+        // torch enables reverse and forward mode separately; the recording function rejects forward mode
         const bool reverse = c10::GradMode::is_enabled();
         const bool forward = c10::AutogradState::get_tls_state().get_fw_grad_mode();
         if (!reverse && !forward) return false;

@@ -1,4 +1,4 @@
-"""Gives the host functions of headers the text that they have when ``__CUDA_ARCH__`` is not defined.
+"""Restores the code that the host functions of headers contain when ``__CUDA_ARCH__`` is not defined.
 
 nvcc compiles a source twice, but the simulator's compiler compiles it once, as device code. In headers, macros hide
 which functions are for a device. So tkjit preprocesses the source both ways, keeping annotations such as
@@ -142,7 +142,7 @@ def _differences(device: list[Line], host: list[Line]) -> Iterator[tuple[list[Li
 
 
 class _Scopes:
-    """Finds the functions of a text. Queries must go through the text from its beginning to its end."""
+    """Finds the functions of a text. The positions of successive queries must not decrease."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-# The markers that a spec calls with arguments.
+# The markers that take arguments, such as Align(16).
 _CALLED = ("Align", "CExpr", "CType", "Fill", "HeaderLibrary", "MaxLength", "Member")
 # The names that a plain spec file may import from tkjit, in addition to the decorator.
 _MARKERS = (

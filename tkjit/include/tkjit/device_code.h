@@ -33,7 +33,7 @@ constexpr ParameterKind kind_of() {
     else return other;
 }
 
-// The parameters, terminated by one of zero bytes.
+// The parameters, followed by one whose size is zero.
 template <class Kernel>
 struct parameters_of;
 template <class... Given>
@@ -63,7 +63,7 @@ constexpr bool is_same_layout(const size_t (&a)[Count], const size_t (&b)[Count]
     return true;
 }
 
-// The launch function's expression for the kernel.
+// TKJIT_KERNEL(kernel) is the expression that the launch function uses for the kernel.
 #ifdef TKJIT_HOST_HALF
 #define TKJIT_KERNEL(...) tkjit::EntryKernel{}
 #define TKJIT_SAME_LAYOUT(...)                                              \

@@ -1,4 +1,4 @@
-// Loads and stores with cache hints, fences, address spaces, clocks.
+// Loads and stores with cache hints, and also fences, clocks and __nanosleep.
 #pragma once
 
 #include "atomics.h"

@@ -34,8 +34,8 @@ inline void unmap(Block* block) {
 }
 
 /// Returns whether to keep a block for later launches. A block is dropped if some of its stacks got no guard because
-/// the launch had many stacks: in the next launch there may be guards for all. But with so many CPUs that guards never
-/// suffice, it is kept.
+/// the launch had many stacks: in the next launch there may be a guard for every stack. If the machine has so many CPUs
+/// that there can never be enough guards, the block is kept.
 inline bool is_worth_keeping(const Block& block) {
     return !block.lacks_guards || sysconf(_SC_NPROCESSORS_ONLN) * long{max_threads_per_block} > most_guard_mappings;
 }
@@ -77,8 +77,9 @@ inline void poison_around(Block& block, size_t bytes) {
 inline void poison_around(Block&, size_t) {}
 #endif
 
-/// Maps a window. It begins at a multiple of 256 KiB, so that the low 18 bits of a pointer equal those of the address
-/// in the window, as on a device. Kernels make descriptors from either.
+/// Maps a window, which holds a block's shared memory. It begins at a multiple of 256 KiB, so that a pointer and the
+/// shared-memory address that belongs to it have the same low 18 bits, as on a device: kernels make descriptors from
+/// either of the two.
 inline char* map_window() {
     constexpr size_t alignment = 256 << 10;
     const size_t reserved = mapped_window_bytes + alignment;

@@ -28,7 +28,7 @@ cudaError_t on_device(void* temp_storage, size_t& temp_storage_bytes, Site site,
 template <class Op, class Init, class Input>
 using accumulator_t = std::decay_t<std::invoke_result_t<Op&, Init, Input>>;
 
-/// The type of the values that an iterator takes, or `Otherwise` if it takes any.
+/// The type of the values that an iterator accepts, or `Otherwise` if it accepts values of every type.
 template <class Iterator, class Otherwise>
 using output_t = std::conditional_t<std::is_void_v<value_t<Iterator>>, Otherwise, value_t<Iterator>>;
 
