@@ -72,8 +72,8 @@ inline PyObject* torch_empty(const int64_t* sizes, int ndim, int32_t dtype, cons
     return tensor;
 }
 
-// Converts a tensor with `from_dlpack`: the one from the array's API namespace or, if it has no namespace, its
-// framework's.
+// Converts a tensor with the `from_dlpack` of the array's API namespace or, if the array has no namespace, with that of
+// its framework.
 inline PyObject* as_array(PyObject* tensor, PyObject* like) {
     try {
         if (!has(like, "__dlpack__")) return Py_NewRef(tensor);  // a buffer belongs to no framework

@@ -1,5 +1,5 @@
-// A club: a group of threads, one for each device. Each thread does its device's part of a step, at the same time as
-// the others.
+// A club: a group of threads, one for each device. In a step, each thread executes its device's part of one task, such
+// as a launch, at the same time as the others.
 //
 // The caller's thread does the first device's part, since it would otherwise only wait. Then it does every part that no
 // thread has begun yet, because launching on a GPU takes less time than waking a thread. A part that waits does not delay
@@ -51,7 +51,7 @@ public:
         devices_ = devices;
         left.store(uint32_t(devices), std::memory_order_relaxed);
     }
-    // Called by a part whose threads have only been waiting, for several seconds.
+    // Called by a part whose threads have done nothing but wait for several seconds.
     void waits_in_vain(int dev_idx) { reported_ns_[size_t(dev_idx)].store(now_ns()); }
     void goes_on(int dev_idx) { reported_ns_[size_t(dev_idx)].store(0); }
     void ends(int dev_idx) {

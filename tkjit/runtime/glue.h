@@ -52,8 +52,8 @@ inline bool find_stream(Call& call, PyObject* given, const TensorView& on, void*
     return false;
 }
 
-// Reports memory that a stream other than the current one uses to torch's allocator, so that it waits before reusing
-// that memory.
+// If the call's stream is not the current one, reports the tensors to torch's allocator, which then waits for that
+// stream before it reuses their memory.
 inline bool record_stream(const Call& call, PyObject* stream, const TensorView& on, std::initializer_list<PyObject*> tensors) {
     if (!call.other_stream) return true;
     for (PyObject* tensor : tensors)
@@ -67,8 +67,8 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
 }
 
 // Returns whether no other Python thread can run during the launch. This does not notice a C++ library's thread that
-// enters Python for the first time while a kernel runs. It reads the pointers to the neighbours in the interpreter's
-// list, with which a thread state begins in all supported versions of Python.
+// enters Python for the first time while a kernel runs. `prev` and `next` link the interpreter's
+// thread states, and are the first members of a thread state in all supported versions of Python.
 inline bool is_only_thread() {
     const PyThreadState* const state = PyThreadState_Get();
     return !state->prev && !state->next;

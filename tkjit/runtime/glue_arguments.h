@@ -40,8 +40,8 @@ struct Conversion {
     const Conversion* before;
 };
 
-// Holds the launches of a call that does not launch immediately: because it is over several devices, is being prepared,
-// or is only inspected.
+// Holds the launches of a call that does not launch immediately, because the call is over several devices, is being
+// prepared, or is only inspected.
 struct Batch {
     Step* steps;
     int count = 0;

@@ -157,8 +157,8 @@ inline PyObject* collect_call(PyObject* dispatcher, PyObject* const* args, size_
     return shown(batch, result, contents.kinds[batch.overload]);
 }
 
-// Returns the index of the overload that takes a call, or -1 if a tensor has no data to choose by. Raises the call's
-// errors.
+// Returns the index of the overload that takes a call, or -1 if choosing needs data that a tensor does not have.
+// Raises the call's errors.
 inline PyObject* choose_overload(PyObject* dispatcher, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const Contents& contents = contents_of(dispatcher);
     Call call = glue::call_of(dispatcher, contents.name, args, nargsf, kwnames);

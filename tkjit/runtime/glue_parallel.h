@@ -95,7 +95,7 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
 
 // ---- a call with lists ---------------------------------------------------------------------------------------------
 
-// Checks that no two parts of a list share memory, because each device writes to its own.
+// Checks that no two parts of a list share memory, because each device writes to its own part.
 inline bool parts_apart(const Call& call, const TensorList& list) {
     for (int i = 1; i < list.count; ++i)
         for (int k = 0; k < i; ++k)

@@ -1,5 +1,5 @@
-// Reads arrays without `__dlpack__`, through DLPack capsules, NumPy's and Numba's array interfaces, or the buffer
-// protocol.
+// Reads arrays that have no `__dlpack__`: DLPack capsules, and objects with NumPy's or Numba's array interface or the
+// buffer protocol.
 #pragma once
 
 #include "array_view.h"

@@ -26,7 +26,7 @@ public:
         return *this;
     }
     ~Owned() {
-        // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without the GIL
+        // Python ends a thread that asks for the GIL during shutdown; the thread then runs this without the GIL
         if (object_ && PyGILState_Check()) Py_DECREF(object_);
     }
     PyObject* get() const { return object_; }

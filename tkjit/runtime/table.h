@@ -37,7 +37,7 @@ public:
     ~Values() {
         while (last_) {
             Block* const before = last_->before;
-            // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without the GIL
+            // Python ends a thread that asks for the GIL during shutdown; the thread then runs this without the GIL
             if (last_->object && PyGILState_Check()) Py_DECREF(last_->object);
             std::free(last_);
             last_ = before;
@@ -175,7 +175,7 @@ struct Table {
     TkjitLaunch (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
     // Returns kWatched if a profiler or a torch mode must see calls, and kAutocast if autocast is on.
     uint32_t (*modes)();
-    // Calls the kernel's operator. With `choose`, the overload that takes the arguments as they are is called.
+    // Calls the kernel's operator. With `choose`, first finds the overload that accepts the arguments.
     PyObject* (*through_operator)(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool choose);
     // Informs autograd that a tensor was written to.
     bool (*written)(PyObject* tensor);

@@ -94,8 +94,8 @@ inline bool has_forward_gradient(c10::TensorImpl& impl) {
     return reinterpret_cast<c10::TensorImpl* const&>(gradient) != c10::UndefinedTensorImpl::singleton();
 }
 
-// Returns the problems that show in a tensor's dispatch keys or a missing storage. If there are any but kConjugate and
-// kNegative, no more may be read from the tensor.
+// Returns the problems that a tensor's dispatch keys or a missing storage reveal. Unless these are only kConjugate and
+// kNegative, nothing else may be read from the tensor.
 C10_ALWAYS_INLINE uint32_t unusual(const c10::TensorImpl& impl) {
     using Key = c10::DispatchKey;
     constexpr c10::DispatchKeySet keys =

@@ -42,7 +42,7 @@ typedef struct TkjitDevice {
 #define TKJIT_MAX_RANK 8
 
 // One field, by kind of argument:
-// tensor: data, rank, dtype, and the extents, leftmost first; the strides, in elements, if the kernel takes any strides.
+// tensor: data, rank, dtype, extents (leftmost first), and the strides in elements if the field is a strided layout.
 // scalar: integer or real. bool is an integer, a dtype is its TkjitDtype, a device is its index with its type in `dtype`.
 // string: data points to the characters, and extents[0] is their number.
 // list, set, tuple: data points to the items, and extents[0] is their number.

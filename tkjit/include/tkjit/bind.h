@@ -415,7 +415,7 @@ struct Returned<T*, std::enable_if_t<std::is_class<T>::value>> {
     }
 };
 
-/// The type in which Python passes on a number that C++ returned: its own, except for wide characters, which become int.
+/// The C++ type of a number after a round trip through Python: unchanged, except that wide characters become int.
 template <class T>
 using Number = std::conditional_t<std::is_same<T, wchar_t>::value || std::is_same<T, char16_t>::value || std::is_same<T, char32_t>::value, int, T>;
 
@@ -577,7 +577,7 @@ template <class T>
 std::uintptr_t address_of_elements(T& object) {
     return reinterpret_cast<std::uintptr_t>(plain(object.data()));
 }
-/// typeid's name of a pointer to the elements. typeid of the elements themselves would ignore const.
+/// The name that typeid gives to a pointer to the elements. The name of the element type itself would lack the const.
 template <class T>
 Literal pointer_to_elements(T& object) {
     return {typeid(decltype(plain(object.data()))).name()};
@@ -610,7 +610,7 @@ std::enable_if_t<!std::is_constructible<T, E*, E*>::value, Boxed<T>> from_array(
 #include <tkjit/bind_complex.h>
 #endif
 
-/// Whether a class or its base has a member of this name, a method or a field: only then is the name ambiguous in `Both`.
+/// Whether a class or its base has a method or a field of this name. If so, the name is ambiguous in `Both`.
 #define TKJIT_BIND_HAS_MEMBER(member, ...)                                                              \
     [] {                                                                                                \
         struct Other {                                                                                  \

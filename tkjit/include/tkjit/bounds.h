@@ -57,7 +57,7 @@ struct Index {
     }
 };
 
-// One comparison, in the wider type of the two; it also catches negative indices. Most accesses need no more.
+// A single comparison in the wider of the two types, which also catches negative indices. Most accesses need no other.
 constexpr bool exceeds(std::integral auto index, std::integral auto extent) {
     using Unsigned = std::make_unsigned_t<std::common_type_t<decltype(index), decltype(extent)>>;
     return static_cast<Unsigned>(index) >= static_cast<Unsigned>(extent);

@@ -1,7 +1,7 @@
 // Bulk copies (`cp.async.bulk`): one thread starts the copy of many bytes, and the copy engine does it. Needs sm_90.
 //
 // Both addresses and the size are multiples of 16 bytes. A copy to shared memory completes on an mbarrier, whose phase
-// must expect its bytes (see mbarrier.cuh). A copy to global memory is a *store*, which the thread waits for in groups:
+// must expect the copy's bytes (see mbarrier.cuh). A copy to global memory is a *store*; wait for stores in groups:
 //
 //     tkjit::fence_async_proxy();                       // each thread that wrote the tile
 //     __syncthreads();

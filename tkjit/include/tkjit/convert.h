@@ -90,7 +90,7 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
     return nullptr;
 }
 
-// Makes an argument of a computed integer, which no call passes.
+// Makes an argument from a computed integer, which the caller does not pass.
 inline TkjitArg integer_arg(Int value) {
     TkjitArg arg{};
     arg.integer = value.value();
@@ -195,7 +195,7 @@ void take(Member& member, const TkjitArg*& item) {
     }
 }
 
-// Fills an array of the source's own struct from a list. Returns an error text if the lengths differ, else null.
+// Fills an array member of the source's own struct from a list. Returns an error text if the lengths differ, else null.
 template <class Array>
 const char* fill_array(Array& array, const TkjitArg& arg, const char* name) {
     constexpr auto count = int64_t(sizeof(Array) / sizeof(std::remove_all_extents_t<Array>));

@@ -1,4 +1,4 @@
-// C++ types of the same format: for some formats torch and CUDA each define one.
+// Equivalent C++ types: for some number formats, torch and CUDA each define their own type.
 #pragma once
 
 #include <type_traits>

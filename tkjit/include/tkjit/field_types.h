@@ -105,7 +105,7 @@ struct spec_type_of<T> {
 
 }  // namespace detail
 
-// A spec's type for the items of a container: its only numbers are int64_t and double.
+// The type that a spec uses for the items of a container, where every number is an int64_t or a double.
 template <class T>
 using spec_type = typename detail::spec_type_of<std::remove_cvref_t<T>>::type;
 

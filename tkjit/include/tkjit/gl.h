@@ -37,7 +37,7 @@ struct gl {
 
     constexpr T& operator()(int row, int col, sim::Site site = sim::Site::here()) const {
         if (bounds::exceeds(row, rows()) || bounds::exceeds(col, cols())) [[unlikely]] {
-            const long long all_rows = (long long)batch() * depth() * rows();  // a kernel may number all matrices' rows
+            const long long all_rows = (long long)batch() * depth() * rows();  // kernels may count rows across matrices
             if (bounds::is_refused(row, all_rows, label) || bounds::is_refused(col, cols(), label))
                 bounds::fail_row_or_col(label, row, col, all_rows, cols(), site);
         }

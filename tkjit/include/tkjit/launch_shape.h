@@ -100,8 +100,8 @@ const char* check_argument(const TkjitArg& arg, const char* name) {
     else return check_extents<Parameter>(arg, name);
 }
 
-// Calls check_argument for each parameter, and returns the first error, or null. `names` are the parameters' names; it
-// has no entry for a stream, which comes last.
+// Calls check_argument for each parameter, and returns the first error, or null. `names` has the parameters' names,
+// but none for a stream, which comes last.
 template <class... Parameters>
 const char* check_parameters(const TkjitArg* args, std::initializer_list<const char*> names) {
     const char* error = nullptr;

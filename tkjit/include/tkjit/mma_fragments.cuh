@@ -54,8 +54,8 @@ struct MmaSaturates {
 
 namespace tkjit::detail {
 
-// Describe how a lane's registers hold the elements of C and D, and in which type sums are computed. A lane's element i
-// is C[group + 8 (i / 2)][2 thread + i % 2].
+// These structs say how a lane's registers hold the elements of C and D, and which type sums are computed in. A lane's
+// element i is C[group + 8 (i / 2)][2 thread + i % 2].
 struct MmaFloats {
     static constexpr bool is_half = false;
     using Register = float;

@@ -1,7 +1,7 @@
 // `mma.sync` of signed and unsigned bytes, in any mix, summed in 32 bits. mma_fragments.cuh describes the fragments'
 // layout. Needs sm_80; m8n8k16 needs sm_75.
 //
-// A sum that does not fit wraps. In the `_satfinite` forms it becomes the nearest limit.
+// A sum that overflows wraps around. The `_satfinite` forms clamp the sum to the nearest limit instead.
 #pragma once
 
 #include "mma_fragments.cuh"

@@ -1,5 +1,5 @@
-// Parallel global layout: a tensor with a part of the same extents on each of several devices. It has a pointer to each
-// part and, if the hardware supports multicast, one pointer that reaches all of them.
+// Parallel global layout: a tensor with one part on each of several devices, all of the same extents. It has a pointer
+// to each part and, if the hardware supports multicast, one pointer that reaches all of them.
 #pragma once
 
 #include <tkjit/gl.h>

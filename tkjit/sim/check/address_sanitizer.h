@@ -68,7 +68,7 @@ inline std::mutex told_lock;
 bool may_use(const void* address, size_t bytes, const char* access, Site site) {
     const void* const bad = bytes ? __asan_region_is_poisoned(const_cast<void*>(address), bytes) : nullptr;
     if (bad == nullptr) return true;
-    static std::set<std::pair<const char*, int>> told;  // a product asks about each 16 bytes: report once
+    static std::set<std::pair<const char*, int>> told;  // a wgmma asks once per 16 bytes; report only once
     const std::lock_guard guard(told_lock);
     if (!told.insert({site.file, static_cast<int>(site.line)}).second) return false;
     Json json, here;

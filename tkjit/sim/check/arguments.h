@@ -39,7 +39,7 @@ struct ArgumentHeader {
     int64_t payload_bytes;
 };
 
-#ifndef TKJIT_SIM_MEMORY  // not needed there, because the race detector looks up the region of each access
+#ifndef TKJIT_SIM_MEMORY  // the race detector looks up the region of each access, so it needs no fences
 inline void fence_off(char*, char*, char*, char*) {}
 #endif
 

@@ -2,7 +2,7 @@
 //
 // Source: Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009. A thread's own
 // clock advances whenever the thread passes on its knowledge, and each access records its thread's clock. Once another
-// thread has learned of that clock, everything that it does comes after the access.
+// thread has learned of that clock, everything that the other thread does comes after the access.
 #pragma once
 
 #include <stddef.h>

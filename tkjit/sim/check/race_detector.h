@@ -118,7 +118,7 @@ inline bool is_in_window(const Block& block, const Region& region) {
 /// Makes shared memory undefined when a block begins: fills it with NaN, and marks it as never written.
 inline void blank_shared_memory(const Block& block) {
     const check::OwnMemory own = check::own_memory();
-    // this is the first block of the launch in this window
+    // true for the first block of the launch that uses this window
     if (block.window_used == reserved_window_bytes + block.launch->dynamic_shared_bytes) {
         check::remove_regions(block.window, window_bytes);
     }

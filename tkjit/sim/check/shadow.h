@@ -17,8 +17,8 @@ struct Access {
     Kind kind;
 };
 
-/// The accesses to a piece of memory. Four readers are kept, because that makes it likely that a reader that the writer
-/// does not know about is among them.
+/// The accesses to a piece of memory. Keeps four readers. If the writer does not know about some reader, that reader is
+/// then likely to be among the four.
 struct Cell {
     static constexpr unsigned readers = 4;
     Access write;   // the last plain one

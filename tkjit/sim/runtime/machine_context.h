@@ -77,8 +77,8 @@ class MachineContext {
 };
 
 #ifdef __x86_64__
-/// Divides the smallest integer by -1 as a GPU does, where the processor traps: the quotient is the smallest integer,
-/// and the remainder is 0. Returns false if the instruction is not such a division.
+/// Emulates the division of the smallest integer by -1, which makes the processor trap. As on a GPU, the quotient is
+/// the smallest integer, and the remainder is 0. Returns false if the instruction is not such a division.
 ///
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, 2.1 (formats) and IDIV.
 inline bool MachineContext::skip_overflowing_division() {

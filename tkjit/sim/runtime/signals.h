@@ -80,7 +80,7 @@ inline void on_deadly_signal(int number, siginfo_t* info, void* context) {
     errno = error;
 }
 
-/// Installs our handler before the current one, unless the current one was itself installed before ours.
+/// Makes our handler run before the current one, unless ours is already installed and the current one runs before it.
 inline void install_handlers(SignalHandlers& handlers) {
     if (__atomic_exchange_n(&handlers.installing, 1u, __ATOMIC_ACQUIRE)) return;  // another thread is installing them
     if (handlers.handler == nullptr) handlers.handler = on_deadly_signal;

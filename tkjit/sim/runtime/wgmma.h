@@ -168,7 +168,7 @@ struct Several {
     typedef Number type __attribute__((vector_size(lanes * sizeof(Number))));
 };
 
-/// Computes `blocks` times `lanes` of a thread's sums. D's elements come in groups of four, from two rows.
+/// Computes `blocks * lanes` of a thread's sums. D's elements come in groups of four, from two rows.
 template <unsigned blocks, unsigned lanes, class Number>
 __attribute__((always_inline)) inline void multiply_block(Number* d, const Number* low, const Number* high,
                                                           const Number (*b)[most_wgmma_n / 2], unsigned k,
@@ -348,8 +348,8 @@ inline void* room_for_matrices(Block& block, Site site) {
     return block.matrices;
 }
 
-/// Descriptors and signs apply to the whole warpgroup. If threads disagree, they have computed them from different
-/// values.
+/// Fails if the warpgroup's threads pass different descriptors or a different scale-d, because these apply to the whole
+/// warpgroup.
 inline void check_agreement(const Thread* threads, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     for (unsigned t = 1; t < warpgroup_threads; t++) {

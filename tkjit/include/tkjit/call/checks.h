@@ -45,7 +45,7 @@ bool set(TkjitArg& arg, const TensorList& list, Call& call) {
 
 // ---- each tensor ---------------------------------------------------------------------------------------------------
 
-// Reports a tensor that has other dims, or a dtype that is not allowed. Returns null, which the caller returns in turn.
+// Reports a tensor that has the wrong dims or a dtype that is not allowed. Returns null, which the caller also returns.
 template <class Call>
 [[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims,
                         const Leading* leading, Use use, const char* dtypes) {
@@ -53,7 +53,7 @@ template <class Call>
     return nullptr;
 }
 
-// Reports a tensor that has other dims, or another dtype than the argument `like` has or sets.
+// Reports a tensor that has the wrong dims, or whose dtype differs from that of the argument `like`.
 template <class Call>
 [[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims,
                         const Leading* leading, Use use, const char* like, int64_t dtype) {
@@ -161,7 +161,7 @@ inline bool is_same_memory(const TensorView& view, const TensorView& other) {
     return true;
 }
 
-// A given output must not share memory with an argument, or the kernel overwrites elements that it has yet to read.
+// An output that the caller passes must not share memory with an argument: the kernel could overwrite unread elements.
 template <class Call>
 bool apart(const Call& call, const char* name, const TensorView& view, const char* other, const TensorView& other_view) {
     if (!shares_memory(call, view, other_view)) return true;

@@ -107,7 +107,7 @@ inline std::string of_array(const TensorView& view, const std::string& who, bool
 
 // ---- what to do about it -------------------------------------------------------------------------------------------
 
-// The framework in whose terms a remedy is written.
+// The framework whose methods a remedy suggests.
 enum class Framework { torch, numpy, other };
 
 // Whether a conversion loses at most precision. Complex to real and float to integer lose more.

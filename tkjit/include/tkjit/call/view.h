@@ -57,7 +57,7 @@ struct TensorView {
     bool ran_code = false;  // Python code may have run while the tensor was read
     bool guarded = false;   // guard bytes follow it: an output on the CPU
 
-    // The argument itself, and the tensor of the call that was read before it. Set once the tensor has been accepted.
+    // The argument itself, its name, and the call's previous tensor. Set once the tensor has been accepted.
     void* object;  // a PyObject in Python's glue, a tkjit_tensor in an export
     const char* name;
     const TensorView* before;
@@ -168,8 +168,8 @@ inline bool is_contiguous(const int64_t* sizes, const int64_t* strides, int32_t 
     return true;
 }
 
-// Sets a launcher's argument to a tensor. It sets every member that counts, because clearing an array of arguments first
-// takes a tenth of a call's time.
+// Sets a launcher's argument to a tensor. It sets every member that is used, so that the caller need not clear its
+// array of arguments first, which would take a tenth of a call's time.
 inline void set(TkjitArg& arg, const TensorView& view) {
     arg.data = view.data;
     arg.dtype = view.dtype;

@@ -85,7 +85,7 @@ inline tkjit_device device_of(const TensorView& view) {
 
 // ---- numbers and values --------------------------------------------------------------------------------------------
 
-// A number that was passed by value, with the interface of a pointer: read() takes either.
+// Wraps a number that was passed by value so that it can be used like a pointer, because read() accepts both.
 template <class T>
 struct Given {
     T value;

@@ -183,8 +183,8 @@ inline bool runs_on(const Target& target, int capability) {
     return target.capability / 10 == capability / 10 && target.capability <= capability;
 }
 
-// The index of the best target for a device, or -1. Newer code comes first, then code for one capability before code for
-// its family.
+// The index of the best target for a device, or -1. Prefers the newest code and, among equally new code, code for only
+// one capability to code for its family.
 inline int target_for(const Target* targets, int count, tkjit_device device) {
     int best = -1;
     if (device.type == TKJIT_CPU) {

@@ -9,7 +9,7 @@ struct CUDAStreamGuardOpaque;
 
 #include <cstdint>
 
-// torch's functions fail without a GPU
+// torch's own functions fail without a GPU, so these replace them
 extern "C" {
 int32_t aoti_torch_get_current_cuda_stream(int32_t, void** stream) {
     *stream = nullptr;

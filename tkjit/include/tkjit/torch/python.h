@@ -66,7 +66,7 @@ using module = module_;
 namespace py = pybind11;
 
 namespace torch {
-/// torch's ``load_inline`` passes each function through this to translate exceptions. The stand-ins always do.
+/// torch's ``load_inline`` passes each function through this to translate exceptions. Here, all functions do so anyway.
 template <class F>
 F wrap_pybind_function(F function) {
     return function;

@@ -59,7 +59,7 @@ bool read_dtype(PyObject* given, const Take& take) {
     return true;
 }
 /// Reads the numbers of a device's type and index; index -1 is the current device. Returns false if `given` is not a
-/// device, or has another type than cpu, cuda and meta.
+/// device, or if its type is not cpu, cuda or meta.
 inline bool read_device(PyObject* given, int& type, int& index) {
     static PyObject* const device = of_torch("device");
     if (!is_instance(given, device) && !PyUnicode_Check(given)) return false;
