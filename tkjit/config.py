@@ -96,7 +96,7 @@ class Settings:
     cache_shared : bool
         ``TKJIT_CACHE_SHARED``: whether to trust everyone who can write to the cache.
     cache_limit_bytes : int or None
-        ``TKJIT_CACHE_LIMIT``, such as ``10G``: above it, the least recently used entries are removed.
+        ``TKJIT_CACHE_LIMIT``, such as ``10G``: if the cache grows larger, the least recently used entries are removed.
     remote : RemoteSettings
         The cache on a server that is asked before anything is compiled.
     jit : bool
@@ -112,7 +112,7 @@ class Settings:
     model_arch : str
         ``TKJIT_MODEL_ARCH``, such as ``80``: the GPU architecture that the simulator imitates; empty for the newest.
     sim_numerics : str
-        ``TKJIT_SIM_NUMERICS``: ``hardware`` if simulated tensor cores add as a GPU's do. The simulator reads the
+        ``TKJIT_SIM_NUMERICS``: ``hardware`` makes simulated tensor cores add as a GPU's do. The simulator reads the
         variable itself, so this copy serves only to check its value.
     sim_trace : str
         ``TKJIT_SIM_TRACE``: where the simulator logs barriers and copies: ``1`` for standard error, or a file.
@@ -270,7 +270,7 @@ def _cache_root(given: str | None, xdg: str | None) -> Path:
         if given:
             return _expanded(given).absolute()
         if sys.platform == "linux":
-            # the same as platformdirs, whose import takes 2 ms
+            # the directory that platformdirs would return; importing it takes 2 ms
             base = xdg if xdg and os.path.isabs(xdg) else f"{_home()}/.cache"  # noqa: PTH117
             if not os.path.isabs(base):  # noqa: PTH117
                 raise RuntimeError("the home directory is unknown")

@@ -1,7 +1,8 @@
 """``load``, ``load_inline`` and ``BuildExtension`` of ``torch.utils.cpp_extension``, without torch's headers.
 
-A program only changes its import: ``from tkjit import cpp_extension``. Sources that need no more of torch than
-``tkjit/include/tkjit/torch`` provides are then compiled without torch's headers, which take nvcc a minute and a half.
+A program only changes its import: ``from tkjit import cpp_extension``. If ``tkjit/include/tkjit/torch`` provides
+everything that a source uses of torch, tkjit compiles the source without torch's own headers, which take nvcc a minute
+and a half.
 
 A ``setup.py`` changes its import as well: ``from tkjit.cpp_extension import BuildExtension, CUDAExtension``. Its wheel
 then works with Python 3.10 and torch 2.11, and with every later version of both.
@@ -117,8 +118,9 @@ def load_inline(
     Parameters
     ----------
     functions : str, sequence or mapping, optional
-        The functions that the module exposes; a mapping also gives their docstrings. If omitted, the module is the one
-        that the sources define. If they define none, it exposes all of their functions that take or return tensors.
+        The functions that the module exposes; a mapping also gives their docstrings. If omitted, tkjit imports the
+        module that the sources define. If the sources define no module, tkjit writes one that exposes all of their
+        functions that take or return tensors.
     use_pch : bool
         True is rejected, because there is no large header to precompile.
     with_pytorch_error_handling : bool
@@ -164,7 +166,7 @@ def load_inline(
 
 
 def include_paths(device_type: str = "cpu", *_: Any, **__: Any) -> list[str]:
-    """Return an empty list, for a ``setup.py`` that asks for torch's headers. ``BuildExtension`` finds the headers."""
+    """Return an empty list, so that a ``setup.py`` may still ask. ``BuildExtension`` adds torch's headers itself."""
     return []
 
 

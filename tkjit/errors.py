@@ -21,7 +21,7 @@ class TkjitError(Exception):
         """Render the traceback for IPython and notebooks, with the user's own lines and none of tkjit's."""
         traceback = _users_part(self.__traceback__)
         cause, suppresses = self.__cause__, self.__suppress_context__
-        earlier = cause or (None if suppresses else self.__context__)  # IPython shows it first
+        earlier = cause or (None if suppresses else self.__context__)  # IPython shows this exception first
         earlier_traceback = None if earlier is None else earlier.__traceback__
         users = _users_part(earlier_traceback)
         if not users:
@@ -54,7 +54,7 @@ def _users_part(traceback: TracebackType | None) -> TracebackType | None:
         is_ours = file.startswith(_PACKAGE)
         is_below_tkjit = is_below_tkjit or is_ours
         if f"{os.sep}IPython{os.sep}core{os.sep}" in file:
-            frames.clear()  # drops the callers as well: the call of a magic command shows the whole cell
+            frames.clear()  # drop IPython's callers as well, because a magic command's caller shows the whole cell
         elif not is_ours and not (is_below_tkjit and file.startswith(_LIBRARIES)):
             frames.append(traceback)
         traceback = traceback.tb_next
@@ -138,6 +138,6 @@ class CompileError(TkjitError, RuntimeError):
         return CompileError(summary, what=self.what, log=self.log, log_path=self.log_path, command=self.command)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # the default calls the class with the message alone, so an error of a worker process could not be unpickled
+        # the default __reduce__ passes the class only the message, so a worker process's error could not be unpickled
         parts: dict[str, Any] = {"what": self.what, "log": self.log, "log_path": self.log_path, "command": self.command}
         return (partial(type(self), **parts), (self.summary,))

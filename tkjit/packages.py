@@ -107,7 +107,7 @@ def _changed(place: str) -> int:
 
 @lru_cache(maxsize=1)
 def _packages(search_path: tuple[tuple[str, int], ...]) -> Mapping[str, Package]:
-    from importlib.metadata import entry_points  # takes 15 ms, which bundled kernels should not cost
+    from importlib.metadata import entry_points  # takes 15 ms, and bundled kernels do not need it
 
     by_name: dict[str, Package] = {}
     for point in entry_points(group=GROUP):
@@ -168,7 +168,7 @@ def _find_module(name: str, parent: ModuleSpec | None) -> ModuleSpec | None:
 
 
 def _namespace(name: str, path: Iterable[str]) -> ModuleSpec | None:
-    """Return the spec of a namespace package, or None if no directory in ``path`` contains one of its name."""
+    """Return the spec of a namespace package, or None if no directory in ``path`` has a subdirectory of its name."""
     from importlib.machinery import ModuleSpec
 
     spec = ModuleSpec(name, None, is_package=True)

@@ -1,4 +1,4 @@
-"""Turns the record of a run into plans, to build them ahead of time or to check that none is missing."""
+"""Turns the record of a run into plans, to build them ahead of time or to check that the cache has them all."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
 
 SPEC_MODULES = (
-    "tkjit.kernel_sources"  # the package in the module name of a spec file that was found by its kernel's name
+    "tkjit.kernel_sources"  # begins the module name of a spec file, if tkjit found the file by its kernel's name
 )
 _FILE = "file:"  # the prefix of the module name if the user passed the file's path
 _PACKAGE = Path(__file__).resolve().parent
 
-State: TypeAlias = tuple[int, ...]  # of a file; changes with its content
+State: TypeAlias = tuple[int, ...]  # a file's size, times and inode, which change when the file is edited
 _UNREADABLE = (OSError, ValueError, SyntaxError, RecursionError, MemoryError)
 Definitions: TypeAlias = dict[str, list[tuple[str, int]]]  # kernel name -> the files and lines that define it
 
@@ -191,7 +191,7 @@ def _file_in(place: Path, name: str, definitions_of: Callable[[Path], Definition
 
 
 def _find_in_packages(name: str, definitions_of: Callable[[Path], Definitions]) -> Found | None:
-    """Find the kernel of that name if exactly one package has it."""
+    """Find a kernel by its name alone in the installed packages, or raise a SpecError if several packages have it."""
     usable = [package for package in packages.packages().values() if not package.problem]
     paths = [(each, path) for each in usable if (path := _file_in(each.place, name, definitions_of)) is not None]
     if len(paths) > 1:
@@ -302,7 +302,7 @@ def _run(path: Path, module: str, state: State) -> dict[str, Any]:
 
 
 def _describe(error: Exception, path: Path) -> str:
-    """Describe an error in a spec file, with its line there and a hint at what was probably meant."""
+    """Describe an error in a spec file: its line, its message, and a hint at how to fix it if tkjit has one."""
     import traceback
 
     from tkjit.spec.advice import name_without_quotes

@@ -75,7 +75,7 @@ def check(
     Parameters
     ----------
     kernel : str or Kernel
-        A name, or what the decorator returned.
+        A kernel's name, or the kernel that the decorator returned.
     *args, **kwargs
         A call's arguments, with tensors on the CPU. The check does not change them.
     modes : sequence of str
@@ -146,7 +146,7 @@ def verify(
     Parameters
     ----------
     kernel : str or Kernel
-        A name, or what the decorator returned.
+        A kernel's name, or the kernel that the decorator returned.
     device : {"cpu", "cuda"}
         The simulator, or the current GPU.
     types : sequence of str
@@ -179,7 +179,7 @@ def verify(
 
 
 def _found(kernel: str | Kernel) -> Kernel:
-    """Return a kernel whose spec file has been run, because a kernel from a warm record lacks its examples."""
+    """Return a kernel with its examples: if it came from a warm record, which has none, run its spec file."""
     if isinstance(kernel, str):
         return find(kernel)
     reference = kernel.specs[0].reference
@@ -189,7 +189,7 @@ def _found(kernel: str | Kernel) -> Kernel:
 
 
 def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Spec, ...], list[Case]]:
-    """Return the overload that takes a call, and the call as a case."""
+    """Return the overload that accepts a call's arguments, and the call as a ``Case``."""
     problems = []
     for spec in kernel.specs:
         positional = [f.name for f in spec.given if not f.keyword_only and f.direction != "out"]

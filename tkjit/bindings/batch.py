@@ -107,8 +107,8 @@ class Batch:
             args = tuple(arg.value if isinstance(arg, (Waiting, PointerTo)) else arg for arg in one.args)
             if unit is not None:
                 arguments = engine.describe(one.call.name, args)[1]
-                # An argument does not fit if it is a result that turned out to be a null pointer, or that an adapter
-                # has replaced: the unit was compiled for another type.
+                # The unit was compiled for the types that C++ declares. An argument that is another call's result has
+                # a different type if that result is a null pointer, or if an adapter has replaced it.
                 if all(map(unit.fits, expressions[position].arguments, arguments)):
                     unit.keep(position, Expression(one.call.form, arguments, one.call.name))
             one.settle(one.call.make(*args))
@@ -117,8 +117,8 @@ class Batch:
 def _deduplicate(waiting: Sequence[Expression]) -> tuple[list[Expression], list[int]]:
     """Return the distinct calls, and the position of each waiting call among them.
 
-    Two calls are equal if their arguments have the same types. An argument that is the result of a waiting call must
-    come from equal calls.
+    Two calls are equal if their arguments have the same types. If an argument is the result of a waiting call, the
+    waiting calls must be equal as well.
     """
     found: dict[Expression, int] = {}
     positions: list[int] = []
@@ -200,7 +200,7 @@ class Waiting:
 
     @property
     def value(self) -> Any:
-        """The result. If the call still waits, the whole batch is compiled and made first."""
+        """The result. If the call still waits, all calls of the batch are compiled and made first."""
         if not self._is_settled and self._error is None:
             self.batch.flush()
         if self._error is not None:

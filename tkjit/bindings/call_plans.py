@@ -19,8 +19,9 @@ from tkjit.errors import CompileError
 from tkjit.loader.environment import Environment
 from tkjit.system.fork_safe import cached_property
 
-_NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # the wording of g++, and of nvcc's front end
-# A watchdog starts after this time. Most units have compiled by then, and a watchdog would make each a tenth slower.
+_NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # how g++ and nvcc's front end report private names
+# The watchdog of a unit's compiler starts only after this time (see ``Cache.build``). Most units have compiled by then,
+# and a watchdog would make each of them a tenth slower.
 _UNWATCHED_S = 1.0
 _CALLS, _CALLS_OBJECT = "calls.cpp", "calls.so"
 
@@ -185,7 +186,10 @@ def _is_unnameable(type_text: str) -> bool:
 
 
 class ClassPlan(UnitPlan):
-    """The calls that objects of a class probably need. If the body of one call does not compile, all are left out."""
+    """The calls that objects of a class probably need.
+
+    If the body of one of these calls does not compile, the unit is compiled without any of them.
+    """
 
     arch = "classes"
 

@@ -37,7 +37,9 @@ _NUMBER = Argument("", "int")
 
 
 def members_of(type_text: str, arguments: tuple[Any, ...], members: dict[str, Any]) -> tuple[Expression, ...]:
-    """Return the calls to compile with the first call on a class. A class without members of these kinds has none.
+    """Return the calls to compile with the first call on a class.
+
+    The result is empty if the class is not a container and has neither getters nor fields.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ def members_of(type_text: str, arguments: tuple[Any, ...], members: dict[str, An
 
 
 def members_for_arrays(type_text: str, members: dict[str, Any]) -> tuple[Expression, ...]:
-    """Return the calls that NumPy needs to view an object as an array. A class without elements has none."""
+    """Return the calls that NumPy needs to view an object as an array. If a class has no elements, return none."""
     own = Argument("object", type_text)
     found = _array_access(own, members)
     named = Expression(f"static_cast<{type_text}*>(nullptr)", (), type_text, makes=type_text)

@@ -13,7 +13,7 @@ from tkjit.bindings.numbers import enumeration_class, number_class
 from tkjit.bindings.protocols import operators, protocols_of
 from tkjit.errors import ArgumentError
 
-# bind.h's Form
+# values of bind.h's Form
 _OBJECT, _ENUMERATION = 8, 11
 
 # The methods that invalidate references into the object.
@@ -33,9 +33,9 @@ def make_class(engine: Engine, number: int, name: str, form: int, protocols: int
     name : str
         The type's full name in C++.
     form : int
-        bind.h's ``Form`` of its values.
+        The ``Form`` of the type's values, as a number; see bind.h.
     protocols : int
-        bind.h's ``Protocol``.
+        The protocols that the type supports, as flags of bind.h's ``Protocol``.
     """
     base = engine.runtime.Object
     copy = engine.method(COPY, f"{name}: a copy")
@@ -67,7 +67,7 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
 
     def __setattr__(this: Any, member: str, value: Any) -> None:
         if not hasattr(type(this), member):
-            getattr(this, member)  # the side effect is that the property now exists
+            getattr(this, member)  # called for its side effect: it adds the property to the class
         object.__setattr__(this, member, value)
 
     def __dir__(this: Any) -> list[str]:

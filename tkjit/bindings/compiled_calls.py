@@ -26,7 +26,8 @@ class ClassOf(NamedTuple):
     arguments: tuple[Any, ...] = ()  # the template arguments
 
 
-# Maps bind.h's Form to the way a result that is a Python value, not an object, is passed to another call.
+# For results that are Python values rather than bound objects. Maps bind.h's Form to the ``how`` and ``type`` of the
+# Argument that passes such a result to another call.
 _PASSED = {
     1: ("", "bool"),
     2: ("text", "std::string"),
@@ -39,7 +40,7 @@ _PASSED = {
 
 
 def _argument_of_value(compiled: Any) -> Argument:
-    """Return the way in which a result that is a Python value is passed to another call."""
+    """Return the ``Argument`` that passes a call's result to another call, if the result is a Python value."""
     how, type_text = _PASSED[compiled.result_form]
     return Argument(how, compiled.result_name if compiled.result_name in NUMBERS else type_text)
 
@@ -220,7 +221,7 @@ class CompiledCalls:
         return ()
 
     def _remember_class(self, found: Iterable[tuple[Expression, Any]]) -> None:
-        """Remember the calls that belong to a class, under the full names of its types."""
+        """Remember the calls that belong to a class, after replacing the types in them by the types' full names."""
         accepted = [(call, compiled) for call, compiled in found if compiled is not None]
         names = _names_of_types(accepted)
         self._seen_classes.update(names.values())

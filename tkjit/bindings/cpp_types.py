@@ -60,7 +60,7 @@ def template_argument(given: Any) -> str:
 
 
 def template_arguments(given: tuple[Any, ...]) -> str:
-    """Return the C++ text of template arguments, in angle brackets. An empty list means that there are no arguments."""
+    """Return the C++ text of template arguments, in angle brackets. Lists and tuples in ``given`` are flattened."""
     every = [one for each in given for one in (each if isinstance(each, (list, tuple)) else [each])]
     return f"<{', '.join(map(template_argument, every))}>"
 

@@ -89,7 +89,7 @@ class Declarations:
         return None
 
     def _leads_to(self, path: str, scopes: list[str]) -> bool:
-        """Return whether scopes lead to a namespace. Extra scopes may be inline namespaces, but not classes."""
+        """Return whether scopes lead to a namespace. Extra scopes may be inline namespaces, but no classes."""
         parts, before = path.split("::"), ""
         for scope in scopes:
             if parts and parts[0] == scope:

@@ -1,4 +1,4 @@
-"""Placeholders for the results of waiting calls. They can be passed to calls, and have members and operators.
+"""Placeholders for the results of waiting calls. You can pass them to calls, and use their members and operators.
 
 The Python attributes of a placeholder begin with an underscore, because all other names belong to C++.
 """

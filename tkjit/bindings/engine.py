@@ -120,7 +120,7 @@ class Engine:
     def on_miss(
         self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
     ) -> Callable[..., Any]:
-        """Return the callback for when nothing is compiled yet for the types of a call's arguments."""
+        """Return the function that the runtime calls if nothing is compiled yet for the types of a call's arguments."""
 
         def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             prepared = self.prepare(name, overloads, args, kwargs, own)
@@ -138,7 +138,7 @@ class Engine:
     def on_templated_miss(
         self, form_with: Callable[[str], str], name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
     ) -> Callable[..., Any]:
-        """Like ``on_miss``, for a possible template: calls may pass ``template_args=`` and ``take_ownership=``.
+        """Like ``on_miss``, but calls may also pass ``template_args=`` (for a template) and ``take_ownership=``.
 
         Parameters
         ----------

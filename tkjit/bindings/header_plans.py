@@ -25,7 +25,7 @@ from tkjit.system.fork_safe import cached_property
 HEADERS = "headers.h"
 PRECOMPILED, DECLARATIONS, MEMBERS, LIBRARIES = "precompiled", "declarations", "members", "libraries"
 # Leaves out the special functions of <cmath> (Bessel functions and the like). They cost 20 ms in each unit, because g++
-# instantiates everything again that inline functions use. If headers do not compile without the special functions,
+# instantiates again everything that inline functions use. If headers do not compile without the special functions,
 # tkjit compiles them again with these functions.
 _WITHOUT_SPECIAL_FUNCTIONS = "#define _GLIBCXX_BITS_SPECFUN_H 1\n"
 

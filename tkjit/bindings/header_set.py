@@ -38,7 +38,7 @@ class HeaderSet:
     arch : str
         The GPU architecture for ``backend="cuda"``.
     found_dirs : tuple of Path
-        Include directories that tkjit found on this machine: the one of Thrust, CUB and libcu++, if they are used.
+        Include directories that tkjit found on this machine: the one with Thrust, CUB and libcu++, if it is needed.
     """
 
     headers: tuple[str, ...]
@@ -111,7 +111,7 @@ class HeaderSet:
 
     @property
     def link_flags(self) -> tuple[str, ...]:
-        """The flags for linking the libraries. Each is linked as a whole, because later calls may need any of it."""
+        """The flags for linking the libraries. Libraries are linked whole, because later calls may need any part."""
         _, linker = common_flags(self.flags)
         if not self.libraries and not linker:
             return ()

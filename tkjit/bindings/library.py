@@ -25,7 +25,7 @@ _NOT_ARRAY_ELEMENTS = (str, list, tuple)
 
 
 class Namespace:
-    """One or more C++ namespaces, whose names are attributes."""
+    """One or more C++ namespaces. The names that they contain are attributes."""
 
     def __init__(self, library: Library, paths: tuple[str, ...]) -> None:
         self._library = library
@@ -149,7 +149,7 @@ def engine_of(library: Library) -> Engine:
 
 
 class Variable(NamedTuple):
-    """A variable of a namespace or a class. Each access in Python reads it again."""
+    """A variable of a namespace or a class. Each access in Python reads the C++ variable again."""
 
     read: Callable[[], Any]
     write: Callable[[Any], None]

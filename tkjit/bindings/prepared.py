@@ -44,9 +44,9 @@ class PreparedHeaders:
             raise ToolchainError(f"bind: the headers do not compile: {error}") from None
 
     def members(self, type_text: str) -> list[str]:
-        """Return the names of the members of a class and its bases, or none if they cannot be found.
+        """Return the names of the members of a class and its bases, or an empty list if they cannot be found.
 
-        The first time, this takes a second or two. Completion and the suggestions in errors use the names.
+        The first lookup of a class takes a second or two. Completion and the suggestions in errors use the names.
         """
         if type_text not in self._members:
             self._members[type_text] = []
@@ -81,8 +81,9 @@ class PreparedHeaders:
     def libraries(self) -> Path | None:
         """The shared object of the libraries, or None if there are no libraries.
 
-        If the file has been removed from the cache, it is linked again, because the linker needs it. The process keeps
-        using the shared object that it has already loaded, which compiled calls find by its name.
+        If the file has been removed from the cache, tkjit links the libraries again, because new calls are linked
+        against this file. The process keeps using the shared object that it has already loaded; the new calls find it
+        by its name.
         """
         if self._linked is None or self._linked.entry.shared_object.exists():
             return self._linked and self._linked.entry.shared_object

@@ -62,7 +62,7 @@ def names_in(recorded: Mapping[HeaderSet, Iterable[Expression]]) -> set[str]:
     return {text.partition("<")[0].removeprefix("::").strip() for text in texts}
 
 
-_MIN_CALLS = 8  # in each unit, if there is more than one unit
+_MIN_CALLS = 8  # up to this many calls go into one unit, up to twice as many into two units, and so on
 
 
 class Built(Protocol):
@@ -116,7 +116,10 @@ def build_calls(
 
 
 def plans_of(loader: Loader, recorded: Mapping[HeaderSet, Sequence[Expression]]) -> list[Plan]:
-    """Return the plans for recorded calls, except for calls whose headers' declarations are not in the cache."""
+    """Return the plans for recorded calls.
+
+    Calls are left out if the declarations or the libraries of their headers are not in the cache.
+    """
     found: list[Plan] = [BindingsPlan(loader.env)]
     for headers, calls in recorded.items():
         prepared = PreparedHeaders(headers, loader)

@@ -72,7 +72,7 @@ def render_stub(declarations: Declarations, namespaces: Sequence[str], used: Col
     Parameters
     ----------
     used : collection of str
-        The C++ names to include, with their contents. If it is empty, the stub includes all names.
+        The C++ names to include, classes with all their members. If it is empty, the stub includes all names.
     """
     names: dict[str, Declared] = {}
     for namespace in namespaces or ("",):

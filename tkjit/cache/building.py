@@ -31,7 +31,8 @@ from tkjit.system.process import end_working_in, name_of, working_in
 BROKEN = ".broken-"
 ATTEMPTS = 4  # how often a build is tried if headers are edited while it runs
 DIRECTORY_TRIES = 100  # tries for an action in a recipe's directory, which another process may remove each time
-REPORT_S = 1.5  # a waiter reports the holder after this time, before the progress display claims that it compiles
+# a waiting process reports who is building after this time, before its progress display would claim to compile
+REPORT_S = 1.5
 INTERRUPT_S = 0.1
 EVICTION_S = 10.0  # the removal of one entry takes at most this long
 
@@ -226,7 +227,7 @@ def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
 
 def _filesystem_time_ns(directory: Path) -> int:
     """Return the time in ns since the epoch by the file system's clock, which may be that of another machine."""
-    with suppress(OSError):  # otherwise the result is the time of the last change, which at worst costs a build
+    with suppress(OSError):  # if this fails, the time of the last change is returned; at worst, that costs a build
         os.utime(directory)
     return directory.stat().st_ctime_ns
 

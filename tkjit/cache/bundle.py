@@ -42,7 +42,7 @@ def write(
     scratch = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        for entry in {one.directory: one for one in entries}.values():  # once each: kernels may share their glue
+        for entry in {one.directory: one for one in entries}.values():  # kernels may share an entry
             # <abi>/<arch>/<name>-<build_key>/<deps_key>
             place = scratch / LAYOUT / Path(*entry.directory.parts[-4:])
             shutil.copytree(entry.directory, place)

@@ -73,7 +73,7 @@ def of_files(before: ListedEntry, now: ListedEntry) -> list[Difference]:
 
 
 def nearest(recipe: Recipe, candidates: Sequence[ListedEntry]) -> ListedEntry | None:
-    """Return the same kernel's entry that has most in common with a recipe. If several do, return the latest one."""
+    """Return the entry of the same kernel that shares the most key parts with a recipe; of several, the latest."""
 
     def closeness(stored: ListedEntry) -> tuple[bool, int, float]:
         manifest = stored.manifest

@@ -254,13 +254,13 @@ def fingerprinted_paths(directory: Path, manifest: Mapping[str, Any], recipe: Re
 
 
 def files_and_places(recipe: Recipe, product: Product) -> list[str]:
-    """List the ``fingerprinted_paths`` of a build that is not an entry yet, so without the entry's own files."""
+    """List the ``fingerprinted_paths`` of a build that is not an entry yet, without the future entry's own files."""
     read = [str(path) for path in product.dependencies]
     return [*read, *watched_directories(_search_directories(recipe, product), read)]
 
 
 def _search_directories(recipe: Recipe, product: Product) -> list[str]:
-    """List the directories where a new header may hide another one: those to search and those of the kernel's files."""
+    """List the directories where a new header may hide another: search directories, and directories of kernel files."""
     own = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchor(path))]
     return list(dict.fromkeys([*map(str, product.search), *own]))
 
@@ -290,7 +290,7 @@ def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> l
 
 
 def _tails_in(directory: str, dependencies: Sequence[str]) -> set[str]:
-    """Return the ends of the dependencies' paths that begin with the name of a file or folder in the directory."""
+    """Return the trailing parts of dependencies' paths that start with the name of something in the directory."""
     try:
         names = set(os.listdir(directory))
     except OSError:

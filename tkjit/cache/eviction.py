@@ -50,7 +50,9 @@ def prune(cache: Directory, limit_bytes: int) -> list[ListedEntry]:
 
 
 def keep_newest(cache: Directory, arch: str, limit_bytes: int) -> list[ListedEntry]:
-    """Remove the least recently used entries of one kind, but never the last one, until they are within a size limit.
+    """Remove the least recently used entries of one ``arch`` until the remaining ones are within a size limit.
+
+    The most recently used entry always remains.
 
     Returns
     -------
@@ -91,7 +93,7 @@ def _remove_leftovers(root: Path) -> int:
 
 
 def _remove_records(root: Path) -> None:
-    """Remove all warm records. Later calls write the records that they need again."""
+    """Remove all warm records. Later calls write new records when they need them."""
     for directory in files.below(root / LAYOUT, "*", fingerprints.DIRECTORY):
         shutil.rmtree(directory, ignore_errors=True)
     for scratch in files.below(root / LAYOUT, f"{files.SCRATCH}*"):  # killed processes leave these files

@@ -121,7 +121,7 @@ def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
 
 
 def _digest(content: list[Any], fingerprint: bytes) -> str:
-    """Return a digest of a record's content and the fingerprint's length, which the fingerprint cannot verify."""
+    """Return a digest of a record's content and its fingerprint's length. The fingerprint itself verifies neither."""
     return files.sha256_of(f"{len(fingerprint)} {content}".encode())
 
 

@@ -75,7 +75,7 @@ def list_entries(root: Path) -> list[ListedEntry]:
 
 
 def leftovers(root: Path) -> list[Path]:
-    """List what may be removed besides entries: failed builds, discarded entries, remains of killed processes."""
+    """List the directories to remove besides entries: failed builds, discarded entries, remains of killed processes."""
     found = []
     for directory in files.below(root / LAYOUT, "*", "*", "*", ".*"):
         if directory.is_dir() and not (directory.name.startswith(STAGING) and not is_abandoned(directory)):

@@ -187,13 +187,13 @@ def _take(
 
 
 def _check_in_place(descriptor: int, path: Path) -> None:
-    """Check that a lock's file is still at its path: clearing a cache removes the locks that nobody holds."""
+    """Check that a lock's file is still at its path, because clearing a cache removes locks that nobody holds."""
     if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 class _HolderMonitor:
-    """Watches a lock's holder through its heartbeat, and through its process if that runs on this machine."""
+    """Watches a lock's holder: its heartbeat and, if it runs on this machine, its process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

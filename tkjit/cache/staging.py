@@ -11,7 +11,8 @@ from tkjit.system import files
 from tkjit.system.process import Process, end_working_in
 
 STAGING = ".staging-"
-REMOVE_TRIES, REMOVE_S = 5, 2.0  # give up after this, because a compiler that waits for a disk cannot be killed
+# give up after this many tries or seconds, because a compiler that waits for a disk cannot be killed
+REMOVE_TRIES, REMOVE_S = 5, 2.0
 ABANDONED_S = 86400.0  # the age from which another machine's staging directory counts as abandoned
 
 
@@ -31,7 +32,7 @@ def sweep(base: Path) -> None:
 
 
 def remove_staging(staging: Path) -> None:
-    """End the compilers in a staging directory, which could write new files during its removal, and then remove it."""
+    """Remove a staging directory. End the compilers in it first, because they could write new files meanwhile."""
     deadline = time.monotonic() + REMOVE_S
     for _ in range(REMOVE_TRIES):
         if not staging.exists() or time.monotonic() > deadline:  # a successful build has renamed the directory

@@ -103,7 +103,7 @@ class Cache(Directory):
         return entry if self.use(entry) else None
 
     def read_record(self, warm_key: str) -> Record | None:
-        """Read a record, which may be outdated. The record and its entries are checked to be in trusted directories."""
+        """Read a record, which may be outdated. Fail if it or one of its entries is in an untrusted directory."""
         self.trust.check(self._records)
         if (found := fingerprints.read_record(f"{self._records}/{warm_key}")) is None:
             return None

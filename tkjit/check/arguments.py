@@ -132,7 +132,7 @@ def _value(kind: ValueType, value: Any) -> bytes:
 
 
 def _struct(kind: ValueType, value: Any) -> Iterator[bytes]:
-    """Encode a struct's numbers. Arrays in the struct are nested if a call passed it, and flattened in a default."""
+    """Encode a struct's numbers. Its arrays are nested if the caller passed the struct, but flattened in a default."""
     numbers = [one for item in value for one in (item if isinstance(item, (list, tuple)) else [item])]
     types = [member.cpp for member in kind.members for _ in range(member.count)]
     for number, cpp in zip(numbers, types, strict=True):

@@ -148,7 +148,7 @@ class _CaseGenerator:
         return None
 
     def of_example(self) -> Case:
-        """Return the case whose sizes are given.
+        """Return the case for an example of the spec, which sets all sizes.
 
         Raises
         ------

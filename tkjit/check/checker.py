@@ -42,7 +42,7 @@ class Options:
     modes : sequence of str
         A selection of ``MODES``.
     types : sequence of str
-        Only variants whose dtypes are all among these.
+        Check only the variants whose dtypes are all in this list; empty for all variants.
     given : mapping
         Extents of dims and values of numbers that the caller has chosen.
     seed : int
@@ -178,7 +178,7 @@ class _VariantChecker:
     def _run_all(
         self, mode: str, cases: Sequence[Case], launch: Callable[[Path, Case], list[Run]], report: Report
     ) -> bool:
-        """Run the cases; stop and return False if a launch times out, because every other one would as well."""
+        """Run the cases; stop and return False if a launch times out, because the others would as well."""
         plan = CheckerPlan(self._loader.env, self._spec, self._variant, self._target, mode)
         program = self._loader.open(plan).loaded
         symbols = Symbols(program, plan.source.path, plan.source.name)

@@ -102,7 +102,7 @@ def _read(findings: Path) -> list[dict[str, Any]]:
 
 
 def ending_of(what: str, status: int | None, timeout_s: float, output: bytes) -> str:
-    """Describe how a process ended that did not report its end. The status is None if the process took too long."""
+    """Describe the end of a process that did not report it. The status is None if the process took too long."""
     if status is None:
         end = f"it did not end within {timeout_s:.0f} s"
     else:

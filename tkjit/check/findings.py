@@ -241,7 +241,7 @@ def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
     if space == "dynamic shared memory":
         return f"dynamic shared memory + {offset} bytes"
     shared = space == "shared memory"
-    if shared and one["name"]:  # the source was adapted together with its headers
+    if shared and one["name"]:  # set if the source was adapted with its headers
         return f"{one['name']} + {offset} bytes in shared memory"
     at = offset if shared else one.get("address", 0)
     variable = symbols.variable_at(at, shared=shared)

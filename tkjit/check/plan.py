@@ -27,8 +27,8 @@ CHECKER = "checker"
 
 # gcc puts no red zone around static variables of templates, because the linker may replace such a variable with another
 # file's. There is no red zone before the first variable of a section either. So we add gaps, and a table of the gaps'
-# addresses, so that sim/check/address_sanitizer.h can poison the gaps. The gap before a variable is a multiple of its
-# alignment.
+# addresses, so that sim/check/address_sanitizer.h can poison the gaps. The gap before a variable is a multiple of the
+# variable's alignment.
 _GAP = r'\n{label}:\n\t.zero\t256\n\t.pushsection\ttkjit_gaps,"aw"\n\t.quad\t{label}b\n\t.popsection'
 _GAPS = (
     (r"^(\t\.section\t\.bss\._ZZ(?:.*\n)*?\t\.zero\t\d+)$", r"\1" + _GAP.format(label=991)),

@@ -12,8 +12,8 @@ from tkjit.check.arguments import each_tensor, tensors_in_order
 from tkjit.errors import SpecError
 from tkjit.spec import Spec
 
-# Maps dtypes with at most one mantissa bit to the largest distance between neighbouring numbers: as a fraction of the
-# larger number, and the least distance.
+# For dtypes with at most one mantissa bit: the largest distance between neighbouring numbers, as a fraction of the
+# larger number, and the least distance between any two numbers.
 _STEPS = {"float8_e8m0fnu": (1 / 2, 0.0), "float4_e2m1fn_x2": (1 / 3, 0.5)}
 # One in this many elements may be off by such a distance, because its exact value may be halfway between two numbers.
 _MAX_STEPS = 100
@@ -86,7 +86,7 @@ def differences(
     order: str | None,
     unchanged: Set[str] = frozenset(),
 ) -> list[dict[str, Any]]:
-    """Return findings for outputs that differ by more than rounding; a sum may be added up in another order.
+    """Return findings for outputs that differ by more than rounding, allowing for sums added up in another order.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from tkjit.spec import Spec
 from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING
 
-# extents of the dims in each case, in the order of the dims' names; they differ, because equal ones could hide a mix-up
+# extents of the dims in each case, in the order of the dims' names; equal extents could hide that two dims are swapped
 _ORDINARY = (64, 96, 128, 160, 192)
 _PRIME = (53, 37, 71, 29, 43)  # in contrast to _ORDINARY, the first extent is larger than the second
 _LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
@@ -32,8 +32,8 @@ MAX_TRIES = 4000
 def shapes_for(spec: Spec) -> Sequence[tuple[Sequence[int], Sequence[int], tuple[int, ...]]]:
     """Return the entries of ``SHAPES`` for a spec, or nothing if the spec has examples.
 
-    If a tensor has only leading dims, the last of them gets the size of a dim, and two cases are added: with four
-    leading dims, and with none.
+    If a tensor has only leading dims, each case gets one more leading dim, which is as large as the case's first
+    extent. Two more cases are added: one with four leading dims, and one with none.
     """
     if spec.verification.examples:
         return ()
@@ -76,7 +76,7 @@ def sizes_near(
 
 
 def _steps(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of which each dim must be a multiple, from constraints such as ``K % 64 == 0``."""
+    """Map each dim to the number that it must be a multiple of, from constraints such as ``K % 64 == 0``."""
     steps: dict[str, int] = {}
     for constraint in spec.constraints:
         match = _A_MULTIPLE.fullmatch(constraint.text)

@@ -104,7 +104,7 @@ class Symbols:
         return found
 
     def variable_at(self, address: int, *, shared: bool) -> Variable | None:
-        """Return the variable at an address; for shared memory in the race checker, at an offset."""
+        """Return the variable at an address. For shared memory in the race checker, pass an offset as the address."""
         inside = [v for v in self._variables if v.is_shared == shared and v.address <= address < v.address + v.size]
         return inside[0] if inside else None
 

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     claim_standard_streams()
     print_in_any_encoding()
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["run"] and "--" in words:  # everything after it belongs to the program, even options
+    if words[:1] == ["run"] and "--" in words:  # everything after "--" belongs to the program, even options
         words[words.index("--")] = "--args"
     parser = _parser()
     completion.answer(parser)
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, FileNotFoundError) and error.filename is None:  # raised by os.getcwd()
             print("tkjit: the working directory no longer exists", file=sys.stderr)
             return 1
-        if error.filename is not None or error.errno not in UNWRITABLE:  # a full cache disk is a CacheError instead
+        if error.filename is not None or error.errno not in UNWRITABLE:  # a full cache disk raises a CacheError
             raise
         give_up_output()
         print(f"tkjit: cannot write to standard output: {error.strerror}", file=sys.stderr)

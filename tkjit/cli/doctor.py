@@ -104,7 +104,7 @@ def _cxx(tools: Toolchain) -> list[Finding]:
     try:
         found = tools.cxx
     except ToolchainError as error:
-        # the other lines of the error list the rejected compilers
+        # take the first line only, because the other lines repeat the rejected compilers
         return [*skipped, Finding("C++", MISSING, str(error).partition("\n")[0])]
     return [*skipped, Finding("C++", FOUND, f"{found.version}, {found.path} ({found.origin})")]
 

@@ -136,7 +136,7 @@ def _existing(path: Path) -> Path:
 
 
 def _depth_of_brackets(path: Path) -> int:
-    """Return the maximum nesting depth of brackets: deep nesting overflows libclang's stack and kills the process."""
+    """Return how deep brackets are nested. Deep nesting overflows libclang's stack and kills the process."""
     brackets = re.sub(rb"[^][(){}]", b"", path.read_bytes())
     return max(accumulate((1 if bracket in b"([{" else -1 for bracket in brackets), initial=0))
 
@@ -217,7 +217,10 @@ def _place(
     include_dirs: list[Path],
     defines: list[tuple[str, str]],
 ) -> Any:
-    """Return the paths of the source and its directories, relative to the spec file or to a header library."""
+    """Return the paths and options that the spec file will contain.
+
+    The paths are relative to the spec file. If the source is in a header library, its path is relative to the library.
+    """
     from tkjit.importer import Place
 
     directory = output.absolute().parent if output else path.parent

@@ -148,7 +148,7 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
 
 
 def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:
-    """Map the description of each variant and module of a kernel to the manifest of its last build."""
+    """Return the manifest of the last build of each variant and module of a kernel, keyed by its description."""
     cache = loader_for(Settings.from_environment()).cache
     builds = [one for one in list_entries(cache.root) if one.name == name and one.abi == cache.abi and one.manifest]
     found = {one.manifest["what"]: one.manifest for one in sorted(builds, key=lambda one: float(one.manifest["built"]))}

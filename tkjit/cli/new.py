@@ -81,7 +81,7 @@ def example_directory() -> Path:
 
 
 def _files() -> list[Path]:
-    """Return the template's files, except those that a build has left in its directory."""
+    """Return the template's files, without the output that a build leaves in ``build`` and ``dist``."""
     kinds = (".toml", ".md", ".py", ".cu")
     built = ("build", "dist")
     paths = sorted(example_directory().rglob("*"))

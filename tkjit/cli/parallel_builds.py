@@ -43,7 +43,7 @@ class Outcome:
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Add the options that limit the compilers, for ``limits_of``."""
+    """Add the options ``--jobs`` and ``--memory``, which ``limits_of`` reads."""
     parser.add_argument("--jobs", type=int, metavar="N", help="number of parallel compilers (default: number of cores)")
     parser.add_argument("--memory", metavar="8G", help="memory limit of all compilers together (default: free memory)")
 

@@ -84,7 +84,7 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
                 moved.there += 1
             elif loader.fetch(plan) is not None:
                 moved.moved += 1
-            elif plan is not loader.operators_plan:  # few calls need the operators
+            elif plan is not loader.operators_plan:  # not reported, because few calls need the operators
                 moved.missing.append(plan.what)
         except TkjitError as error:
             moved.failed.append(f"{plan.what}: {error}")

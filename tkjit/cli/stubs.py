@@ -65,7 +65,7 @@ def _stubs(arguments: argparse.Namespace) -> int:
 
 
 def _described_kernels() -> list[str]:
-    """Return all kernels whose parameters a spec describes. Skip broken kernels with a notice."""
+    """Return all kernels except each ``HostKernel``, which has no spec. Skip broken kernels with a notice."""
     names = []
     for name in kernels():
         try:

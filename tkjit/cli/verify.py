@@ -47,7 +47,7 @@ def register(commands: Any) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     from tkjit.verify import Options, verify
 
-    names = kernels_named(arguments.names)  # an unknown name fails the command; it is not an outcome
+    names = kernels_named(arguments.names)  # an unknown name raises an error here, so it never becomes an outcome
     options = Options(
         device=arguments.device,
         types=[name for name in arguments.types.split(",") if name],

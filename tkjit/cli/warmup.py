@@ -29,7 +29,7 @@ from tkjit.loader.record import Used, read_record
 from tkjit.recorded_run import plans_of_kernels
 from tkjit.system.die_with_parent import dying_with_parent
 
-# directories at the architectures' level of the cache that are not architectures
+# names of directories that the cache has next to those of the architectures
 _NO_ARCHS = {"glue", "runtime", "operators", MODULE, OBJECT, FUNCTIONS}
 
 
@@ -123,7 +123,7 @@ def _build_extension(loader: Loader, loaded: Loaded) -> list[Outcome]:
         known = sum(loader.find(plan) is not None for plan in extensions.plans_of(loader, loaded))
         entries = extensions.entries_of(loader, loaded)
         was_there = known == len(entries)
-        if loaded.extension.is_simulated:  # the runtime handles Ctrl-C in simulated kernels
+        if loaded.extension.is_simulated:  # also needs the runtime, which handles Ctrl-C
             entries.append(loader.find_or_build(loader.runtime_plan))
     except TkjitError as error:
         return [Outcome(name, error=error)]

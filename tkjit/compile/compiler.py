@@ -188,7 +188,7 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
             line = [*script, *line]
         try:
             # Run in the build's directory, because leftovers are removed together with this directory, and the watchdog
-            # recognises compilers by it.
+            # recognises compilers by their working directory.
             child = subprocess.Popen(
                 line,
                 cwd=directory,
@@ -265,7 +265,7 @@ def compile_module(
                 module_name,
                 [unit.text],
                 extra_cflags=cflags,
-                # the linker runs in the staging directory
+                # a relative path suffices, because the linker runs in the staging directory
                 extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linked],
                 extra_include_paths=[str(directory) for directory in include_dirs],
                 build_directory=str(staging),
@@ -322,13 +322,13 @@ def _read_depfile(depfile: Path, staging: Path) -> tuple[Path, ...]:
 
 
 def _read_ninja_dependencies(ninja: Path, staging: Path) -> tuple[Path, ...]:
-    """Return the dependencies that the compiler reported to ninja, which ninja's database contains."""
+    """Return the dependencies that the compiler reported to ninja, which stores them in its database."""
     listed = subprocess.run([ninja, "-C", staging, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     return _outside([line.strip() for line in listed.splitlines() if line.startswith("    ")], staging)
 
 
 def _linked_files(log: str, libraries: tuple[str, ...] | None, staging: Path) -> tuple[Path, ...]:
-    """Return the requested libraries, and other files that the linker listed and that do not belong to the compiler."""
+    """Return the libraries and objects that the linker listed, except system libraries that were not requested."""
     if libraries is None:
         return ()
     asked = tuple(name.removeprefix(":") if name.startswith(":") else f"lib{name}." for name in libraries)

@@ -87,7 +87,10 @@ class CxxSearch:
         return _checked_version(path)
 
     def not_told_yet(self, found: Found) -> Rejected | None:
-        """Return the first rejected program, or None if a process has already reported it."""
+        """Return the first rejected program, and remember that the user will be told about it.
+
+        Return None if there is no such program, no usable compiler was found, or a process has already reported it.
+        """
         first = next(iter(_programs(found.rejected)), None)
         if found.path is None or first is None or _TOLD in self._memo.known(first.path):
             return None
@@ -128,7 +131,7 @@ def candidates(search_path: str) -> Iterator[Path]:
         # Path.is_dir raises an error for a link into a directory that this user may not read
         if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112
             real = os.path.realpath(path)
-            # ccache is a single file with many names, and runs the compiler whose name it was called by
+            # ccache is one file with many names, each for another compiler, so its name is part of its identity
             identity = real if "++" in Path(real).name else (real, path.name)
             if identity not in seen:
                 seen.add(identity)

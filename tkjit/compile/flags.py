@@ -21,8 +21,8 @@ _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cu
 # -fno-strict-aliasing: type punning through pointers is common in kernels.
 # -g1: line tables, so that the message about a fault shows the line. They take 5 to 10 KB and no measurable time.
 # -gdwarf-4: with g++'s DWARF 5, binutils 2.40 prints launcher.cu instead of the first file of the table.
-# -fstack-clash-protection: touches each page of a frame, so that a frame that is larger than the guard page below a
-# fiber's stack cannot skip that page.
+# -fstack-clash-protection: touches each page of a stack frame, so that a large frame cannot jump over the guard page
+# below a fiber's stack.
 _CXX_FLAGS = (
     "-O2",
     "-g1",
@@ -35,7 +35,7 @@ _CXX_FLAGS = (
 )
 
 
-# DWARF 5, because gdb only then shows a file with its directory.
+# DWARF 5, because without it gdb does not show a file's directory.
 _DEBUG_FLAGS = ("-O0", "-g", "-gdwarf-5", "-fno-omit-frame-pointer")
 # The flags for the part of the simulator that is compiled only once (sim/simulator.cpp).
 _SIMULATOR_FLAGS = ("-std=c++20", "-O2", "-fno-strict-aliasing", "-pthread", "-fPIC", "-fvisibility=hidden")
@@ -71,8 +71,8 @@ class Flags(NamedTuple):
     link : tuple of str
         Flags for the linker.
     packages : tuple of str
-        Flags that link with libraries that the process has loaded. No key contains these flags, because the libraries
-        may be anywhere.
+        Flags that link with libraries that the process has loaded. No cache key contains these flags, because the
+        libraries may be anywhere.
     """
 
     compile: tuple[str, ...]
@@ -134,7 +134,9 @@ def launcher_flags(
     for_debugger: bool = False,
     checks_bounds: bool = False,
 ) -> Flags:
-    """Return the flags for compiling a launcher, without its files and tools. Another order would change the key.
+    """Return the flags for compiling a launcher, without its files and tools.
+
+    The order of the flags is part of the cache key, so another order would rebuild every launcher.
 
     Parameters
     ----------
@@ -198,7 +200,10 @@ def cpu_flags(
 
 
 def host_half_flags(std: str) -> list[str]:
-    """Return the flags for a launcher's host code if NVRTC compiles the device code. The spec adds definitions."""
+    """Return the flags for a launcher's host code if NVRTC compiles the device code.
+
+    The caller adds the macro definitions of the spec and its libraries.
+    """
     own = [f"-std={std}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-DTKJIT_HOST_HALF"]
     return [*own, f"-I{STAND_INS / 'driver'}", f"-I{INCLUDE}"]
 
@@ -206,7 +211,7 @@ def host_half_flags(std: str) -> list[str]:
 def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
     """Return the flags for compiling CUDA code of a program or an extension for the simulator.
 
-    Of the given flags for nvcc, the result contains only the preprocessor flags.
+    ``given`` has flags for nvcc; only its preprocessor flags are used.
     """
     preprocessor, _ = common_flags(given)
     return [
@@ -239,8 +244,8 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
     """
     kept = tuple(flag for flag in launcher.compile if flag not in ("-O2", "-shared"))
     if mode == "memory":
-        # clang's AddressSanitizer contains handlers for misaligned accesses, which only print. They would replace those
-        # of sim/check/address_sanitizer.h.
+        # clang's AddressSanitizer has its own handlers for misaligned accesses, which only print a message. They would
+        # replace the handlers in sim/check/address_sanitizer.h.
         alignment = () if is_clang else ("-fsanitize=alignment", "-fsanitize-recover=alignment")
         reported: tuple[str, ...] = ("-fsanitize=address", "-fsanitize-recover=address", *alignment)
     else:

@@ -26,7 +26,7 @@ _NAME = re.compile(r'<([^>\n]+)>|"([^"\n]+)"')
 
 
 class ComputedInclude(Exception):
-    """Raised for an include whose header is given by a macro, so that only a preprocessor knows the header."""
+    """Raised for an include that names its header with a macro, which only a preprocessor can expand."""
 
 
 def included(text: str) -> tuple[tuple[bool, str], ...]:

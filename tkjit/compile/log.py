@@ -27,6 +27,6 @@ def first_error(log: str, source: Path | None) -> str:
     shown = log[error.start() :].splitlines()[:3]
     if error in own:
         shown[0] = shown[0].replace(error["file"], str(source), 1)
-    # skip g++'s include stack, which its notes about a header print in the following lines
+    # omit lines such as "from launcher.cu:3:", which belong to g++'s include stack
     context = [line for line in shown[1:] if line.startswith(" ") and not line.lstrip().startswith("from ")]
     return "\n".join([shown[0], *context])

@@ -95,7 +95,7 @@ def options_of(flags: Iterable[str]) -> list[str]:
 
 
 def directories(cuda_home: Path | None, toolkit: Path | None) -> list[Path]:
-    """Return the directories to search for NVRTC: of ``CUDA_HOME``, nvcc's toolkit, ``/usr/local/cuda``, and PyPI."""
+    """Return the directories to search for NVRTC: in CUDA_HOME, nvcc's toolkit, /usr/local/cuda and PyPI packages."""
     roots = dict.fromkeys(root for root in (cuda_home, toolkit, Path("/usr/local/cuda")) if root is not None)
     return [*(root / name for root in roots for name in _LIBRARIES), *_packages()]
 

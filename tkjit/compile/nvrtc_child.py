@@ -11,7 +11,7 @@ import ctypes
 import os
 import sys
 
-# A program that shows the build number, which nvrtcVersion does not return.
+# The PTX of this program contains NVRTC's build number, which nvrtcVersion does not return.
 _BUILD = b'extern "C" __device__ constexpr int build = __CUDACC_VER_BUILD__;'
 
 
@@ -29,7 +29,10 @@ def main(command: str, library: str, *arguments: str) -> int:
 
 
 def open_library(path: str) -> ctypes.CDLL:
-    """Open NVRTC. First open its builtins, because NVRTC opens them by name, which the linker would not find."""
+    """Open NVRTC's builtins, and then NVRTC.
+
+    NVRTC opens its builtins by name, and the dynamic linker finds that name only if they are already open.
+    """
     directory = os.path.dirname(path)
     try:
         for name in sorted(os.listdir(directory)):
@@ -65,7 +68,7 @@ def compile_program(
         check(nvrtc, nvrtc.nvrtcAddNameExpression(program, expression.encode()))
     c_options = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     status = nvrtc.nvrtcCompileProgram(program, len(options), c_options)
-    log = content(nvrtc, program, "ProgramLog").replace(b"\0", b"")  # one precedes each error of ptxas
+    log = content(nvrtc, program, "ProgramLog").replace(b"\0", b"")  # a NUL precedes each error of ptxas
     sys.stdout.buffer.write(log)
     if status != 0:
         if not log.strip():

@@ -33,7 +33,8 @@ class Tool:
     ----------
     path : Path
     version : str
-        The version that the tool prints and, for a script, a digest of the script's text. Every key contains it.
+        The version that the tool prints and, for a script, a digest of the script's text. It is part of every
+        cache key.
     origin : str
         Where the tool was found: ``CUDA_HOME``, ``PATH``, ``PyPI``.
     """
@@ -254,7 +255,7 @@ class Toolchain:
         reset = ["-x", "none"] if target.is_cpu and (objects or flags.link or flags.packages) else []
         # nvcc from PyPI searches lib64 for its libraries, but they are in lib
         tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
-        # The linker lists the files that it reads, which become dependencies, because a library may be replaced later.
+        # Make the linker list the files that it reads. They become dependencies, because a library may be replaced.
         trace = [f"-{'Wl,' if target.is_cpu else 'Xlinker='}-t"] if flags.links else []
         return [
             str(self.compiler(target).path),
@@ -312,7 +313,7 @@ class Toolchain:
         return tried
 
     def anchors(self, target: Target | None = None) -> dict[str, Path]:
-        """Map the names that keys use for directories to directories that may be elsewhere on another machine."""
+        """Return directories that may be elsewhere on another machine, by the names that cache keys contain instead."""
         anchors = {"tkjit": PACKAGE}
         if target is not None and not target.is_cpu:
             with suppress(ToolchainError):

@@ -117,7 +117,7 @@ def _passed(p: CParameter) -> list[str]:
 
 
 def _into(library: str, signature: CSignature) -> list[str]:
-    """Return the function that writes to given outputs, or the plain function if the kernel has no outputs."""
+    """Return the function that writes to the caller's outputs, or the plain function if the kernel has no outputs."""
     outputs = [f"Tensor& {p.identifier}" for p in signature.outputs]
     result = _NUMBERS[signature.result] if signature.result else "void"
     passed = [part for p in signature.parameters for part in _passed(p)]

@@ -178,7 +178,7 @@ class _Function:
         ]
 
     def _context(self) -> list[str]:
-        """Return the function that waits.
+        """Return the function that waits until the kernel or a Go context is done.
 
         If the context is done first, all tensors stay alive until the kernel no longer needs them.
         """

@@ -111,8 +111,9 @@ class Export:
 def interface_of(export: Export, declarations: Mapping[str, str]) -> str:
     """Return a library's interface: the version of its tensors, its own version, and a digest of each function.
 
-    A program is built with such a text as well. A library fits the program if the library's interface contains every
-    word of the program's, so the library may have more functions, but not a different function of the same name.
+    A program contains the interface of the header that it was compiled with. A library fits the program if the
+    library's interface contains every word of the program's interface. So the library may have more functions, but all
+    functions that the program knows must have the same declarations.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from tkjit.errors import SpecError
 from tkjit.exports.model import Export
 from tkjit.spec.c_signature import CSignature, identifier
 
-# Names of C and C++ headers and libraries: <NAME.h> or -lNAME would find another file.
+# Names of C and C++ headers and libraries. An export cannot use them: <NAME.h> or -lNAME would find another file.
 _HEADERS = frozenset(
     "assert complex ctype dlfcn errno fcntl fenv float inttypes iso646 limits locale malloc math memory poll "
     "pthread sched semaphore setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib "

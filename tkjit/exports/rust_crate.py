@@ -1,4 +1,4 @@
-"""Renders the Rust crate of an export: a type ``Tensor`` with an owner, and functions that return a ``Result``."""
+"""Renders the Rust crate of an export: a type ``Tensor``, and functions that return a ``Result``."""
 
 from __future__ import annotations
 

@@ -169,7 +169,11 @@ def _template(name: str) -> str:
 
 
 def _build_kernels(binding: str) -> str:
-    """Return the module that compiles the kernels. Only pybind11 needs a CUDA build of torch."""
+    """Return the module that compiles the kernels, with the definition of ``CUDA_HOME`` for the binding.
+
+    The pybind11 binding needs a CUDA build of torch, so it uses torch's ``CUDA_HOME``, which is None in other builds.
+    The stable binding works with any build, so it first reads the environment variable ``CUDA_HOME``.
+    """
     home = _CUDA_HOME if binding == "stable" else "CUDA_HOME = cpp_extension.CUDA_HOME"
     return _template("build_kernels.py.in").replace("{cuda_home}", home)
 

@@ -140,7 +140,7 @@ class _Collector:
         include = tuple(self._place_of(directory, plan) for directory in flags.include_dirs)
         linked = (*flags.link, *flags.packages)
         self.compiled.append(CompiledSource(path, symbol, device, own, tuple(dict.fromkeys(include)), linked))
-        if plan.source.path is not None:  # "../common.h" is found only if the source's directory exists
+        if plan.source.path is not None:  # creates the directory, so that "../common.h" is found
             self.texts[f"{self._place_of(plan.source.path.parent, plan)}/{plan.source.path.name}"] = plan.source.read()
         self.add_headers(text, flags, plan)
 
@@ -163,7 +163,7 @@ class _Collector:
     def add_headers(self, text: str, flags: Flags, plan: ObjectPlan | None = None) -> None:
         """Copy every header that a text may include, from tkjit and from the kernel's own directories."""
         for path in closure(text, flags.include_dirs, skips_computed=True):
-            # "../common.h" is next to the source's directory
+            # a header such as "../common.h" is next to the source's directory, outside the include directories
             source = plan.source.path if plan is not None else None
             searched = sorted(flags.include_dirs, key=lambda one: -len(one.parts))
             directory = next((one for one in searched if path.is_relative_to(one)), None)

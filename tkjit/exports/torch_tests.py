@@ -18,7 +18,7 @@ from tkjit.render.torch_python import FunctionSource
 from tkjit.spec import Field
 from tkjit.spec.c_signature import CSignature, Kind
 
-_MOST_ELEMENTS = {False: 1 << 14, True: 1 << 12}  # of an input; see check/cases.py:cases_of
+_MOST_ELEMENTS = {False: 1 << 14, True: 1 << 12}  # of an input with up to two dims, and with more
 _MOST_CASES = 2
 
 
@@ -143,7 +143,7 @@ def _arguments(fields: list[Field], arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    """Return a value as Python code. For a tensor, the code makes random elements of its shape and dtype."""
+    """Return a value as Python code. For a tensor, the code makes a random tensor of its shape and dtype."""
     if isinstance(value, torch.Tensor):
         return _tensor(value)
     if isinstance(value, (list, tuple)):

@@ -16,7 +16,7 @@ _CHECK = re.compile(r"\w*(?:CHECK|ASSERT|ENFORCE|EXPECT|REQUIRE)\w*")
 
 
 def take_each_device(module: ModuleType, extension: Extension, load_simulated: Callable[[], ModuleType]) -> None:
-    """Run a call of a module's functions in the simulator if all of its tensors are on the CPU.
+    """Wrap a module's functions so that a call runs in the simulator if all of its tensors are on the CPU.
 
     Two kinds of sources are left alone: those that query a tensor's device outside a check, because they may have their
     own code for the CPU, and those that register operators.
@@ -81,7 +81,7 @@ def _outside_checks(code: list[Token]) -> Iterator[Token]:
 
 
 class _Simulated:
-    """The simulator's module. It is loaded by the first call whose tensors are all on the CPU."""
+    """The module as built for the simulator. The first call whose tensors are all on the CPU loads it."""
 
     def __init__(self, extension: Extension, load: Callable[[], ModuleType]) -> None:
         self._extension = extension

@@ -11,7 +11,7 @@ _SIGNS = [
     r'cannot open source file "(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[^"]+)"',
     r'identifier "(?P<name>(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_\w+)" is undefined',
     rf"argument list: \((?P<name>[^)]*{_TORCH}::)",
-    # the errors of g++, including those when nvcc runs it
+    # the errors of g++, which nvcc runs as well
     rf"'(?P<name>\w+)' is not a member of '{_TORCH}",
     rf"'(?:const )?(?:class |struct )?{_TORCH}::[^']*' has no member named '(?P<name>\w+)",
     r"(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[\w./]+): No such file",

@@ -27,14 +27,14 @@ from tkjit.torch_headers import needed
 
 
 def build(extension: Extension, *, is_python_module: bool = True) -> Path:
-    """Return an extension's shared object, compiled with torch's own headers if the stand-ins for them lack a name.
+    """Return an extension's shared object, compiled with torch's own headers if tkjit's stand-ins lack a name.
 
     Raises
     ------
     ArgumentError
         If it should be a module, but its sources have neither a module nor a function that takes or returns tensors.
     CompileError
-        If it does not compile. If torch's own headers were tried as well, the error is the one of that attempt.
+        If it does not compile. If torch's own headers were tried as well, the error comes from that second attempt.
     ToolchainError
         If it needs torch's own headers, and its kernels would run in the simulator, which does not support them.
     """
@@ -303,7 +303,7 @@ def _all_of(entries: Iterable[Entry | None]) -> list[Entry] | None:
 
 
 def _with_functions(extension: Extension, listed: Sequence[Entry]) -> Extension:
-    """Return the extension with a module of the functions that were found, if it needs one."""
+    """Add a module that exposes the functions found in the sources, if the extension needs one."""
     if not listed:
         return extension
     functions = [read_functions(entry.shared_object) for entry in listed]

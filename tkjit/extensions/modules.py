@@ -27,7 +27,7 @@ def defines_module(sources: Sequence[Source]) -> bool:
 
 
 def with_module(extension: Extension, functions: Sequence[Sequence[HostFunction]]) -> Extension:
-    """Return the extension with a module that exposes functions, which are given as one list for each source."""
+    """Add a module that exposes functions to an extension. ``functions`` has one list for each source."""
     header = _HEADER if extension.has_stand_ins else "\n#include <torch/extension.h>\n"
     names = names_in_module([function for found in functions for function in found])
     own = extension.own_sources

@@ -18,7 +18,7 @@ _REGISTER_OPERATORS = "RegisterOperators"
 _loaded: dict[tuple[str, ...], Path] = {}  # maps an extension's name and files to its shared object
 # maps an operator's name, or a namespace's name followed by "::", to the shared object that registered it
 _owners: dict[str, Path] = {}
-# maps a shared object to its error, because loading it again would not run its registrations again
+# maps a shared object that failed to register to its error; loading it again would not run its registrations again
 _failed: dict[Path, str] = {}
 
 
@@ -36,7 +36,7 @@ def check_registrations(extension: Extension, shared_object: Path) -> list[str]:
     ------
     ArgumentError
         If an earlier version of the extension is loaded, if another library has already defined one of its operators
-        or namespaces, or if it has failed to register before.
+        or namespaces, or if this extension has failed to register before.
     """
     if shared_object in _failed:
         raise ArgumentError(_failed[shared_object])
@@ -73,8 +73,8 @@ def note_registrations(extension: Extension, shared_object: Path, names: list[st
     Raises
     ------
     ArgumentError
-        If an operator could not be registered, with torch's message, or if a function does not match its schema. Then
-        all of the extension's operators are withdrawn.
+        If torch rejects an operator (the error contains torch's message), or if a function does not match its schema.
+        Then all of the extension's operators are withdrawn.
     """
     if text := registration_problem(extension.name, shared_object):
         _failed[shared_object] = text

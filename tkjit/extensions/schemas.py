@@ -76,7 +76,7 @@ def check_agreement(kernel: str, schema: Any, function: HostFunction) -> None:
 
 
 def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """Return a schema's text without its name, adding an alias letter to each written tensor and the given defaults."""
+    """Return a schema's text without its name, with alias letters for written tensors and with the given defaults."""
     text = re.sub(r"\(\$(\d+)! -> \)", lambda found: f"({alias_letter(int(found[1]))}!)", str(schema))
     inside, results = text[text.index("(") + 1 :].rsplit(") -> ", 1)
     parts = [part.strip() for part in _split(inside)] if inside else []

@@ -31,7 +31,8 @@ _RELOCATABLE = re.compile(r"(?<!\S)(?:-dc|--device-c|--?(?:rdc|relocatable-devic
 _NAMES_ARCHITECTURE = re.compile(r"(?:-gencode|--generate-code|-arch|--gpu-architecture|-code|--gpu-code)(?==|$)")
 _ARCHITECTURE = re.compile(r"\barch=(?:compute|sm)_(\d+[af]?)")
 _SIMULATED = ("-DTKJIT_SIM=1", "-DUSE_CUDA", "-include", "tkjit/torch/simulated.h")
-# -DUSE_CUDA declares torch's C ABI functions for CUDA; the header declares the driver's without a link dependency.
+# -DUSE_CUDA declares torch's C ABI functions for CUDA. The header declares the CUDA driver's functions without a link
+# dependency.
 _OWN_NVCC = ("-DUSE_CUDA", "-include", "tkjit/driver.h")
 
 
@@ -306,8 +307,8 @@ def archs_of_flags(flags: Sequence[str]) -> tuple[str, ...]:
 def archs_for(sources: Iterable[Source], listed: str, *, with_cuda: bool = False) -> tuple[str, ...]:
     """Return the architectures of CUDA sources.
 
-    These are the listed ones, or else the current GPU's or, without a GPU, the simulator's. The result is empty if no
-    source uses CUDA.
+    These are the ones in ``listed``. If ``listed`` is empty, the current GPU's architecture is used, or the simulator
+    if there is no GPU. The result is empty if no source uses CUDA.
 
     Parameters
     ----------

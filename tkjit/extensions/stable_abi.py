@@ -1,4 +1,4 @@
-"""Builds extensions that run with every later version of torch and Python, and checks that they do."""
+"""Builds extensions for all later versions of torch and Python, and checks that they use only stable ABIs."""
 
 from __future__ import annotations
 

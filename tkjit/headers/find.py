@@ -26,7 +26,7 @@ def cached_root(name: str, settings: Settings) -> Path:
 
 
 def trust_of(settings: Settings) -> Trust:
-    """Return the trust check for directories of headers, because compilers read them like the kernel's own files."""
+    """Return the trust check for header directories, which compilers read just like the kernel's own files."""
     return Trust(settings.cache_root, settings.cache_layers, shared=settings.cache_shared)
 
 
@@ -153,7 +153,7 @@ def check_complete(spec: Spec) -> None:
 
 
 def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
-    """Return the sources in header libraries that cache lookups with a bundle need, by their paths in the bundle."""
+    """Return the header libraries' sources that a bundle needs for cache lookups, by their paths in the bundle."""
     found = {}
     for spec in specs:
         for library in spec.headers:

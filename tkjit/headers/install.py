@@ -42,7 +42,7 @@ def install(library: HeaderLibrary, settings: Settings, source: Path | None = No
     Raises
     ------
     ToolchainError
-        If it cannot be fetched, or is not this library.
+        If the library cannot be fetched or unpacked, or the directory or archive does not contain it.
     CacheError
         If the cache cannot be written to.
     """
@@ -72,7 +72,7 @@ def origin_of(root: Path) -> str:
 
 @contextmanager
 def _staging(root: Path, settings: Settings) -> Iterator[Path]:
-    """Yield a temporary directory next to the library's root. It does no harm if a killed process leaves it there."""
+    """Yield a temporary directory next to the library's root. One that a killed process leaves behind does no harm."""
     staging = root.with_name(f".{root.name}-{secrets.token_hex(4)}")
     trust = trust_of(settings)
     trust.check(str(root))
@@ -107,7 +107,7 @@ def _publish(found: Path, root: Path, staging: Path) -> None:
     except OSError:
         if not root.exists():
             raise
-        # Another process was faster.
+        # Another process has just installed the library.
 
 
 def _fetch(library: HeaderLibrary, origin: Git, staging: Path) -> Path:

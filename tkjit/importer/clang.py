@@ -38,7 +38,7 @@ class Error:
 
 
 class Parsed:
-    """The result of parsing a source, and the lines that ``parse`` appended to it, with libclang."""
+    """The result of parsing a source with libclang, including the lines that ``parse`` appended to the source."""
 
     def __init__(self, unit: Any) -> None:
         self._unit = unit
@@ -57,7 +57,7 @@ class Parsed:
         }
 
     def included(self, names: Iterable[str]) -> list[str]:
-        """Return the parsed text's file name, and the files that its ``#include`` lines with these names include."""
+        """Return the parsed text's file name, and the files with these names that the text includes directly."""
         ends = tuple(f"/{name.removeprefix('/')}" for name in names)
         found = {str(inclusion.include.name) for inclusion in self._unit.get_includes() if inclusion.depth == 1}
         return [self._unit.spelling, *(file for file in found if f"/{file}".endswith(ends))]
@@ -129,7 +129,7 @@ def complete_member(name: str, text: str, arguments: Sequence[str]) -> list[str]
 
 
 def children_of_template(cursor: Any) -> list[Any]:
-    """Return the children of the template of which a record is an instance; empty if it is not an instance."""
+    """Return the children of a record's template; empty if the record is not an instance of a template."""
     template = _cindex().conf.lib.clang_getSpecializedCursorTemplate(cursor)
     return list(template.get_children()) if template is not None else []
 
@@ -158,7 +158,7 @@ def targets_of_using(cursor: Any) -> Iterator[Any]:
 
 
 def wrapper_of(path: Path) -> Path:
-    """Return the name under which a source and its questions are parsed; no such file exists."""
+    """Return the file name under which ``parse`` parses a source with its questions. No such file exists."""
     return path.with_name(f".{path.name}.tkjit-import.cu")
 
 

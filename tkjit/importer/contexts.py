@@ -89,9 +89,10 @@ def _calls(body: list[Token], names: set[str]) -> Iterable[tuple[str, int, list[
 def close_over(
     tokens: Sequence[Token], context: Context, index: int, kept: Iterable[str] = ()
 ) -> tuple[list[Token], bool]:
-    """Replace the local names in an expression, which is at an index of the function's body, by their values.
+    """Replace the local names in an expression at an index of the function's body by their values.
 
-    Also return whether the result contains numbers that only the enclosing function knows. Names in ``kept`` stay.
+    Also return whether the result contains numbers that only the enclosing function knows. Names in ``kept`` are not
+    replaced.
     """
     host = context.host.scopes.names_at(index)
     kept = set(kept)

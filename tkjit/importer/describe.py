@@ -122,7 +122,7 @@ def _with_hosts(specs: list[_Spec], hosts: Mapping[str, Instance], place: Place,
 
 
 def _function_name(instance: Instance, stem: str, taken: set[str]) -> str:
-    """Return the binding's or the kernel's name. If that is ``kernel``, return its namespace's or the file's name."""
+    """Name a spec after its binding or its kernel or, if that is called ``kernel``, after the namespace or the file."""
     *around, own_name = instance.name.split("::")
     if instance.launch and instance.launch.bound:
         own_name = instance.launch.bound

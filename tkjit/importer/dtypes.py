@@ -47,7 +47,7 @@ _SCALARS = {
 
 
 def dtype_of_cpp(cpp: str) -> str:
-    """Return the dtype of an element type; empty if no dtype has this type.
+    """Return the dtype of a C++ element type; empty if tkjit has none.
 
     >>> dtype_of_cpp("__nv_bfloat16"), dtype_of_cpp("float4")
     ('bfloat16', '')

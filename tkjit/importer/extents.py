@@ -32,7 +32,7 @@ class Extents:
     computed : dict
         The kernel's integers that follow from dims, each with its expression.
     outputs : dict
-        The pointers whose memory the host function allocates, each with whether it zeroes the memory.
+        Maps each pointer whose memory the host function allocates to whether the function zeroes the memory.
     sizes : dict
         The values of dims and integers that appear in the source.
     """
@@ -172,7 +172,7 @@ def _dims(found: Extents) -> set[str]:
 
 
 def _factors(tokens: list[Token]) -> list[list[Token]]:
-    """Return the factors of a number of bytes, without the element's size; empty if the number is not a product."""
+    """Return the factors of a size in bytes, without ``sizeof(...)``; empty if the size is not a product."""
     while len(tokens) > 2 and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     parts: list[list[Token]] = [[]]

@@ -18,7 +18,7 @@ _ATTRIBUTES = frozenset(["__launch_bounds__", "__attribute__", "alignas", "__ali
 
 
 class Names(NamedTuple):
-    """The definitions of a function's local names at one place: types, and numbers and ``dim3`` values."""
+    """A function's local names at one place, with their definitions. ``values`` are numbers and ``dim3`` values."""
 
     types: dict[str, list[Token]]
     values: dict[str, list[Token]]

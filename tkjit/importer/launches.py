@@ -135,7 +135,7 @@ def _by_the_runtime(context: Context, bracket: int, source: HostText) -> Launch 
 def _launch_config(body: list[Token], name: list[Token]) -> Iterable[tuple[str, list[Token]]]:
     """Read ThunderKittens' ``LaunchConfig<cluster, pdl> name(grid, block, shared_memory, stream, cluster);``.
 
-    A larger, preferred cluster may come before the cluster; a launch can do without it.
+    A larger, preferred cluster may come before the cluster. It is ignored, because a launch may not get it.
     """
     for i, token in enumerate(body[:-1]):
         angle = opening_angle(body, i - 1) if i and body[i - 1].text == ">" else None

@@ -30,7 +30,7 @@ class HostText:
     Parameters
     ----------
     lines : tuple of int
-        For each line of the text its line in the source; empty if they are the same.
+        The source's line number for each line of the text; empty if the text and the source have the same lines.
     notes : tuple of str
         The reasons why some macros were not expanded.
     """

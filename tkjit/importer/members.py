@@ -220,7 +220,7 @@ def strip_qualifiers(spelling: str) -> str:
 
 
 def aliases(parsed: Parsed) -> dict[str, Any]:
-    """Map the names that the questions gave to types to the canonical types."""
+    """Map each type alias that the questions declare to its canonical type."""
     return {
         cursor.spelling: cursor.underlying_typedef_type.get_canonical()
         for cursor in _answers(parsed)

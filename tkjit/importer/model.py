@@ -49,7 +49,7 @@ class Launch:
     called : mapping
         Maps an expression to the enclosing function's local name for it, for example ``x.size(0)`` to ``n``.
     allocated : mapping
-        The size in bytes of each ``cudaMalloc`` in that function, by the pointer's name.
+        The size in bytes of each ``cudaMalloc`` in the enclosing function, by the pointer's name.
     config, struct : str
         From ``launch_kernel<config, globals, kernel>``; empty for ``<<<...>>>``.
     text : str
@@ -58,7 +58,7 @@ class Launch:
     bound : str
         The name under which the source binds the kernel for Python; empty if it does not.
     is_host : bool
-        Whether the entry is a host function, which launches by itself.
+        Whether the entry is a host function that launches kernels itself.
     host : str
         The enclosing function; empty for a template and for ``main``.
     """

@@ -44,8 +44,10 @@ class Parameter:
 class Parameters:
     """A struct's members, or a kernel's arguments, as parameters of a spec.
 
-    The other attributes are the spec's options of the same names. ``used`` has the names that the spec file imports,
-    and ``notes`` has the open questions for the user.
+    ``all`` has the parameters, and ``chosen`` has one more for each variant that an argument chooses. ``order`` has the
+    names in ``all`` and ``computed``, in the kernel's order. ``computed``, ``trailing`` and ``num_devices`` are the
+    spec's options of the same names. ``used`` has the names that the spec file imports, and ``notes`` has the open
+    questions for the user.
 
     Parameters
     ----------
@@ -213,7 +215,10 @@ class Parameters:
         return wanted
 
     def _check_device(self) -> None:
-        """Require a tensor argument, because a call runs on the device of its tensors."""
+        """Require a tensor argument, because a call runs on the device of its tensors.
+
+        If all tensors are outputs, make them ``InOut``, so that the caller passes them.
+        """
         parameters = self.all
         tensors = [p for p in parameters if p.annotation.startswith(("In[", "InOut[", "Out["))]
         if not tensors:

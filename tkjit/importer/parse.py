@@ -1,8 +1,8 @@
 """Reads the facts about the kernels of a CUDA source, in three runs of libclang.
 
 The first run gives the declarations of the source. The second gives the type of each kernel, and of each instance of a
-kernel template that the source launches. The third gives the members of their structs. The last two append lines of C++
-to the source, so that the compiler itself computes the types.
+kernel template that the source launches. The third gives the members of the structs that these kernels take. The last
+two append lines of C++ to the source, so that the compiler itself computes the types.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
     >>> print(shape_of("block", Part("NUM_THREADS", compiles=True), ()), shape_of("grid", Part("blocks"), ()))
     CExpr("NUM_THREADS") None
 
-    A grid that uses only the host function's own numbers may depend on the size of that function's problem.
+    A grid that uses only the host function's own numbers is left to the user, because it may fit only one problem size.
 
     >>> print(shape_of("grid", Part("4096 / 64", borrowed=True), ()))
     None

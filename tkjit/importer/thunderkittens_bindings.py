@@ -14,7 +14,7 @@ _BINDING = re.compile(r'\bbind_(kernel|function)\s*<([^;"]*?)>\s*\(\s*\w+\s*,\s*
 
 
 def with_bindings(launches: list[Launch], source: str) -> list[Launch]:
-    """Add the names under which the source binds kernels to their launches, and add a launch for each other binding.
+    """Set ``bound`` in the launches of kernels that the source binds, and add a launch for each other binding.
 
     The launch for a bound host function has that function as its entry.
     """

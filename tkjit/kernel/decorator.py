@@ -90,7 +90,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         of the inputs whose gradients are requested. A function returns the gradients of the floating-point inputs in
         order, with None for those that are not needed. A kernel's outputs are named ``grad_NAME``.
     deprecated : str, optional
-        The replacement for this overload, which the warning in its calls recommends: ``"pass beta= by name"``.
+        The replacement that calls of this overload recommend in a warning: ``"pass beta= by name"``.
     autocast : {"lower", "float32"}, optional
         Under ``torch.autocast``, cast floating-point inputs to autocast's dtype (``"lower"``) or to float32,
         as PyTorch's own operators do. By default inputs are not cast.

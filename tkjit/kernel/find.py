@@ -53,7 +53,7 @@ def kernels() -> tuple[str, ...]:
 
 
 def kernels_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Expand the names given to a command: replace each package and each spec file by the names of its kernels.
+    """Expand the names given to a command: replace each package and each spec file with the names of its kernels.
 
     Raises
     ------

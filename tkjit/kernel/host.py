@@ -28,11 +28,11 @@ _OPTIONS = frozenset(["entry", "host", "schema", "schema_from", "flags", "define
 
 
 class HostKernel(Kernel):
-    """A host function of a source that was written for torch's C++ API, as a kernel.
+    """A kernel that calls a host function. The function's source was written for torch's C++ API.
 
-    The parameters come from a schema: ``schema=``, one that another file registers, or the C++ function's own. The
-    decorated function provides the name, the defaults and the documentation. Its body is the reference, which also
-    provides the shapes of the results when a call is traced.
+    The parameters come from the schema in ``schema=``, from the schema that the file ``schema_from=`` registers, or
+    from the C++ function. The decorated function provides the name, the defaults and the documentation. Its body is the
+    reference, which also provides the shapes of the results when a call is traced.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class HostKernel(Kernel):
         self._options = options
         self._compilation = compilation_of(function, source, options)
         self._source = self._compilation.sources[0][1]
-        self._modules: dict[Any, Callable[..., Any]] = {}  # by device
+        self._modules: dict[Any, Callable[..., Any]] = {}  # maps devices to compiled functions
         self._fingerprints: list[bytes] = []  # fingerprints of the files that the modules were compiled from
         self._building = ForkSafeLock()
         self._prepare(name, inspect.getdoc(function) or "")

@@ -70,7 +70,7 @@ class ParallelGlobalLayout(NamedTuple):
 
 
 class Globals(dict[str, Any]):
-    """The fields of one launch by name. The object keeps the tensors that the fields point to alive.
+    """The fields of one launch by name. This object keeps alive the tensors that its fields use.
 
     Parameters
     ----------

@@ -48,8 +48,8 @@ class Rendered(NamedTuple):
 class Kernel:
     """A named operation with one or more overloads, each described by a spec.
 
-    Calling this object looks up the loaded kernel first. ``tkjit.load`` returns the loaded kernel, whose calls skip
-    that step.
+    A call of this object first looks up the loaded kernel. ``tkjit.load`` returns the loaded kernel itself, so its
+    calls skip that lookup.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class Kernel:
         arch : str
             The architecture, if the spec has sources by architecture: ``"90a"`` or ``"cpu"``.
         binding : str
-            ``"pybind11"`` for the glue of that binding.
+            ``"pybind11"`` to render the pybind11 glue; by default, tkjit's own glue.
         values
             The variant: ``T="bfloat16"``. Omitted parameters have their first option.
 
@@ -242,7 +242,7 @@ class Kernel:
 
         if torch.compiler.is_compiling():
             return self._traced_call(*args, **kwargs)
-        # keep the settings of the first call: reading the environment takes longer than a call
+        # reuse the loaded kernel: load would read the environment again, which takes longer than a call
         loaded = next(iter(self._loaded.values()), None) or load(self)
         return loaded(*args, **kwargs)
 
@@ -318,7 +318,7 @@ class Kernel:
         return symbol(loader_for(Settings.from_environment()), spec, variant, name, device)
 
     def warm_up(self, *examples: Any) -> Builds:
-        """Build in the background what calls will need. A call waits only for the builds that it needs.
+        """Build the code that later calls need, in the background. A call waits only for the builds that it needs.
 
         Parameters
         ----------
@@ -479,7 +479,7 @@ class _Pybind11Kernel(Kernel):
 
 
 def _load_by_name(name: str, loader: Loader) -> Kernel:
-    """Load a spec file's kernel: from this process, from an earlier process's warm record, or from the file."""
+    """Load a spec file's kernel. Run the file only if no kernel of this or an earlier process can be reused."""
     path, name, module = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
     origin = Origin(path, name, module, fingerprints.of([str(path)]))
     known: Kernel | None = loader.kernels.get(origin)
@@ -497,8 +497,8 @@ def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
     loaded_class = _loaded_class(loader)
     if issubclass(type(kernel), loaded_class):  # not isinstance, which mypy considers always true for type[Any]
         return kernel
-    # The kernel holds its loaded versions. A table in this module would keep them alive after a notebook redefines the
-    # kernel.
+    # The kernel itself stores its loaded versions, because a table in this module would keep them alive after a
+    # notebook redefines the kernel.
     key = (loader, _stamp(kernel.specs))
     loaded: Kernel | None = kernel._loaded.get(key)
     if loaded is None:

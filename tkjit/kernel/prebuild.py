@@ -1,4 +1,4 @@
-"""``warm_up`` and ``warming``: build in advance what calls will need, in parallel and in the background."""
+"""``warm_up`` and ``warming``: build the code that later calls need, in parallel and in the background."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tkjit.spec import Spec, variants_of
 if TYPE_CHECKING:
     from tkjit.loader.background import Builds
 
-_collecting: list[Warming] = []  # the open blocks of all threads
+_collecting: list[Warming] = []  # the open ``warming`` blocks of all threads
 
 
 def collecting() -> Warming | None:
@@ -33,7 +33,7 @@ def collecting() -> Warming | None:
 
 
 class Warming:
-    """Collects what the calls inside ``tkjit.warming()`` need.
+    """Collects the builds that the calls inside ``tkjit.warming()`` need.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ class Warming:
         return [plan.what for plan in self._plans.values()] + [what for what, _ in self._extensions.values()]
 
     def call(self, kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Record what a call needs, and return fake outputs instead of launching.
+        """Record the builds that a call needs, and return fake outputs instead of launching the kernel.
 
         Raises
         ------
         ArgumentError, ShapeError
-            For the same reasons as the call.
+            For the same reasons as a call outside the block.
         """
         import torch
 
@@ -91,7 +91,7 @@ class Warming:
 
 @contextmanager
 def warming(*, arch: str = "", wait: bool = True) -> Iterator[Warming]:
-    """Collect what the kernel calls in the block need, and build all of it in parallel when the block ends.
+    """Collect the builds that the kernel calls in the block need, and run them in parallel when the block ends.
 
     Nothing is computed in the block. torch's operations and kernels return fake tensors, which have only a shape, a
     dtype and a device. You can use modules and tensors from outside the block. For example, the block can contain the

@@ -104,7 +104,7 @@ class _Function:
         return place if place.type == "cuda" else torch.device("cpu")
 
     def _passed(self, name: str, named: Mapping[str, Any]) -> Sequence[Any]:
-        """Convert an argument to what the module takes: a generator becomes a seed and an offset."""
+        """Convert an argument to the values that the module takes. A generator becomes a seed and an offset."""
         field = next(f for f in self._fields if f.name == name)
         return [named[name]] if field.draws is None else draw(self._spec, field, named)
 

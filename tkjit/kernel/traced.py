@@ -13,7 +13,7 @@ from tkjit.kernel.tokens import by_token
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def register_if_traced(token: str) -> bool:
-    """Register a kernel's operator if ``torch.compile`` is tracing its call; return whether that is so.
+    """Return whether ``torch.compile`` is tracing a kernel's call, and if so, register the kernel's operator.
 
     This function itself is not traced. A traced call reads as little else as possible, because each object that it
     reads adds a guard to every call of the compiled code.

@@ -17,7 +17,7 @@ from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
 from tkjit.loader.plan import Plan
 from tkjit.system.machine import available_memory_bytes, usable_cores
 
-END_S = 5.0  # how long ending the compilers may take when the program exits
+END_S = 5.0  # how long ``interrupt`` waits for the compilers to end
 _POLL_S = 0.02
 
 
@@ -117,7 +117,7 @@ class Background:
         self._budget = MemoryBudget(available_memory_bytes())
 
     def start(self, plans: Sequence[Plan], more: Sequence[tuple[str, Callable[[], object]]] = ()) -> Builds:
-        """Start to build plans, and to run additional jobs, which are given as pairs of a name and a function."""
+        """Start to build plans, and to run the additional jobs in ``more``, each a pair of a name and a function."""
         given = [(plan.warm_key, Job(plan.what, lambda plan=plan: self._build(plan))) for plan in plans]  # type: ignore[misc]
         given += [(what, Job(what, work)) for what, work in more]
         jobs: dict[str, Job] = {}

@@ -133,7 +133,7 @@ class CommonHeaderPlan(Plan):
         return replace(product, dependencies=tuple(sorted(own_files | set(map(Path, read)))))
 
     def _read(self, entry: Entry) -> list[str] | None:
-        """Return the files that were read for the header, or None if the entry has been damaged or removed."""
+        """Return the files that the compiler read for the header, or None if the entry was damaged or removed."""
         try:
             recorded = read_dependencies(entry.directory, entry.manifest)["files"]
         except (DamagedError, OSError):

@@ -1,7 +1,7 @@
 """Compiles a launcher in two halves: the device code with NVRTC, the host code with the C++ compiler.
 
-Building in two halves takes a fifth of nvcc's time and needs no CUDA toolkit. Decision 48 explains which sources are
-built this way.
+Building in two halves takes a fifth of nvcc's time and needs no CUDA toolkit. Decision 48
+(docs/decisions/0048-device-code-by-nvrtc.md) explains which sources are built this way.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ class Halves:
         self._given = [flag for flag in given if not flag.startswith("-I")]
 
     def dependencies(self, launcher: str) -> tuple[Path, ...]:
-        """Return every file that NVRTC may read for a launcher's text. The key contains the version of NVRTC itself.
+        """Return every file that NVRTC may read for a launcher's text.
+
+        NVRTC itself is not in the list, because the key contains its version.
 
         Raises
         ------

@@ -98,7 +98,10 @@ class Environment:
         return copy
 
     def warm_key(self, name: str, values: object) -> str:
-        """Return the name of a build with these values in this environment. A value's ``repr`` has to be complete."""
+        """Return the name of a build with these values in this environment.
+
+        The ``repr`` of a value has to show everything that affects the build.
+        """
         digest = sha256_of(f"{self._text} {values!r}".encode())
         return f"{name}-{digest[:16]}"
 

@@ -47,7 +47,7 @@ def _first(value: Any) -> Any:
 
 
 def _observe(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:
-    """Return the dtype or integer that the arguments give to a name in the variant, or -1 if they give none."""
+    """Return the dtype or integer that a variant's name gets from the arguments, or -1 if they do not determine it."""
     if name in spec.type_variants:
         if any(f.name == name for f in spec.dtype_fields):
             return str(given.get(name, next(f for f in spec.fields if f.name == name).default)).removeprefix("torch.")

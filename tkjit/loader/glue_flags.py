@@ -1,4 +1,4 @@
-"""Derives the flags of glue from the flags that ``load_inline`` chose for the runtime."""
+"""Derives the flags of glue from the flags that torch's ``load_inline`` chose for the runtime."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ class LauncherPlan(Plan):
             raise ToolchainError(f"{self.what}: {also}it needs nvcc because {reason}; {error}") from None
 
     def _steps(self, line: list[str], source: Path, is_translated: bool) -> list[Step]:
-        """Return the steps that compile the launcher. If its headers have to be adapted, these steps come first."""
+        """Return the steps that compile the launcher, including those that adapt its headers if ``is_translated``."""
         from tkjit.loader import translation
 
         return translation.translated(line, source, self._source.read(), self._flags) if is_translated else [line]

@@ -107,7 +107,7 @@ class Loader:
             return None
 
         def work() -> None:
-            with suppress(TkjitError):  # the build that needs it reports the error
+            with suppress(TkjitError):  # a build that needs the failed part reports the error
                 self.build_shared(on_cpu=not _GPU.exists())
 
         return ConcurrentBuild(self.runtime_plan.what, work)
@@ -229,7 +229,7 @@ class Loader:
         return path
 
     def glue_flags(self) -> GlueFlags | None:
-        """Return glue's flags, derived from ``load_inline``'s flags for the runtime, or None if those are unknown."""
+        """Return glue's flags, or None if the flags that torch's ``load_inline`` chose for the runtime are unknown."""
         if self._runtime is None:
             return None
         manifest = self._runtime.entry.manifest
@@ -238,8 +238,8 @@ class Loader:
     def _glue_flags_during_the_build(self) -> GlueFlags | None:
         """Return glue's flags while this process compiles the runtime, or None if ``load_inline`` has not begun.
 
-        ``load_inline`` writes its flags to a file for ninja before it compiles. With them the header of glue can be
-        compiled next to the runtime and not after it, which saves a seventh of a first call with an empty cache.
+        ``load_inline`` writes its flags to a file for ninja before it compiles. With these flags, the header of glue
+        can be compiled at the same time as the runtime, which saves a seventh of a first call with an empty cache.
         """
         from tkjit.compile.compiler import flags_of_module
 
@@ -254,13 +254,13 @@ class Loader:
         return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
 
     def build_shared(self, *, on_cpu: bool = True) -> None:
-        """Build what launchers for the CPU or for GPUs share, and then the header of glue, if its flags are known."""
+        """Build the parts that launchers for the CPU or for GPUs share, then glue's header if its flags are known."""
         from tkjit.loader.common_headers import of_glue, of_host_halves, of_launchers
 
         target = self.target("cpu")
         if on_cpu:
             self.simulator(target)
-        if on_cpu and not target.model and not self.env.for_debugger:  # with either, no launcher can use the header
+        if on_cpu and not target.model and not self.env.for_debugger:  # with either setting, no launcher can use it
             self.common_header(of_launchers(self.env, target))
         elif not on_cpu and self.env.compiler != "nvcc":
             with suppress(ToolchainError):  # without NVRTC, nothing needs the header
@@ -272,14 +272,14 @@ class Loader:
     def common_header(self, plan: Plan) -> Entry | None:
         """Return the entry of a precompiled header. If it is unavailable, return None, which only costs time.
 
-        A missing header is built, unless there is a remote cache, because that already has most of the entries whose
-        compilation would use the header.
+        A missing header is built, unless there is a remote cache, because a remote cache already has most of the
+        entries that the header would help to compile.
         """
         if plan.warm_key in self._failed_headers or "clang" in self.toolchain.cxx.version:
             return None
         try:
             return self.find_or_build(plan) if self.cache.remote is None else self.find(plan)
-        except TkjitError:  # if compiling without the header fails as well, that reports the error
+        except TkjitError:  # compiling without the header reports the error, if that fails as well
             self._failed_headers.add(plan.warm_key)
             return None
 

@@ -137,7 +137,7 @@ class RuntimePlan(SharedModulePlan):
     # -O2 would take a third longer to compile and make calls no faster. -g0, because nobody debugs the runtime. The
     # unit is small, so the compiler's default limit on its growth would prevent inlining along the path of a call.
     # Nobody reads the texts of torch's own checks, because tkjit turns their exceptions into other errors. The last two
-    # save a sixteenth of the time: the assembler runs at the same time, and g++ does not collect garbage in its memory.
+    # flags save a sixteenth of the time: the assembler runs at the same time, and g++ does not collect garbage.
     cflags = (
         *(_STD, "-O1", "-finline-functions", "-finline-small-functions", "--param=inline-unit-growth=400"),
         *("-falign-functions=32", "-g0", "-fvisibility=hidden", "-DSTRIP_ERROR_MESSAGES"),
@@ -155,7 +155,7 @@ class OperatorsPlan(SharedModulePlan):
 
 
 class GluePlan(ModulePlan):
-    """The glue of a kernel, which serves all its overloads."""
+    """The glue of a kernel: the module that checks a call and calls the launcher. It serves all overloads."""
 
     arch = GLUE
     # -O2 would take a quarter longer to compile and save only a hundredth of a call's time. Without the alignment of
@@ -184,7 +184,10 @@ class GluePlan(ModulePlan):
         return render_glue(self._specs)
 
     def _compile(self, unit: Unit, staging: Path) -> Product:
-        """Compile with the flags that ``load_inline`` chose for the runtime. Its import and ninja would take 0.2 s."""
+        """Compile with the flags that torch's ``load_inline`` chose for the runtime.
+
+        Importing ``load_inline`` and running ninja again would take 0.2 s.
+        """
         from tkjit.loader.common_headers import of_glue
 
         known_flags = self._env.glue_flags()

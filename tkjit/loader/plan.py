@@ -22,7 +22,7 @@ class Opened(NamedTuple):
 class Plan(ABC):
     """Something that tkjit can build: the runtime, a kernel's glue, a launcher, the simulator's object, a checker.
 
-    ``Loader.open`` uses its members in this order:
+    ``Loader.open`` uses the members of a plan in this order:
 
     1. ``warm_key``: ``Cache.warm_lookup`` returns the entry of the last lookup, if no file has changed since then. A
        warm call ends here and renders nothing.

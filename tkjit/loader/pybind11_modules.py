@@ -1,4 +1,4 @@
-"""Plans of pybind11 modules: a kernel's glue, built in the conventional way and linked with the code of one variant."""
+"""Plans of pybind11 modules, which replace a kernel's glue. Each is linked with the code of one variant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENTRY = "tkjit_launch"
 
 
 class Pybind11Plan(ModulePlan):
-    """Builds the module for one overload and one variant with a single call of ``load_inline``.
+    """Builds the module for one overload and one variant with a single call of torch's ``load_inline``.
 
     Parameters
     ----------

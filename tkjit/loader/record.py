@@ -86,7 +86,7 @@ def read_record(path: Path) -> list[Used]:
 
 def _parse(content: dict[str, Any]) -> Used | None:
     if "headers" in content or "extension" in content:
-        return None  # the line is a call to a bound library
+        return None  # the line is a call to a bound library, or an extension
     content["variant"] = tuple((str(name), value) for name, value in content["variant"])
     return Used(**content)
 

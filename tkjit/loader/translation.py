@@ -31,8 +31,8 @@ _OWN_HEADERS = re.compile(
     r"tkjit/.*|(?:cub|thrust)/.*|cuda\w*\.h|mma\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
     r"|(?:assert|float|inttypes|limits|math|stdbool|stddef|stdint|stdio|stdlib|string|time)\.h"
 )
-# Matches headers whose operands have to be in the block's window of shared memory. A static __shared__ variable is in
-# the window only if its declaration was translated.
+# Matches headers whose operands have to be in the block's window, the memory in which the simulator places a block's
+# shared memory (sim/detail/window.h). A static __shared__ variable is in it only if its declaration was translated.
 _IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
 # Matches torch's headers. They test __CUDA_ARCH__ to detect the host (tkjit/torch/simulated.h), but need no adapting.

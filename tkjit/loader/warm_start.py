@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 
 class Use(NamedTuple):
-    """The variant and target of a call. Indices give the overload and the variant."""
+    """The overload, variant and target of a call; the first two are indices."""
 
     overload: int
     variant: int
@@ -68,7 +68,7 @@ class WarmStart(NamedTuple):
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference in a spec file, or the reference's function for gradients. Calling the reference runs the file.
+    """A kernel's reference implementation, or its function for gradients. A call first runs the spec file to get it.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class WarmStarts:
 
 
 def pack(specs: Sequence[Spec], path: Path) -> str:
-    """Turn a kernel's specs into text. A call to a reference will look the reference up in the spec file."""
+    """Turn a kernel's specs into text. Each function becomes a ``Reference``, which finds it in the spec file."""
     import base64
     import pickle  # takes 2 ms, but by the time of a call, torch has imported it anyway
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _SOURCE = "_tkjit_source"
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-_PYTHON = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)  # the last statement is one of these
+# the last statement of the Python part is one of these
+_PYTHON = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
 _DIRECTIVE = re.compile(r"#\s*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|pragma|error|line)\b")
 
 
@@ -34,7 +35,7 @@ class Parts(NamedTuple):
     head : list of ast.stmt
         The Python statements; empty if the cell contains only CUDA.
     source : str
-        The CUDA source after them, with the line numbers of the cell.
+        The CUDA source that follows, after as many empty lines as it takes to keep the cell's line numbers.
     """
 
     head: list[ast.stmt]
@@ -69,8 +70,8 @@ class CellMagic:
         Raises
         ------
         SpecError
-            If the cell contains only CUDA; the message proposes a function. Also raised for the same
-            reasons as by ``@tkjit.kernel``.
+            If the cell contains only CUDA (the message then proposes a function), if its Python part is
+            invalid, or if ``@tkjit.kernel`` rejects the function or the source.
         """
         __tracebackhide__ = True
         options = _parsed(line)
@@ -110,7 +111,7 @@ def _markers() -> dict[str, Any]:
 
 @contextmanager
 def _lent(variables: dict[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
-    """Set variables while a block runs, then restore them, because ``In`` and ``Out`` are also the shell's history."""
+    """Set variables while a block runs, then restore them: tkjit's ``In`` and ``Out`` hide the shell's history."""
     before = {name: variables[name] for name in values if name in variables}
     variables.update(values)
     try:
@@ -152,7 +153,7 @@ def split_cell(cell: str) -> Parts:
             body = ast.parse("\n".join(lines[:i])).body
         except _UNREADABLE:
             continue
-        while body and not isinstance(body[-1], _PYTHON):  # the invocation of a macro parses as a call
+        while body and not isinstance(body[-1], _PYTHON):  # a C++ macro invocation after the Python parses as a call
             body.pop()
         if any(isinstance(statement, ast.FunctionDef) for statement in body):
             head, end = body, body[-1].end_lineno or i

@@ -71,7 +71,7 @@ class Club:
         self.streams = _streams_of(kind, indices, streams)
         if kind == "cuda":
             _create_contexts(indices)
-        # the caller does not know these streams, so they have to be synchronized with the current streams
+        # the caller does not know streams that the club made, so the club orders them with the current streams
         self._orders = streams is None and any(self.streams)
         around = partial(_order, indices, self.streams) if self._orders else None
         runtime = loader_for(Settings.from_environment()).runtime
@@ -164,7 +164,7 @@ class Club:
 def club_for(kind: str, indices: tuple[int, ...]) -> Club:
     """Return this process's club for some devices. The runtime calls this for calls without ``club=``."""
     devices = ["cpu"] * len(indices) if kind == "cpu" else [f"{kind}:{i}" for i in indices]
-    enable_peer_access(devices)  # kernels access the other devices' parts
+    enable_peer_access(devices)  # a kernel also accesses tensors on the other devices
     return Club(devices)
 
 

@@ -123,7 +123,7 @@ class _StoreExchange:
                 for key in (*before, read_before) if self._number > 1 else self._marks:
                     self._store.delete_key(key)
             self._store.add(read, 1)
-            if self.ranks[self._rank] == 0:  # this process may end next, and usually hosts the store
+            if self.ranks[self._rank] == 0:  # usually hosts the store, so it stays until all have read
                 readers = len(keys)
                 self._wait_until(lambda: self._store.add(read, 0) >= readers, lambda: "a process has not continued")
         except LaunchError:

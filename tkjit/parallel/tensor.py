@@ -59,7 +59,8 @@ class ParallelTensor(ParallelLayout):
     Raises
     ------
     ArgumentError
-        If there is no process group. In all processes, if their parts' shapes, dtypes or kinds of memory differ.
+        If there is no process group, or if the processes' parts differ in shape, dtype or kind of memory. In the
+        second case, all processes raise it.
     LaunchError
         If a process has ended or cannot map the others' parts (the message has the process's rank), or if multicast is
         not available.
@@ -106,7 +107,7 @@ class ParallelTensor(ParallelLayout):
             own, problem = tensor, _problem(tensor, dtype, device, multicast)
         else:
             own, problem = _empty(tensor, dtype, device or _device_of(self.group), multicast)
-        # _meet raises a failure of this step, so that the other processes learn of it
+        # if the runtime cannot be loaded, _meet raises the error in all processes
         runtime, failure = attempt(lambda: loader_for(Settings.from_environment()).runtime)
         try:
             self._peers = watch(self._meet(own, problem or failure, _memory(own, is_new, multicast)))

@@ -56,11 +56,11 @@ COMPARISONS = {
 
 
 class Unknown(Exception):
-    """An instruction that has no body in the simulator."""
+    """The simulator does not support an instruction, or not in this form."""
 
 
 class Spelling(Protocol):
-    """Spells a statement's names in C++, and knows whether the statement waits in a loop."""
+    """Spells a statement's names in C++. ``waits`` tells whether the statement contains a loop."""
 
     waits: bool
 
@@ -113,7 +113,7 @@ class Call:
         return self.modifiers.pop()
 
     def ends(self) -> None:
-        """Reject an instruction if modifiers are left that nothing has handled."""
+        """Reject the instruction if any of its modifiers has not been handled."""
         if left := [word for word in self.modifiers if not _HINTS.fullmatch(word)]:
             raise Unknown(f"unsupported modifier .{left[0]}")
 
@@ -146,11 +146,11 @@ class Call:
             return [self.value(parsed, kind)]
         if any(part.kind != "operand" or part.is_negated for part in parsed.parts):
             return [self.value(part, kind) for part in parsed.parts]
-        # fast path for a matrix's registers: value() on each of them took half of a statement's time
+        # fast path for a matrix's registers: value() on each of them took half of the time to translate a statement
         return [_as(kind, self.spelling.variable(part)) for part in parsed.parts]
 
     def set(self, operand: PtxOperand | int, expression: str) -> str:
-        """Write a result to its target."""
+        """Return the statement that writes a result to its target."""
         parsed = self.operand(operand) if isinstance(operand, int) else operand
         if not isinstance(parsed, Name):
             raise Unknown("a result has an unsupported form")
@@ -159,7 +159,7 @@ class Call:
         return f"tkjit_ptx::set({self.spelling.variable(parsed)}, {expression});"
 
     def set_all(self, operand: PtxOperand | int, array: str) -> str:
-        """Write an array's elements to a vector, or to a single operand."""
+        """Return the statements that write an array's elements to a vector, or to a single operand."""
         parsed = self.operand(operand) if isinstance(operand, int) else operand
         parts = parsed.parts if isinstance(parsed, Vector) else (parsed,)
         return " ".join(self.set(part, f"{array}[{i}]") for i, part in enumerate(parts))

@@ -71,7 +71,7 @@ def _letter(constraint: str) -> str:
 
 
 def _letters(operands: Sequence[Operand]) -> set[str]:
-    """Return the constraint letters of all operands. Merge equal constraints first: a statement may have a hundred."""
+    """Return the constraint letters of all operands. Merge equal ones first: there may be a hundred operands."""
     return set(map(_letter, {operand.constraint for operand in operands}))
 
 
@@ -137,7 +137,10 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
 
 
 def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> str:
-    """Write a branch for each text of the first operand with the constraint ``C``, and nest those of the others."""
+    """Write a branch for each text that the first operand with the constraint ``C`` may refer to.
+
+    The branches for further operands with this constraint are nested in it.
+    """
     at = next(i for i, one in enumerate(operands) if one.letter == _TEXT)
     name, expression = operands[at].name, operands[at].expression
     place = re.compile(rf"%{at}(?!\d)" + (rf"|%\[{name}\]" if name else ""))

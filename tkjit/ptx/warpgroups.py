@@ -7,7 +7,7 @@ import re
 from tkjit.ptx.call import TYPES, Call, Unknown, instruction
 from tkjit.ptx.grammar import Vector
 
-# Maps the input type to the elements of K in one instruction. Source: PTX ISA, "wgmma.mma_async"
+# Maps the input type to the extent of K in one instruction. Source: PTX ISA, "wgmma.mma_async"
 _K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 
 

@@ -1,7 +1,7 @@
-"""Renders the steps of a call that Python and C share: read, check, choose a variant, allocate and pass on.
+"""Renders the part of a call that is the same in Python and C: read, check, choose a variant, allocate and pass on.
 
-That code calls functions of ``tkjit/call/checks.h`` and of the caller's language: ``runtime/glue.h`` for Python,
-``tkjit/export/call.h`` for C. In both, a null result means that the call was rejected.
+The rendered code calls functions of ``tkjit/call/checks.h``, and of one header for the caller's language:
+``runtime/glue.h`` for Python, ``tkjit/export/call.h`` for C. In both, a null result means that the call was rejected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CheckedCall:
         self.anchor = self.tensors.place
 
     def scalars(self) -> list[str]:
-        """Render the code that reads the values and the numbers."""
+        """Render the code that reads all arguments except tensors and generators."""
         return [
             *(line for f in self.spec.fields if f.value_type and f.draws is None for line in self._value(f)),
             *(line for f in self.spec.fields if not f.is_tensor and not f.value_type for line in self._scalar(f)),
@@ -181,7 +181,7 @@ class CheckedCall:
     def something_to_write(self) -> str:
         """Return the condition that the kernel has something to write, followed by ``&&``; empty to launch always."""
         if self.spec.is_parallel or self.spec.result:
-            return ""  # other devices may wait for this one; a number is always returned
+            return ""  # always launch: other devices may wait for this one, or the caller expects a number
         # empty inputs do not count: a matrix product with an inner size of 0 still has to write zeros
         to_write = [
             f"({given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({whole(f)})"

@@ -161,7 +161,7 @@ def render_library(
     targets : sequence of str
         The targets, such as ``sm_90a`` or ``cpu-x86-64-v3``, in the order of each variant's code.
     interface : str
-        The versions and functions that the library offers: ``version=1 axpy=2f0c...``.
+        The library's versions and a digest of each function: ``tensors=1 version=1 axpy=2f0c...``.
     is_source : bool
         Whether the text is part of a torch package, whose build defines ``CUDA_KERNEL``, ``CPU_KERNEL`` or both.
     has_header : bool
@@ -246,7 +246,7 @@ def _pools(symbols: Iterable[Code]) -> list[str]:
 
 
 def pool_symbol(symbol: str) -> str:
-    """Return the name of the variable through which a CPU launcher finds the pool of stacks."""
+    """Return the name of the variable that points a CPU launcher to the pool of stacks for the simulator's threads."""
     return f"{symbol}_pool"
 
 

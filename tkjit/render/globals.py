@@ -57,7 +57,10 @@ def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
 
 
 def _expected_type(spec: Spec, variant: Variant, field: Field) -> str:
-    """Return the type that a type in the source must match; for a tensor, this is the type of its elements."""
+    """Return the type that the source must use for a field.
+
+    For a tensor that is neither strided nor in a list, this is only the type of its elements.
+    """
     if not field.is_tensor:
         return field.dtype
     element = _element(spec, variant, field)
@@ -87,7 +90,8 @@ def _static_extent(dim: Expr, constants: dict[str, str | int], own: frozenset[st
         return dim.evaluate({})
     if not isinstance(constants.get(dim.text), int):
         return -1
-    # a variant that a parameter chooses is also a member, and a name may not change its meaning within a struct
+    # If a parameter chooses the variant, the struct also has a member of that name. The qualifier ``::`` refers to the
+    # constant, because C++ does not allow a name to change its meaning within a struct.
     return f"::{dim.text}" if dim.text in own else dim.text
 
 
@@ -116,7 +120,7 @@ def members(spec: Spec) -> list[str]:
 
 
 def computed_members(spec: Spec) -> dict[str, Expr]:
-    """Return, by name, the expressions of the members that no call passes."""
+    """Map each member that tkjit computes, rather than taking it from the call, to its expression."""
     device_members = [name for name in members(spec) if name in (DEV_IDX, NUM_DEVICES)]
     return {**{name: Expr.parse(name) for name in device_members}, **dict(spec.computed)}
 
@@ -191,7 +195,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
         f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost) + more}>(),",
         f"              {repr_text('the number of fields of ' + struct + otherwise)});",
     ]
-    for member, count in within.items():  # a member without a value would be null
+    for member, count in within.items():  # a nested member that no field fills would be null
         lines += [
             f"static_assert(tkjit::has_fields<decltype(TkjitGlobals::{member}), {count}>(),",
             f"              {repr_text(f'the number of fields of {struct}::{member}' + otherwise)});",
@@ -247,5 +251,5 @@ def globals_value(spec: Spec, struct: str) -> list[str]:
             lines.append(f"    .{around} = {{")
         outer = around
         lines.append(f"{'        ' if outer else '    '}.{path[-1]} = {value},")
-    const = "" if spec.struct else "const "  # in the source's own struct, functions that set the launch may lack const
+    const = "" if spec.struct else "const "  # a source's own struct may set its launch in functions that are not const
     return [f"{const}{struct} globals{{", *lines, *(["    },"] if outer else []), "};"]

@@ -7,7 +7,7 @@ from tkjit.render.text import wrap
 from tkjit.spec import CExpr, Spec
 
 DEVICE_CODE = "device_code.inc"  # a generated file that describes the device code to the host code
-MARKS_BEFORE_SOURCE = 3  # the number of lines that the marks add
+MARKS_BEFORE_SOURCE = 3  # the number of lines that in_halves inserts before the source
 
 
 def why_not_in_halves(spec: Spec) -> str:
@@ -35,7 +35,7 @@ def why_not_in_halves(spec: Spec) -> str:
 
 
 def in_halves(spec: Spec, before: list[str], source: list[str], entry: list[str]) -> list[str]:
-    """Return a launcher's text, with marks for the two compilers.
+    """Return a launcher's text, with preprocessor directives that select the half for each compiler.
 
     Parameters
     ----------

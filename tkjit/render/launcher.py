@@ -1,4 +1,4 @@
-"""Renders a variant's launcher: the kernel, and one C function that fills the globals struct and launches."""
+"""Renders a variant's launcher: the kernel, and a C function that fills the globals struct and launches the kernel."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _main(source: str) -> list[str]:
 
 
 def _used_by_host(spec: Spec) -> frozenset[str]:
-    """Return the names defined in the source that the launcher's host code uses."""
+    """Return the names from the source that the launcher's host code uses."""
     names = (part.names for _, part in spec.launch.shape if isinstance(part, CExpr))
     return frozenset([spec.entry] if spec.host else []).union(*names)
 
@@ -114,7 +114,7 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
     lines: list[str] = []
     for name, value in variant.values:
         if name in spec.name_variants:
-            continue  # with_names puts the source's own name where the launcher uses it
+            continue  # needs no declaration: with_names has replaced the parameter with the option's name
         if isinstance(value, str):
             lines.append(f"using {name} = {BY_NAME[value].cpp};")
         else:
@@ -196,7 +196,7 @@ def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
     derived = derived_in_order(spec, expressions)
     names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
     names -= {name for name, _ in derived}
-    # an integer variant is already a constant of that name, with the value that the call has
+    # an integer variant is already a C++ constant of the same name, equal to the value in the call
     return sorted(names - spec.integer_variants.keys()), derived
 
 
@@ -240,7 +240,7 @@ def _computed_checks(spec: Spec) -> list[str]:
     """Render the checks that no computed member overflows; they run before any tensor is filled."""
     spell = speller(spec)
 
-    # the types of plain arguments are checked where the entry is called
+    # plain arguments count as int64_t here, because their types are checked where the entry is called
     def member(name: str) -> str:
         if name in spec.trailing or not spec.struct:
             return "int64_t" if spec.args else "int"
@@ -308,7 +308,7 @@ def _set_constants(spec: Spec) -> list[str]:
 
 
 def _symbols(spec: Spec, variant: Variant) -> list[str]:
-    """Render the function that describes each variable that the spec names, and static assertions on the types."""
+    """Render ``tkjit_symbol``, which describes the variables in the spec, after assertions on the constants' types."""
     otherwise = f"; the spec of {spec.name} says otherwise"
     checks = [
         f"static_assert(tkjit::holds<std::remove_all_extents_t<decltype({f.member or f.name})>, "
@@ -353,7 +353,7 @@ def _used_names(spec: Spec, part: CExpr) -> list[str]:
 
 
 def _names(args: str, names: Iterable[str]) -> list[str]:
-    """Render the code that gives the arguments names, which messages about indices show."""
+    """Render the code that names the arguments for error messages about indices."""
     listed = ", ".join(map(repr_text, names))
     return [f"static const char* const tkjit_names[] = {{{listed}}};", f"tkjit::name_fields({args}, tkjit_names);"]
 
@@ -383,7 +383,7 @@ def _keeper(spec: Spec) -> str:
 
 
 def _kernel(spec: Spec, struct: str) -> str:
-    """Return the kernel to launch or the host function to call; ``struct`` names its struct in that code."""
+    """Return the kernel to launch or the host function to call, as C++; ``struct`` is the name of its struct."""
     return f"tkjit::configured<{spec.config}, {struct}, {spec.entry}>" if spec.config else spec.entry
 
 

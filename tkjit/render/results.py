@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Result(NamedTuple):
-    """How a number reaches Python: its type in the launcher and the glue, and the CPython function that makes it."""
+    """How a number reaches Python: its type in the launcher and the glue, and the CPython function that converts it."""
 
     cpp: str
     box: str

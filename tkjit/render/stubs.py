@@ -89,7 +89,7 @@ def render_package_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> s
 
 
 def _by_name(function: str, parameter: str, kernels: Iterable[str], others: Mapping[str, str]) -> list[str]:
-    """Render a function that returns each kernel for its name; ``others`` has the result for other types."""
+    """Render overloads that return the kernel with a given name; ``others`` maps other parameter types to results."""
     known = {f"typing.Literal[{repr_text(name)}]": _class_name(name) for name in kernels}
     overloads = [
         f"def {function}({parameter}: {kind}) -> {result}: ..." for kind, result in (known | {**others}).items()
@@ -123,7 +123,7 @@ class _Call:
     parameters : tuple of Parameter
         The parameters; their annotations and defaults are texts.
     returns : tuple of str
-        The types that it may return.
+        The types that the call may return.
     docs : tuple of str
         The overloads' docstrings.
     """
@@ -185,7 +185,11 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
 
 
 def _accepted_type(field: Field) -> str:
-    """Return the type that a call accepts: a sequence or one int for a list, names for dtypes and devices."""
+    """Return the type that a call accepts, which may be wider than the declared type.
+
+    A list may be any sequence, and a list of ints may be one int. A dtype may be its name, and a device its name or
+    index.
+    """
     text = python_type(field)
     if field.is_list:
         text = f"typing.Sequence[{'Tensor | None' if field.has_optional_items else 'Tensor'}]"
@@ -312,7 +316,7 @@ def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[st
 
 
 def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> list[str] | None:
-    """Return the lines of a statement that a stub keeps; None if it keeps only the names that are bound there."""
+    """Return the lines that a stub keeps of a statement, or None if only the names that it binds are kept."""
     declares = not declared.isdisjoint(_bound(statement))
     match statement:
         case ast.ImportFrom(module="__future__"):

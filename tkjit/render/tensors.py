@@ -77,7 +77,7 @@ class TensorChecks:
 
     @property
     def place(self) -> str:
-        """The view whose device is the call's."""
+        """The C++ variable of the view that tells on which device the call runs."""
         return local(self.anchor.name) if self.anchor else "on"
 
     def _given_place(self) -> list[str]:
@@ -94,7 +94,7 @@ class TensorChecks:
 
     @property
     def _takes_wide_extents(self) -> bool:
-        """Whether extents may exceed 31 bits: for pointers, and for a source's own struct (the launcher checks it)."""
+        """Whether extents may exceed 31 bits. If the source defines its own struct, the launcher checks them."""
         return self.spec.args or bool(self.spec.struct)
 
     def _place(self, f: Field) -> _Place:
@@ -200,7 +200,8 @@ class TensorChecks:
                 conditions.append(f"({local(dim.text)} != kUnbound && {extent} != {local(dim.text)})")
         if f.leading:
             conditions.append(f"!leading.matches({place.view}, {len(f.dims)})")
-        # the message shows the values known before this tensor; in a list, they come from the first tensor at run time
+        # the message shows the dims whose values are known before this tensor; for a tensor in a list, it also shows
+        # the dims that get their values from the list's first tensor at run time
         known = {name: local(name) for name in first} if f.is_list else None
         refuse_dtype = self._refusal(f, place, known)
         chooses = self._chooses(f)

@@ -37,7 +37,7 @@ def stride_axis(extent: str, rank: int) -> str:
 
 
 def argument(name: str) -> str:
-    """Return the launcher's C++ variable that holds an argument as passed; no header or user has that name."""
+    """Return the launcher's C++ variable that holds an argument as passed; neither headers nor users use such names."""
     return f"arg_{name}"
 
 

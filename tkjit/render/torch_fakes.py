@@ -68,7 +68,11 @@ def _dtype(signature: CSignature, f: Field) -> str:
 
 
 def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> list[str]:
-    """Render the code that reads a call's dims from its tensors: all dims with checks, or only the needed dims."""
+    """Render the code that reads a call's dims from its tensors.
+
+    With ``checks``, the code reads all tensors and checks that dims with the same name have the same size. Otherwise it
+    reads only the tensors that have a needed dim.
+    """
     spec = signature.spec
     lines: list[str] = []
     known: set[str] = set()

@@ -95,7 +95,7 @@ class FunctionSource(NamedTuple):
     ----------
     name : str
     text : str
-        The function's definition, after the definitions that it uses.
+        The definitions that the function uses, followed by the function's own definition.
     imports : tuple of str
         The imports that the text needs.
     """
@@ -248,7 +248,10 @@ def _passed(signature: CSignature, *, out: bool) -> list[str]:
 
 
 def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: FunctionSource | None) -> list[str]:
-    """Render the registration of a gradient; empty without ``backward=``: the function then rejects gradients."""
+    """Render the registration of a gradient.
+
+    Without ``backward=``, return an empty list, because the kernel's function then rejects gradients.
+    """
     spec = signature.spec
     if spec.backward is None:
         return []
@@ -286,12 +289,12 @@ def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: F
 
 
 def _gradients(spec: Spec, function: str, taken: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Render the call of a kernel's ``backward``, and a gradient or None for each argument of the operator.
+    """Render the call of a kernel's ``backward``, and the return of a gradient or None for each operator argument.
 
     Parameters
     ----------
     taken : sequence of str
-        The function's parameters.
+        The names of the values to pass to ``function``.
     names : sequence of str
         The operator's arguments.
     """

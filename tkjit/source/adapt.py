@@ -36,7 +36,7 @@ def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = T
     Parameters
     ----------
     used_by_host : set of str
-        Names from the source that host code outside of it uses.
+        The names from the source that host code outside the source uses.
     for_gpus : bool
         Whether the source is also compiled for GPUs. If so, host calls that nvcc rejects are rejected here as well.
 

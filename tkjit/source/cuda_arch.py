@@ -11,9 +11,10 @@ compiles for the host. A host compiler sees the source once, so tkjit assigns ea
 * A condition around functions, macros and constants belongs to whichever side uses these. If host and device code both
   use them, nvcc would give each its own value, so tkjit rejects the condition.
 
-The name becomes ``TKJIT_SIM_CUDA_ARCH``, which ``tkjit/sim/detail/compiler.h`` defines, or the undefined name
-``TKJIT_SIM_NO_CUDA_ARCH``. A source whose headers use the macro is preprocessed first (``host_branches.py``). In other
-sources, and in extensions, ``tkjit/sim/cuda_runtime.h`` poisons any remaining ``__CUDA_ARCH__``.
+For the device, the name becomes ``TKJIT_SIM_CUDA_ARCH``, which ``tkjit/sim/detail/compiler.h`` defines. In directives
+for the host, it becomes the undefined name ``TKJIT_SIM_NO_CUDA_ARCH``. A source whose headers use the macro is
+preprocessed first (``host_branches.py``). In other sources, and in extensions, ``tkjit/sim/cuda_runtime.h`` poisons any
+remaining ``__CUDA_ARCH__``.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def architecture(tokens: list[Token], used_by_host: Set[str] = frozenset()) -> l
     Parameters
     ----------
     used_by_host : set of str
-        Names from the source that host code outside of it uses.
+        The names from the source that host code outside the source uses.
     """
     found = outline(tokens)
     source = Source(tokens, found, regions_of(tokens, found))
@@ -243,7 +244,10 @@ def _kind_of(source: Source, unit: Unit, used_by_host: Set[str]) -> str:
 
 
 def _closure(source: Source, unit: Unit) -> tuple[set[str], bool, bool]:
-    """Return all names that depend on a unit, and whether conditions on them contain device or host functions."""
+    """Return all names that depend on a unit, whether device functions do, and whether host functions do.
+
+    These functions are the ones in the unit itself, and those under a condition that uses one of the names.
+    """
     names, has_device, has_host = set(unit.names), unit.has_device, unit.has_host
     pending = [other for other in source.units if other is not unit]
     while found := [other for other in pending if other.words & names]:

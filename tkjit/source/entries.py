@@ -23,11 +23,11 @@ class KernelFunction(NamedTuple):
     Parameters
     ----------
     name : str
-        With its namespace.
+        The name, with its namespace.
     template : str
-        ``typename T, int N``; empty if the function is not a template.
+        The template parameters, ``typename T, int N``; empty if the function is not a template.
     parameters : tuple of str
-        ``const float* x``.
+        The text of each parameter, such as ``const float* x``.
     """
 
     name: str

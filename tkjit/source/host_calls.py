@@ -1,7 +1,7 @@
 """Rejects calls of host functions in device code, as nvcc does; a host compiler would accept them.
 
 If the source alone proves the error, the call becomes a compile error with nvcc's wording. If a header may declare
-another function of that name, the function instead throws when a kernel calls it (``require_host``).
+another function of that name, the source's function instead throws when a kernel calls it (``require_host``).
 """
 
 from __future__ import annotations

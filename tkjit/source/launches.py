@@ -92,7 +92,7 @@ def _qualified_start(tokens: list[Token], name: int) -> int:
 
 
 def _end_of_configuration(tokens: list[Token], launch: int) -> int | None:
-    """Return the index of the ``>>>`` that ends a configuration: a call follows it, or the end of a macro."""
+    """Return the index of the ``>>>`` that ends a configuration: the one before ``(``, or at the end of a macro."""
     depth = nested = 0
     for i in range(launch + 1, len(tokens)):
         text = tokens[i].text

@@ -93,7 +93,7 @@ def _no_shared_memory(text: str, name: str) -> tuple[int, str] | None:
 
 
 def _is_shared(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the array declared at a place is ``__shared__``. Compilers reject a run-time size there themselves."""
+    """Whether an array declaration is ``__shared__``, in which case compilers themselves reject a run-time size."""
     words = (token.text for token in reversed(tokens[:place]))
     return "__shared__" in takewhile(lambda word: word not in (";", "{", "}"), words)
 
@@ -152,7 +152,7 @@ def _is_conditional(text: str, token: Token) -> bool:
 
 
 def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str] | None:
-    """Find plain arguments that the spec passes in another order than the kernel's, which compiles if types match."""
+    """Find plain arguments in another order than the kernel's parameters; such a spec compiles if the types match."""
     kernels = [kernel for kernel in kernel_functions(text) if kernel.name == name] if len(passed) > 1 else []
     for kernel in kernels if len(kernels) == 1 else ():  # overloads are skipped: it is unknown which one is meant
         names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]

@@ -143,7 +143,7 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Mapping[st
 
 
 def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
-    """Explain which member a missing member of the struct was probably meant to be."""
+    """Explain what the source probably meant by a member that the struct does not have."""
     own = f"Globals has no field {name}; it has {', '.join(fields)}"
     if name in dims:
         computed = f'computed={{"{name}": "{name}"}}'
@@ -163,7 +163,7 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
 
 
 def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
-    """Explain which name an undeclared variable of the source was probably meant to be."""
+    """Explain what the source probably meant by an undeclared variable."""
     # a use as a variable in the source: not as a function or a type, and not in a header
     is_variable = re.search(rf"\b{name}\b(?!\s*[(<:\w&*])|(?:[=+\-/%?[]|\breturn)\s*{name}\b(?!\s*[(<:\w])", text)
     dim = next((one for one in dims if one.casefold() == name.casefold()), "")

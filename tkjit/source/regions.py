@@ -119,7 +119,7 @@ def _name(head: list[Token]) -> str:
 
 
 def _is_specifier(head: list[Token], bracket: int) -> bool:
-    """Whether the word before a bracket is a specifier, because a declaration follows: ``MACRO(1) void f()``."""
+    """Whether a word with brackets is a specifier, which it is if a declaration follows it: ``MACRO(1) void f()``."""
     end = closing(head, bracket)
     following = head[end + 1] if end is not None and end + 1 < len(head) else None
     return following is not None and following.kind == "word" and following.text not in _AFTER_PARAMETERS

@@ -78,7 +78,8 @@ def _is_outermost(scopes: tuple[_Scope, ...]) -> bool:
 def _walk(tokens: list[Token]) -> Iterator[tuple[int, tuple[_Scope, ...]]]:
     """Yield each token's index in the code with its scopes. A closing brace belongs to the scope that it closes.
 
-    All branches of an ``#if`` begin with the same scopes; the code after them continues with those of the last branch.
+    All branches of an ``#if`` begin with the same scopes; after the ``#endif``, the scopes are those at the end of the
+    last branch.
     """
     code = [token for token in tokens if token.kind != "directive"]
     scopes: tuple[_Scope, ...] = ()
@@ -102,7 +103,7 @@ def _walk(tokens: list[Token]) -> Iterator[tuple[int, tuple[_Scope, ...]]]:
 
 
 def _head(code: list[Token], brace: int) -> int:
-    """Return the index where a brace's head begins, which is after the previous semicolon or brace.
+    """Return the index of the first token of a brace's head, the code since the previous semicolon or brace.
 
     Brackets and their contents are skipped, and so are the braces of a constructor's initialisers.
     """

@@ -197,7 +197,7 @@ def _as_references(declaration: Declaration) -> list[Edit]:
 
 
 def _redeclare(found: Outline, outside: dict[str, Declaration]) -> list[Edit]:
-    """Declare the references that a function uses in a scope around its body, so that its local names can hide them."""
+    """Declare a function's references in a scope around its body, so that local names in the body can hide them."""
     edits = []
     for function in found.functions:
         used = [name for name in outside if function.start > outside[name].tokens[0].start and _uses(function, name)]

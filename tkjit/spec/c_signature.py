@@ -44,7 +44,7 @@ _TAKEN = frozenset(
 
 
 def identifier(name: str) -> str:
-    """Return a name as the C functions spell it: with an underscore if the name is taken."""
+    """Return a name as the C functions spell it: with a trailing underscore if the name is reserved."""
     return f"{name}_" if name in _TAKEN else name
 
 
@@ -130,7 +130,7 @@ class CSignature:
 
     @property
     def leading(self) -> bool:
-        """Whether a tensor has any number of leading dims."""
+        """Whether a tensor accepts any number of leading dims."""
         return any(f.leading for f in self.spec.tensors)
 
     @property
@@ -154,7 +154,10 @@ class CSignature:
 
     @property
     def takes_pointers(self) -> bool:
-        """Whether there is a function that takes plain pointers: dims give all extents, and no list holds tensors."""
+        """Whether there is a function that takes plain pointers.
+
+        It needs tensors, none of them in a list, and each extent must follow from dims and integer parameters.
+        """
         known = {*self.extents, *(p.name for p in self.parameters if p.kind is Kind.INT)}
         dims = [dim for f in self.spec.tensors if f.direction != "scratch" for dim in f.dims]
         derived = derived_in_order(self.spec, dims)

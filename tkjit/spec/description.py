@@ -117,7 +117,7 @@ class Description:
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """The names in the order of the struct's members or the entry's arguments, without the constants."""
+        """The names of the struct's members or the entry's arguments, in order; the constants are neither."""
         constants = {f.name for f in self.constants}
         return tuple(name for name in self.order if name not in constants)
 
@@ -214,7 +214,8 @@ class Description:
     def source_for(self, arch: str) -> Source | None:
         """Return the source for an architecture (``"90a"``, ``"cpu"``), or None if the spec has no such source.
 
-        The architecture's own source is preferred to that of an earlier architecture, and both to the common source.
+        It is the source for exactly this architecture, else the one for the latest earlier architecture whose code runs
+        on this one, else the common source.
         """
         by_arch = dict(self.sources)
         if arch == "cpu" and "cpu" not in by_arch and "" not in by_arch and len(by_arch) == 1:
@@ -235,7 +236,8 @@ def _generation(arch: str) -> int:
 def _runs_on(known: str, arch: str) -> bool:
     """Return whether code for ``known`` runs on ``arch``.
 
-    Plain code runs on all later architectures; code for a family runs on later members of that family.
+    Plain code (``"90"``) runs on all later architectures. Code for a family (``"100f"``) runs only on later members of
+    the family, and code for ``"90a"`` on no other architecture.
     """
     older = 0 < _generation(known) <= _generation(arch)
     if known.endswith("a"):

@@ -315,7 +315,7 @@ class Verification:
     examples : tuple of mapping
         One mapping per call, with values for dims, numbers and variants; if empty, tkjit generates them.
     zeroed : tuple of str
-        Inputs that start as zeros: signals between blocks or devices.
+        Inputs that start as zeros, such as signals between blocks or devices.
     prepare : callable or None
         Takes the arguments of a call by name, and either changes them in place or returns replacements.
     tolerance : float

@@ -9,7 +9,7 @@ from typing import Any
 
 @cache
 def result_type(kernel: str, returns: tuple[str, ...]) -> Any:
-    """Return the named tuple's type, or None for fewer than two results. Pickled instances hold these names.
+    """Return the named tuple's type, or None for fewer than two results. A pickled instance stores both arguments.
 
     Examples
     --------

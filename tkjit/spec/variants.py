@@ -17,7 +17,7 @@ from tkjit.spec.spec import Spec
 
 @dataclass(frozen=True)
 class Variant:
-    """One choice for each name of a spec's ``variants``, in that order.
+    """One choice for each name in a spec's ``variants``, in the order of ``variants``.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
 
 
 def with_names(spec: Spec, variant: Variant) -> Spec:
-    """Put a variant's names in place of the parameters that choose them, in the entry, struct and launch.
+    """Replace each parameter that chooses a name with the chosen name, in the entry, struct and launch.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Runs a program that dies together with the process that started it, even if that process is killed by SIGKILL.
 
-The process starts this file as a script. The script asks the kernel to send it a signal when its parent dies, and
-then becomes the program. It runs without site-packages, so it imports only the standard library. A ``preexec_fn``
-could ask the kernel as well, but it would run Python code in a forked copy of a process that may have had threads.
+The process starts this file as a script. The script asks Linux to send it a signal when its parent dies, and then
+becomes the program. It runs without site-packages, so it imports only the standard library. A ``preexec_fn`` could ask
+Linux as well, but it would run Python code in a forked copy of a process that may have had threads.
 """
 
 import os
@@ -16,8 +16,9 @@ PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 def dying_with_parent(command: Sequence[str | os.PathLike[str]]) -> list[str]:
     """Return a command line that runs a program which dies together with this process.
 
-    The thread that starts the program must live as long as the program does. If the program cannot be run, the command
-    prints a line to standard error and ends with status 126 or 127, as in a shell.
+    The thread that starts the program must live as long as the program does, because Linux sends the signal when this
+    thread ends. If the program cannot be run, the command prints a line to standard error and ends with status 126 or
+    127, as in a shell.
     """
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *(os.fspath(word) for word in command)]
 

@@ -35,8 +35,8 @@ def read(path: str | Path, *, follow: bool = False) -> bytes:
     Parameters
     ----------
     follow : bool
-        Whether to follow a link. Sources may be links. The files of an entry may be links as well, because some users
-        assemble caches out of links. Files that tkjit replaces are never links.
+        Whether to follow a link. Sources may be links. The files of a cache entry may be links as well, because
+        some users assemble caches out of links. Files that tkjit replaces are never links.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def read(path: str | Path, *, follow: bool = False) -> bytes:
     """
     descriptor = _open_descriptor(path, os.O_RDONLY, follow=follow)
     try:
-        # ask for one byte more than the size, so that a short read means the end of the file
+        # one byte more than the size, because a read of 0 bytes would look like the end of the file
         chunks = [os.read(descriptor, os.fstat(descriptor).st_size + 1)]
         while chunks[-1]:
             chunks.append(os.read(descriptor, 1 << 16))
@@ -204,8 +204,6 @@ def _names_in(directory: Path) -> list[str]:
 def make_directory(directory: Path, *, shared: bool = False) -> Path:
     """Make a directory and its missing parents. Unless they are shared, only their owner can write to them.
 
-    The umask makes no difference.
-
     Parameters
     ----------
     shared : bool
@@ -252,7 +250,7 @@ def copy_sharing_mode(file: str | Path | int, directory: str | Path) -> None:
                 os.chown(file, -1, above.st_gid)
         given = above.st_mode & 0o777
         if stat.S_ISDIR(status.st_mode):
-            # with a umask of 002 or 000, the user lets others write anyway
+            # keep the permissions of a umask of 002 or 000, with which the user lets others write
             own_bits = status.st_mode & 0o777 if status.st_mode & 0o022 else 0
             wanted = given | own_bits | above.st_mode & stat.S_ISGID
         else:

@@ -59,8 +59,8 @@ else:
             return known[self.attrname]
 
 
-# tkjit imports these modules when a thread first builds. A forked child could inherit one half imported, without the
-# thread that would finish the import.
+# tkjit imports these modules when a thread first builds. A forked child could inherit a half-imported module
+# without the thread that would finish the import.
 _IMPORTED_LATE = ("tkjit.", "torch.utils.cpp_extension", "ninja")
 _PATIENCE_S = 10.0  # an import takes less time than this, and a process starts within milliseconds
 _POLL_S = 0.001

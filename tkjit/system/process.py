@@ -89,7 +89,7 @@ def _is_hidden(pid: int) -> bool:
 
 
 def working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> list[int]:
-    """List the processes that work in a directory or below it, like a build's compilers in its staging directory.
+    """List the processes whose working directory is this directory or one below it, like a build's compilers.
 
     Parameters
     ----------

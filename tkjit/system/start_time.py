@@ -1,6 +1,6 @@
 """Reads when a process started. The start time and the pid together identify a process.
 
-This is a separate file because the watchdog imports nothing else at first.
+This is a separate file because the watchdog imports nothing else of tkjit until a builder has been killed.
 """
 
 

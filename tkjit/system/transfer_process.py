@@ -3,7 +3,9 @@
 The separate process keeps fsspec's event loop out of a process that may fork. If fsspec hangs or crashes, only this
 process is affected.
 
-From standard input it reads the URL, and then requests, one per line, in JSON. It answers each request with a line:
+From standard input it reads the URL, and then requests, one per line, in JSON. A *place* is a directory below the URL;
+a *statement* is a file in it that describes an entry (``cache/remote/statement.py``). The script answers each request
+with a line:
 
 * ``{"do": "list", "place": ...}``: ``{"names": [...]}``
 * ``{"do": "get", "place": ..., "name": ..., "to": PATH, "limit": BYTES}``: ``{}``, and the file is written
@@ -125,8 +127,8 @@ class Server:
     def write_index(self, place: str) -> None:
         """Write the list of a place's statements, and repeat this until the list is right.
 
-        Concurrent writers lose nothing: the last writer has either listed the objects after the other writers had added
-        theirs, or lists the objects again and then sees them.
+        Concurrent writers lose nothing, because each one lists the objects again after it has written the index, and
+        rewrites the index if the listing has changed.
         """
         self.connect()
         written = None

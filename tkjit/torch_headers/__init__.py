@@ -1,1 +1,1 @@
-"""Completes the stand-ins for torch's C++ headers for each source, and decides whether they suffice for it."""
+"""Adds what a source needs to the stand-ins for torch's C++ headers, and decides whether they are enough for it."""

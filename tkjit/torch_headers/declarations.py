@@ -38,7 +38,7 @@ def declarations(source: str, search: Sequence[Path]) -> str:
 
 
 def write_operator_headers(included: Iterable[str], directory: Path) -> None:
-    """Write stand-ins for those of the included headers that are for single operators, ``ATen/ops/NAME.h``.
+    """Write a stand-in for each included header of a single operator (``ATen/ops/NAME.h``).
 
     torch has 1,300 such headers. Their stand-ins are all the same, so only those that a source includes are written.
     """

@@ -110,7 +110,7 @@ def torch_has(name: str) -> bool:
 
 
 def text_of(content: str, search: Sequence[Path]) -> Text:
-    """Return a source with the headers that mention torch, whether or not preprocessor conditions include them."""
+    """Return a source with its headers that mention torch, even those that preprocessor conditions would exclude."""
     headers = [_read(str(path), path.stat().st_mtime_ns) for path in closure(content, search, skips_computed=True)]
     code = _COMMENT.sub(" ", "\n".join([content, *filter(MENTIONS_TORCH.search, headers)]))
     return Text(code, frozenset(name for name in _INCLUDE.findall(code) if _OF_TORCH.fullmatch(name)))

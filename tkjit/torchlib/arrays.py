@@ -25,7 +25,7 @@ _INTERFACES = ("__cuda_array_interface__", "__array_interface__")
 
 
 def _shows_memory(value: Any) -> bool:
-    """Return whether a value is an array in one of the runtime's protocols (``runtime/interfaces.h``)."""
+    """Return whether a value offers its memory in a way that the runtime can read (``runtime/interfaces.h``)."""
     is_capsule = type(value).__name__ == "PyCapsule"
     return is_capsule or any(hasattr(value, name) for name in ("__dlpack__", *_INTERFACES)) or _is_buffer(value)
 
@@ -50,7 +50,7 @@ class Arrays:
     def __init__(self, capsule_of: Callable[[Any], Any]) -> None:
         self._capsule_of = capsule_of
         self._arrays: dict[int, tuple[torch.Tensor, Any]] = {}  # keyed by the tensor's id
-        self._like: Any = None  # the first argument, if it is an array
+        self._like: Any = None  # the call's first tensor or array
 
     def tensor(self, value: Any) -> torch.Tensor | None:
         """Return a tensor as it is, an array as a tensor that shares its memory, and None for anything else.

@@ -227,7 +227,7 @@ def read_value(f: Field, value: Any) -> tuple[Any, str]:
     expected = f"{'an' if kind == 'int' else 'a'} {kind}"
     if read is None:
         return None, expected
-    # a symbol is not compared, because that would add a guard
+    # do not compare a symbolic integer, because torch.compile would add a guard
     if bounds and isinstance(read, int) and not bounds[0] <= read <= bounds[1]:
         return None, f"{expected} from {bounds[0]} to {bounds[1]}"
     return read, ""

@@ -137,7 +137,7 @@ class Gradient:
 
 
 def _parameters_of(spec: Spec, backward: Spec) -> tuple[str, ...]:
-    """Return the values that a backward kernel takes. Its outputs must be the gradients, in the order of the inputs."""
+    """Return which values a backward kernel takes. Its outputs must be the gradients, in the order of the inputs."""
     known = {f.name for f in spec.given} | {f"grad_{f.name}" for f in spec.outputs}
     taken: list[Field] = [f for f in backward.given if f.direction != "out"]
     wanted = [f"grad_{f.name}" for f in differentiable(spec)]

@@ -40,7 +40,7 @@ def meta_outputs(
 
 
 def fake_operator(spec: Spec, *, out: bool) -> Callable[..., Any]:
-    """Implement a spec's operator for fake tensors; ``out`` selects the operator that writes to given outputs."""
+    """Implement a spec's operator for fake tensors; ``out`` selects the one that writes to the caller's outputs."""
     fields = operator_fields(spec, out=out)
 
     def fake(*arguments: Any, **named: Any) -> Any:

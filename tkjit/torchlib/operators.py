@@ -1,4 +1,4 @@
-"""Registers the operators of kernels: ``torch.ops.tkjit.NAME`` with an overload for each spec, and one for ``out=``."""
+"""Registers kernels as ``torch.ops.tkjit.NAME``, with an overload for each spec and another for its ``out=`` form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class _Registered(NamedTuple):
 class _Registry:
     """The operators of a process.
 
-    torch keeps an operator until the process ends, so an operator finds its kernel in a cell that can be updated.
+    torch keeps an operator until the process ends, so an operator finds its kernel in a cell, which is
+    updated when the kernel is loaded or defined again.
     """
 
     def __init__(self) -> None:
@@ -134,7 +135,8 @@ def operator_of(name: str) -> Any:
 def calls_of(name: str, specs: Sequence[Spec], capsule_of: Callable[[Any], Any]) -> Callable[..., Any]:
     """Make a function that calls a kernel's operators.
 
-    It takes the number of the overload that the glue has chosen (-1 if it could not) and then the kernel's arguments.
+    The function takes the number of the overload that the glue has chosen (-1 if the glue could not choose one), and
+    then the kernel's arguments.
 
     Parameters
     ----------
@@ -163,7 +165,7 @@ def _overload_call(spec: Spec, overload: int, packet: Any, capsule_of: Callable[
 def opaque(call: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a call so that ``torch.compile`` puts it into the graph as it is, and traces it only to infer shapes.
 
-    If the call were traced like other code, each compiled call would check guards on everything it reads, about 3 us.
+    If the call were traced like other code, each compiled call would spend about 3 us on guards.
     """
 
     def in_graph(*args: Any, **kwargs: Any) -> Any:

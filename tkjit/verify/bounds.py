@@ -110,7 +110,7 @@ def _numbers(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _sizes(rows: torch.Tensor) -> torch.Tensor:
-    """Return each row's root mean square, but at least a tenth of that of all rows, and never zero."""
+    """Return each row's root mean square, but never zero or less than a tenth of the root mean square of all rows."""
     squares = rows.square().mean(-1)
     least = float(squares.mean().sqrt()) / 10
     return squares.sqrt().clamp(min=max(least, float(torch.finfo(torch.float32).tiny)))

@@ -24,7 +24,8 @@ from tkjit.verify.gradients import gradient_problems
 from tkjit.verify.guarded import Guarded, guarded
 from tkjit.verify.reference import expected_results
 
-_MAX_ELEMENTS = 1 << 19  # the most in one input; a simulated multiplication takes a fraction of a nanosecond
+# the most elements of one input; more than in check, because a simulated multiplication takes less than 1 ns
+_MAX_ELEMENTS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Planned:
     spec : Spec
         The overload that takes the call.
     reference : Spec
-        The overload with the reference to compare with: the same one, or the kernel's first.
+        The overload whose reference is used: ``spec`` if it has a reference, otherwise the kernel's first overload.
     """
 
     spec: Spec
@@ -143,7 +144,7 @@ def planned(
 
 
 def call_kernels(calls: Iterable[Planned], kernel: Kernel, loader: Loader, device: str) -> Iterator[Outcome]:
-    """Make calls, and yield the outcome of each. Only a variant's first call tries to compile it."""
+    """Make calls, and yield the outcome of each. If a variant does not compile, its other calls are not made."""
     uncompiled: dict[tuple[str, str], Outcome] = {}
     for call in calls:
         variant = (str(call.spec.entry), str(call.variant))

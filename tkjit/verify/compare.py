@@ -47,7 +47,7 @@ def problems_of(
 
 
 def errors_of(spec: Spec, expected: Results, results: Results) -> dict[str, float]:
-    """Return each result's largest relative error of a row, which is infinite if the shapes differ."""
+    """Map each result to the largest relative error of any of its rows, or to infinity if the shapes differ."""
     errors: dict[str, float] = {}
     for name, wanted in expected.items():
         if name not in spec.verification.unchecked:

@@ -16,7 +16,8 @@ from tkjit.verify.reference import Results, in_both_ways, reference_arguments, r
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # the dtypes that autograd differentiates
 _SEED = 0
-_ROUNDINGS = 4  # a gradient may be this many times further from float64 than the reference in the call's dtypes
+# a gradient's error may be this many times that of the reference in the call's dtypes; float64 counts as exact
+_ROUNDINGS = 4
 
 
 def gradient_problems(
@@ -48,7 +49,7 @@ def gradient_problems(
         return [], {}
     if not plain:
         return [], {}
-    # calls that are given their outputs record no gradients
+    # do not pass outputs, because a call that is passed its outputs records no gradients
     given = {name: value for name, value in arguments.items() if name not in spec.returns}
     try:
         found = _gradients(kernel, spec, given, inputs)

@@ -38,8 +38,8 @@ def expected_results(spec: Spec, arguments: Mapping[str, Any], bound: Bound) -> 
     """Return the reference's results for a call, and whether they are in float64.
 
     The reference runs as it is written, and again with float64 for all floating-point inputs and conversions. The
-    float64 results are returned only if they are near the others. The two differ if the reference works on bits, for
-    example.
+    float64 results are returned only if they are near the results of the first run. They are not near if, for example,
+    the reference works on bits.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def expected_results(spec: Spec, arguments: Mapping[str, Any], bound: Bound) -> 
 def in_both_ways(
     run: Callable[[Mapping[str, Any]], Results], arguments: Mapping[str, Any]
 ) -> tuple[Results, Results | None]:
-    """Run a function as it is written, and in float64; the second result is None if that fails."""
+    """Run a function as it is written, and in float64; the second result is None if the float64 run fails."""
     plain = run(arguments)
     try:
         wide = {name: each_tensor(value, _as_float64) for name, value in arguments.items()}

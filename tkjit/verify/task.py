@@ -19,7 +19,7 @@ class Task:
     kernel : str
     device : {"cpu", "cuda"}
     types : sequence of str
-        Only variants of these dtypes; empty for all.
+        Call only variants of these dtypes; empty for all variants.
     given : mapping
         Extents of dims, values of numbers, and variants.
     seed : int

@@ -39,7 +39,7 @@ class Options:
     ----------
     device : {"cpu", "cuda"}
     types : sequence of str
-        Only variants of these dtypes; empty for all.
+        Verify only variants of these dtypes; empty for all variants.
     given : mapping
         Extents of dims, values of numbers, and variants that the caller has chosen.
     seed : int
@@ -139,7 +139,7 @@ class _Processes:
             return child
 
     def _run(self, task: Task) -> int | None:
-        """Run a process until it ends. Return the number of its calls if its last call ended it, otherwise None."""
+        """Run a process until it ends. If a call ended it, return how many calls it has begun, otherwise None."""
         reader, writer = os.pipe()
         last, begun, ended, in_time = Outcome(task.kernel), 0, 0, True
         with tempfile.TemporaryFile() as output, os.fdopen(reader, "rb", buffering=0) as events:

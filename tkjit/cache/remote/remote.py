@@ -49,7 +49,7 @@ class Remote:
     abi : str
         The Python tag and the platform for which the entries are built.
     memo_directory : Path
-        A directory in the local cache. All processes that use the cache see there whether the server was unreachable.
+        A directory in the local cache. An outage of the server is noted there, so that all processes know of it.
     """
 
     def __init__(self, settings: RemoteSettings, abi: str, memo_directory: Path, *, shared: bool = False) -> None:
@@ -281,7 +281,7 @@ class Remote:
         return not is_there
 
     def finish(self, seconds: float = EXIT_S) -> int:
-        """Wait for the uploads and end the processes. Return how many entries did not reach the server."""
+        """Wait for the uploads and end the transfer processes. Return how many entries did not reach the server."""
         self._reader.finish(0.0)
         answers, left = self._writer.finish(seconds)
         if left:

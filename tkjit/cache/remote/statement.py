@@ -72,7 +72,7 @@ class Statement:
         return sum(file.size for file in self.files)
 
     def check_place(self, recipe: Recipe, place: str, name: str) -> None:
-        """Check that the statement belongs to its path: somebody may have moved a valid statement there.
+        """Check that the statement belongs to its path, because somebody may have moved a valid statement there.
 
         Raises
         ------
@@ -93,9 +93,9 @@ class Statement:
         return not input_changes(self.dependencies, recipe, exact=exact)
 
     def name_here(self, recipe: Recipe) -> str:
-        """Return the name that a fitting statement would have if it listed the same files.
+        """Return the name of a statement that would fit here and lists the same files as this one.
 
-        The name is empty if one of the files is missing here.
+        The name is empty if one of the files does not exist on this machine.
         """
         key = deps_key_here(self.dependencies, recipe)
         return f"{key}.json" if key else ""
