@@ -226,7 +226,11 @@ def failing(tmp_path_factory) -> dict[str, str]:
 def small(root: Path, **environ: str) -> subprocess.Popen[str]:
     environment = {**os.environ, **environ}
     command = [sys.executable, SMALL, root, "7"]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Python's tempfile tries its directories with a file, the last one in the working directory, and cannot remove it
+    directory = root.parent
+    return subprocess.Popen(
+        command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def no_locks(error: str) -> dict[str, str]:
@@ -259,6 +263,7 @@ def test_finished_build_survives_failing_clean_up(error, failing, compiler, tmp_
 
 def test_call_works_without_locks_and_with_failing_clean_up(failing, cache_with_runtime):
     environment = {**os.environ, **failing, **no_locks("ENOLCK"), "FAIL_CLEANING": str(errno.EBUSY)}
-    done = subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, timeout=60)
+    command, directory = [sys.executable, "-c", CALL], cache_with_runtime.parent
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=60)
     assert ended_well(done) == "3.0\n3.0\n"
     assert len(entries(cache_with_runtime)) == 4
