@@ -8,7 +8,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from support.fake_tools import GXX_12, NVCC_13, calls, said, write_gxx, write_nvcc, write_tool
+from support.fake_tools import GXX_12, NVCC_13, calls, printed_version, write_gxx, write_nvcc, write_tool
 
 from tkjit import ToolchainError
 from tkjit.cache import fingerprints
@@ -53,7 +53,7 @@ def refusal(ask) -> str:
 def test_gxx_is_found_on_path(find, bin_directory):
     path = write_gxx(bin_directory / "g++")
     tool = find().cxx
-    assert (tool.path, said(tool.version), tool.origin) == (path, GXX_12, "PATH")
+    assert (tool.path, printed_version(tool.version), tool.origin) == (path, GXX_12, "PATH")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_cxx_takes_precedence_over_gxx(find, bin_directory):
     write_gxx(bin_directory / "g++")
     mine = write_gxx(bin_directory / "my-g++", "my-g++ (GCC) 14.1.0")
     tool = find(cxx="my-g++").cxx
-    assert (tool.path, said(tool.version), tool.origin) == (mine, "my-g++ (GCC) 14.1.0", "CXX")
+    assert (tool.path, printed_version(tool.version), tool.origin) == (mine, "my-g++ (GCC) 14.1.0", "CXX")
     assert find(cxx=str(mine)).cxx.path == mine
 
 
@@ -109,7 +109,7 @@ def test_a_compiler_that_does_not_run_is_reported(find, bin_directory):
 def test_an_old_gxx_is_rejected(find, bin_directory, name, version, old):
     path = write_gxx(bin_directory / name, version)
     if old is None:
-        assert said(find(cxx=name).cxx.version) == version
+        assert printed_version(find(cxx=name).cxx.version) == version
     else:
         text = refusal(lambda: find(cxx=name).cxx)
         assert text == f"{path} is version {old}; g++ 11 or newer is needed; set CXX to another compiler, or unset it"
@@ -127,9 +127,9 @@ def test_a_version_is_queried_once_across_processes(find, bin_directory):
 
 def test_an_upgraded_compiler_is_queried_again(find, bin_directory):
     write_gxx(bin_directory / "g++")
-    assert said(find().cxx.version) == GXX_12
+    assert printed_version(find().cxx.version) == GXX_12
     write_gxx(bin_directory / "g++", "g++ (GCC) 14.1.0")
-    assert said(find().cxx.version) == "g++ (GCC) 14.1.0"
+    assert printed_version(find().cxx.version) == "g++ (GCC) 14.1.0"
     assert len(calls(bin_directory)) == 2
 
 
@@ -138,8 +138,8 @@ def test_two_names_of_one_dispatcher_are_two_compilers(find, bin_directory, tmp_
     dispatcher = write_tool(tmp_path / "lib/ccache", 'printf \'%s (GCC) 12.2.0\\n\' "$(basename "$0")"')
     for name in ("g++", "g++-12"):
         (bin_directory / name).symlink_to(dispatcher)
-    assert said(find(cxx="g++").cxx.version) == "g++ (GCC) 12.2.0"
-    assert said(find(cxx="g++-12").cxx.version) == "g++-12 (GCC) 12.2.0"
+    assert printed_version(find(cxx="g++").cxx.version) == "g++ (GCC) 12.2.0"
+    assert printed_version(find(cxx="g++-12").cxx.version) == "g++-12 (GCC) 12.2.0"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}'])
@@ -147,7 +147,7 @@ def test_a_damaged_memo_is_rewritten(find, bin_directory, tmp_path, content):
     write_gxx(bin_directory / "g++")
     (tmp_path / "v1").mkdir()
     (tmp_path / "v1/tools.json").write_text(content)
-    assert said(find().cxx.version) == said(find().cxx.version) == GXX_12
+    assert printed_version(find().cxx.version) == printed_version(find().cxx.version) == GXX_12
     assert len(calls(bin_directory)) == 1
 
 
@@ -161,7 +161,7 @@ def test_a_memo_has_the_permissions_of_the_cache(find, bin_directory, tmp_path, 
             Settings(tmp_path / "cache", search_path=str(bin_directory), cache_shared=shared),
             tmp_path / "cache/v1/tools.json",
         )
-        assert said(tools.cxx.version) == GXX_12
+        assert printed_version(tools.cxx.version) == GXX_12
     finally:
         os.umask(before)
     written = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
@@ -171,7 +171,7 @@ def test_a_memo_has_the_permissions_of_the_cache(find, bin_directory, tmp_path, 
 def test_a_memo_that_cannot_be_written_costs_a_process_each_time(find, bin_directory, tmp_path):
     write_gxx(bin_directory / "g++")
     (tmp_path / "v1").write_text("a file where the directory would be")
-    assert said(find().cxx.version) == said(find().cxx.version) == GXX_12
+    assert printed_version(find().cxx.version) == printed_version(find().cxx.version) == GXX_12
     assert len(calls(bin_directory)) == 2
 
 
@@ -183,7 +183,7 @@ def test_cuda_home_wins(find, bin_directory, tmp_path):
     path = write_nvcc(tmp_path / "cuda/bin/nvcc")
     tool = find(cuda_home=tmp_path / "cuda").nvcc
     assert (tool.path, tool.origin) == (path, "CUDA_HOME")
-    assert said(tool.version) == "Cuda compilation tools, release 13.0, V13.0.88"
+    assert printed_version(tool.version) == "Cuda compilation tools, release 13.0, V13.0.88"
 
 
 def test_a_cuda_home_without_nvcc_falls_back_to_path(find, bin_directory, tmp_path):
@@ -339,7 +339,7 @@ def test_versions_are_those_of_the_compilers_in_use(find, bin_directory):
     nvcc = "Cuda compilation tools, release 13.0, V13.0.88"
 
     def versions(target: Target | None = None) -> tuple:
-        return tuple((name, said(version)) for name, version in find().versions(target))
+        return tuple((name, printed_version(version)) for name, version in find().versions(target))
 
     assert versions() == (("cxx", GXX_12),)
     assert versions(Target("cpu")) == (("compiler", GXX_12), ("cxx", GXX_12))

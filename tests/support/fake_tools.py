@@ -20,7 +20,7 @@ def write_tool(path: Path, body: str) -> Path:
     return path
 
 
-def said(version: str) -> str:
+def printed_version(version: str) -> str:
     """Return the printed part of a script's version, to which tkjit adds a hash of the script's text."""
     printed, mark, digest = version.partition(" (script:")
     assert mark and re.fullmatch(r"[0-9a-f]{16}\)", digest)

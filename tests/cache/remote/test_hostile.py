@@ -231,7 +231,7 @@ def test_malformed_statement_is_rejected(server, key, what):
         from_json(path.read_bytes().partition(b"\n")[2])
 
 
-@pytest.mark.parametrize("what", ["a name with ..", "a size over the cap", "no manifest"])
+@pytest.mark.parametrize("what", ["a name with ..", "an absolute name", "a size over the cap", "no manifest"])
 def test_malformed_statement_adds_nothing_to_the_cache(machine, server, url, key, what):
     (path,) = place_of(server, RECIPE).glob("*[0-9a-f].json")
     resign(path, key, CHANGES[what])
