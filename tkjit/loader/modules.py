@@ -137,7 +137,7 @@ class RuntimePlan(SharedModulePlan):
     # -O2 would take a third longer to compile and make calls no faster. -g0, because nobody debugs the runtime. The
     # unit is small, so the compiler's default limit on its growth would prevent inlining along the path of a call.
     # Nobody reads the texts of torch's own checks, because tkjit turns their exceptions into other errors. The last two
-    # flags save a sixteenth of the time: the assembler runs at the same time, and g++ does not collect garbage.
+    # flags save a tenth of a first call: the assembler runs at the same time, and g++ does not collect garbage.
     cflags = (
         *(_STD, "-O1", "-finline-functions", "-finline-small-functions", "--param=inline-unit-growth=400"),
         *("-falign-functions=32", "-g0", "-fvisibility=hidden", "-DSTRIP_ERROR_MESSAGES"),
