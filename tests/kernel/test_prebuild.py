@@ -33,6 +33,33 @@ def test_examples_select_the_variants(cache_with_runtime, fresh):
     assert {"axpy (T=float32)", "axpy (T=float16)"} <= built(cache_with_runtime)
 
 
+OVERLOADS = """
+import torch, tkjit
+from tkjit import InOut, Tensor
+options = dict(entry="f", args=True, grid=1, block=1)
+source = "__global__ void f({type}* x) {{ x[0] = {value}; }}"
+
+@tkjit.kernel(source.format(type="float", value=1), **options)
+def fill(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
+
+@fill.overload(source.format(type="double", value=2), **options)
+def fill(x: InOut[Tensor, "float64", "N"]) -> Tensor: ...
+
+@fill.overload(source.format(type="double", value=3), **options)
+def fill(x: InOut[Tensor, "float64", "M", "N"]) -> Tensor: ...
+
+for shape, value in ((3,), 2), ((2, 3), 3):
+    x = torch.zeros(shape, dtype=torch.float64)
+    fill.warm_up((x,)).wait()
+    assert fill(x).flatten()[0] == value
+"""
+
+
+def test_an_example_selects_the_overload(cache_with_runtime, fresh, compiler):
+    assert fresh.run(OVERLOADS) == ""
+    assert compiler.compiled == ["launcher", "launcher", "module"]  # none for float32
+
+
 @pytest.mark.slow  # one compilation per variant
 def test_every_variant_is_built_without_examples(cache_with_runtime, fresh):
     code = AXPY + "b = k.warm_up(); b.wait(); print(len(b.names))"

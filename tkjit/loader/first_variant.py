@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tkjit.spec import ParallelLayout, Spec, Variant
+from tkjit.spec import BY_NAME, Field, ParallelLayout, Spec, Variant
 from tkjit.spec.variants import known_variant
 
 if TYPE_CHECKING:
@@ -32,11 +32,20 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
             continue
         if not tensors:  # the device is then an argument, which only the glue reads
             continue
+        if not all(_may_accept(f, tensors[f.name]) for f in spec.tensors if f.name in tensors):
+            continue
         variant = Variant(tuple((name, _observe(spec, name, tensors, given)) for name, _ in spec.variants))
         device = next(iter(tensors.values())).device
         if device.type in ("cpu", "cuda") and (known := known_variant(spec, variant)) is not None:
             return spec, known, device.type, device.index or 0
     return None
+
+
+def _may_accept(field: Field, tensor: torch.Tensor) -> bool:
+    """Return whether a tensor has the field's number of dims, and its dtype unless a variant determines that."""
+    if tensor.dim() < len(field.dims) or (tensor.dim() > len(field.dims) and not field.leading):
+        return False
+    return field.dtype not in BY_NAME or str(tensor.dtype).removeprefix("torch.") == field.dtype
 
 
 def _first(value: Any) -> Any:
