@@ -45,6 +45,16 @@ def test_load_notices_an_edited_header(fill):
     assert first(torch.zeros(1)).item() == 1, "a loaded kernel does not change"
 
 
+def test_a_call_of_the_decorated_function_calls_what_was_loaded_last(fill):
+    kernel, header = fill
+    assert kernel(torch.zeros(1)).item() == 1
+    source = header.with_name("fill.cu")
+    source.write_text(FILL.replace("VALUE;", "VALUE + 5;"))
+    assert kernel(torch.zeros(1)).item() == 1, "an edit alone changes nothing"
+    tkjit.load(kernel)
+    assert kernel(torch.zeros(1)).item() == 6
+
+
 FORK_DURING_A_BUILD = """
 import os, sys, threading, torch, tkjit
 from tkjit.compile import compiler

@@ -48,8 +48,8 @@ class Rendered(NamedTuple):
 class Kernel:
     """A named operation with one or more overloads, each described by a spec.
 
-    A call of this object first looks up the loaded kernel. ``tkjit.load`` returns the loaded kernel itself, so its
-    calls skip that lookup.
+    A call of this object calls what ``tkjit.load`` last returned for it, and loads it first if nothing has. The result
+    of ``tkjit.load`` is faster to call.
 
     Examples
     --------
@@ -74,6 +74,7 @@ class Kernel:
         self.__name__ = name
         self.__doc__ = doc
         self._loaded: dict[tuple[Loader, Stamp], Kernel] = {}
+        self._latest: Kernel | None = None  # what the last load of this kernel returned
         self._conventional: tuple[Loader, Kernel] | None = None  # this kernel's version that calls through pybind11
         self._origin = origin
         self._opened: list[Opened] = []  # the glue and launchers that calls have loaded
@@ -243,7 +244,7 @@ class Kernel:
         if torch.compiler.is_compiling():
             return self._traced_call(*args, **kwargs)
         # reuse the loaded kernel: load would read the environment again, which takes longer than a call
-        loaded = next(iter(self._loaded.values()), None) or load(self)
+        loaded = self._latest or load(self)
         return loaded(*args, **kwargs)
 
     def __getitem__(self, launch: object) -> Any:
@@ -505,6 +506,7 @@ def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
         loaded = kernel._loaded.setdefault(key, loaded_class(*kernel.specs, origin=kernel._origin))
     elif not loader.is_current(loaded._opened):
         loaded = kernel._loaded[key] = loaded_class(*kernel.specs, origin=kernel._origin)
+    kernel._latest = loaded
     return loaded
 
 

@@ -120,10 +120,11 @@ class LoadedMixin:
         target = loader.target(device_type, device)
         use = Use(overload, variant, target.name)
         launcher = self._first[1] if self._first is not None and self._first[0] == use else None
-        if launcher is None or loader.records:
-            spec = self.specs[overload]
-            own_variant = variants_of(spec)[variant - first_variants(self.specs)[overload]]
-            loader.record(spec, overload, own_variant, target)
+        if launcher is not None and not loader.records:
+            return int(launcher.loaded)
+        spec = self.specs[overload]
+        own_variant = variants_of(spec)[variant - first_variants(self.specs)[overload]]
+        loader.record(spec, overload, own_variant, target)
         if launcher is None:
             try:
                 launcher = loader.open_variant(spec, own_variant, target)
