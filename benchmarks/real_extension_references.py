@@ -30,18 +30,19 @@ from benchmarks.extension_references import FIELDS
 from benchmarks.extension_references.cases import REFERENCES, error_of
 from benchmarks.real_extension_manifest import RealExtension, read_manifest
 
-Row: TypeAlias = dict[str, Any]  # a function with its largest error, whether it agrees, and a remark
+# a function's name, its largest error, whether it agrees with the reference, and a remark
+Row: TypeAlias = dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.real_extension_references", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("directory", type=Path, help="the directory of the checkouts, named owner+name")
+    parser.add_argument("directory", type=Path, help="the directory that holds the checkouts, each named owner+name")
     parser.add_argument("--manifest", type=Path, help="default: DIRECTORY/real_extensions.toml")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="extensions or repositories to compare")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--headers", nargs="*", type=Path, default=[], help="headers that the CUDA toolkit lacks")
+    parser.add_argument("--headers", nargs="*", type=Path, default=[], help="directories of headers not in the toolkit")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     parser.add_argument("--jobs", type=int, default=1, help="extensions at a time")
     parser.add_argument("--limit", type=float, default=600, help="seconds for each extension")
@@ -101,7 +102,7 @@ def _rows(extension: RealExtension, options: argparse.Namespace) -> list[Row]:
 
 
 def _by_function(extension: RealExtension, results: Sequence[Row]) -> list[Row]:
-    """Merge the results of all calls of a function into one row. Lines without an error only announce a call."""
+    """Merge the results of all calls of a function into one row. Results without ``error`` only announce a call."""
     rows: dict[str, Row] = {}
     for result in results:
         if "error" in result:

@@ -1,9 +1,10 @@
 """Specs for real kernels in headers: ``python -m benchmarks.real_specs DIRECTORY...``.
 
-A directory is a checkout of flashinfer (github.com/flashinfer-ai/flashinfer). Its norm and rope are host function
-templates that take pointers and strides; its own bindings call them through TVM FFI. Here each has a spec, of which one
-variant is compiled and opened, for sm_90a or the architecture in ``TORCH_CUDA_ARCH_LIST``. They need curand's headers
-(``python -m tkjit headers add curand``) and CCCL 3.1 or newer (``--include``, from nvidia-cuda-cccl on PyPI).
+A directory is a checkout of flashinfer (github.com/flashinfer-ai/flashinfer). Its norms and rotary embeddings
+are host function templates that take pointers and strides; its own bindings call them through TVM FFI. Here each has a
+spec. One variant of each is compiled, for sm_90a or the architecture in ``TORCH_CUDA_ARCH_LIST``, and loaded with
+``dlopen``. The sources need cuRAND's headers (``python -m tkjit headers add curand``) and CCCL 3.1 or newer
+(``--include``, from nvidia-cuda-cccl on PyPI).
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def _outcome(kernel: tkjit.Kernel) -> str:
         loader.open_glue(kernel.specs, lambda: None)
     except (TkjitError, OSError) as error:
         return f"no: {next(line for line in str(error).splitlines() if line)}"
-    return f"with a spec of {_lines_of(kernel.name)} lines"
+    return f"yes, with a spec of {_lines_of(kernel.name)} lines"
 
 
 def _lines_of(name: str) -> int:

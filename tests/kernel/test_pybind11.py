@@ -59,7 +59,7 @@ def _plain(value: object) -> object:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-# Cases with another message: torch's zero tensor has no memory, which the C code reports before it reads the strides.
+# Cases whose message differs: torch's zero tensors have no memory, and pybind11 glue reports that before the strides.
 OTHER_MESSAGE = {"zero tensor"}
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.compiles
 
 
 @pytest.mark.parametrize("plan", [RuntimePlan, OperatorsPlan, GluePlan])
-def test_the_last_standard_flag_wins(plan):
+def test_the_last_std_flag_wins(plan):
     cxx = str(loader_for(Settings.from_environment()).toolchain.cxx.path)
     command = [cxx, "-std=c++17", *plan.cflags, "-fsyntax-only", "-x", "c++", "-"]
     subprocess.run(command, input="static_assert(__cplusplus >= 202002L);", text=True, check=True)

@@ -37,10 +37,10 @@ SAME = {
     "a nested array": (2.0, ((1, 2), (3, 4)), 5, True, 7),
     "a dict in another order": dict(reversed(list(zip(PARAMS, VALUES, strict=True)))),
     "a record": record(),
-    "a record's scalar": record()[()],
+    "a scalar of a structured dtype": record()[()],
     "a ctypes structure": Params(2.0, (ctypes.c_float * 4)(1, 2, 3, 4), 5, True, 7),
     "a dataclass": make_dataclass("Params", PARAMS)(*VALUES),
-    "tensors of one number": (torch.tensor(2.0), np.float32([1, 2, 3, 4]), np.int64(5), np.bool_(1), torch.tensor(7)),
+    "tensors and arrays": (torch.tensor(2.0), np.float32([1, 2, 3, 4]), np.int64(5), np.bool_(1), torch.tensor(7)),
 }
 
 
@@ -58,7 +58,7 @@ def test_defaults_and_vector_types_of_a_rendered_struct():
     assert tkjit.load(place)(x, (1, 2, 3, 4), extent=(1, 2, 3)).tolist() == [241.0] * 4
 
 
-def test_arrays_and_a_struct_in_the_sources_own_struct():
+def test_arrays_and_a_struct_in_globals_that_the_source_defines():
     x = torch.arange(4.0)
     expected = x + 2 * x.roll(-2) + 0.25 + 2
     assert torch.equal(tkjit.load(filter_row)(x, [1, 0, 2]), expected)

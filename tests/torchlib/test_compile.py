@@ -29,7 +29,7 @@ def test_compile_with_dynamic_shapes_compiles_once(backend):
     assert not torch._dynamo.utils.counters["graph_break"]
 
 
-def test_unannounced_second_shape_compiles_once_more():
+def test_second_shape_without_dynamic_compiles_once_more():
     softmax = tkjit.load("softmax")
     function = compiled(lambda x: softmax(x) * 2, backend="aot_eager")
     for n in (3, 4, 5, 6, 7):
@@ -146,7 +146,7 @@ def test_opcheck(name):
 
 
 def test_every_bundled_kernel_has_an_opcheck():
-    # not every machine has the libraries' headers, and PyTorch has no type for a tensor on several devices
+    # except kernels that need the headers of a library, and kernels over several devices, which PyTorch has no type for
     specs = {name: tkjit.find(name).specs[0] for name in tkjit.kernels()}
     assert {name for name, spec in specs.items() if not spec.headers and not spec.is_parallel} <= set(samples())
 
@@ -195,7 +195,7 @@ def test_fx_traces_a_call():
     assert any("tkjit" in str(node.target) for node in module.graph.nodes)
 
 
-def test_export_with_a_dim_that_reaches_an_output():
+def test_export_with_an_output_of_dynamic_size():
     gemm = tkjit.load("gemm")
 
     class Module(torch.nn.Module):

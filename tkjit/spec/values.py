@@ -15,7 +15,7 @@ class StructMember:
     Parameters
     ----------
     cpp : str
-        The type of the number, or of the array's elements.
+        The type of the member; for an array, of its elements.
     array : int
         The length of an array; 0 for a number.
     """

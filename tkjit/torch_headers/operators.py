@@ -1,7 +1,7 @@
 """Torch's operators as C++ methods and functions, generated from the installed torch's ``native_functions.yaml``.
 
 The stand-ins for torch's headers (``include/tkjit/torch/``) contain no operators. Instead, two macros that precede a
-source declare the operators that it mentions. These are about 20 of 2,600, so compilation stays fast.
+source declare the operators that it mentions: about 20 of torch's 2,600, so compilation stays fast.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def declarations_for(words: Collection[str]) -> str:
     <BLANKLINE>
     """
     known = operators_by_name()
-    # an operator with outputs is listed under two names, those of its _out and its _outf function
+    # an operator with out= arguments is listed under two names, those of its _out and its _outf function
     overloads = dict.fromkeys(each for word in sorted(known.keys() & set(words)) for each in known[word])
     found = [(variant, text) for each in overloads for variant, text in _declared(each)]
     texts = []
@@ -119,7 +119,7 @@ def _declared(operator: Operator) -> Iterator[tuple[str, str]]:
             is_method = variant == "method"
             if variant not in operator.variants or (is_method and schema.is_out_fn()):
                 continue
-            # torchgen's "faithful" signature has its outputs last, and a parameter for each option of a factory
+            # torchgen's "faithful" signature has out= last, and separate parameters for dtype, layout and device
             has_two = schema.is_out_fn() or schema.arguments.tensor_options is not None
             for is_faithful in (False, True) if has_two else (False,):
                 yield variant, _definition(operator, schema, is_method=is_method, is_faithful=is_faithful)

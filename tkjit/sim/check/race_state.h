@@ -20,8 +20,8 @@ struct ThreadState {
     Knowledge knows;
     Knowledge released;  // its knowledge at its last fence
     std::vector<unsigned> calls;  // places, outermost first
-    unsigned copies[3] = {};      // how many it has issued, by copier; products count at the warpgroup's first thread
-    std::vector<unsigned> groups;  // for products not waited for yet: the number of products at each commit
+    unsigned copies[3] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products
+    std::vector<unsigned> groups;  // for each wgmma group not waited for yet: the products issued before its commit
 };
 
 struct BlockState {
@@ -29,8 +29,8 @@ struct BlockState {
     std::vector<ThreadState> threads;
 };
 
-/// An object at which threads meet. It collects the threads' knowledge and, for later atomics, their knowledge at their
-/// last fences.
+/// An object at which threads meet. It collects what the arriving threads know, and what they knew
+/// at their last fences. The latter is what their later atomics pass on.
 struct Meeting {
     Knowledge gathered, completed;
     Knowledge fences_gathered, fences_completed;
@@ -53,8 +53,8 @@ inline Access access_of(const Thread& thread, Kind kind, unsigned where) {
     return {launches, state_of(*thread.block).number, clock, where, static_cast<unsigned short>(thread.linear), kind};
 }
 
-/// Returns whether a thread knows that an access is over, either because it made the access or because it learned from
-/// others.
+/// Returns whether a thread knows that an access is over, because it made the access or has learned of it from other
+/// threads.
 inline bool is_before(const Access& earlier, const Thread& thread) {
     if (earlier.launch != launches) return true;
     if (earlier.block == state_of(*thread.block).number && earlier.thread == thread.linear) return true;

@@ -1,5 +1,5 @@
-// Computes y = x^T with tensor maps in both directions, in inline PTX. Each block loops over tiles of 32 x 32 with the
-// grid's stride, and loads the next tile while it transposes one.
+// Computes y = x^T with tensor maps in both directions, in inline PTX. Each block visits 32 x 32 tiles in a
+// grid-stride loop, and loads the next tile while it transposes the current one.
 #include <tkjit/tensor_map.cuh>
 
 constexpr int kThreads = 64, kTile = 32;
@@ -57,7 +57,7 @@ __global__ void tma_transpose(const __grid_constant__ Problem g) {
         const int stage = turn % 2;
         if (threadIdx.x == 0) {
             if (tile + gridDim.x < tiles) fetch(tile + gridDim.x, 1 - stage);
-            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the last store has read its tile
+            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the previous store has read `output`
         }
         __syncthreads();
         wait(&loaded[stage], turn / 2 % 2);

@@ -1,4 +1,5 @@
-// torch's CUDA streams, devices and memory. Only CUDA builds of torch have the functions for them: see cuda_symbols.cpp.
+// torch's CUDA streams, devices and memory. This file calls functions that only CUDA builds of torch have:
+// see cuda_symbols.cpp.
 #pragma once
 
 #include "tensor.h"

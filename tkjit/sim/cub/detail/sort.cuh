@@ -1,4 +1,4 @@
-// Sorts of a block's or a warp's items: one thread sorts for all.
+// Sorting the items of a block or a warp. One thread sorts the items of all threads.
 #pragma once
 
 #include "../util_type.cuh"
@@ -54,8 +54,8 @@ void replace_by_ranks(SortStorage<Key, Value, Items>& storage, Before before) {
     for (int rank = 0; rank < Items; rank++) storage.ranks[order[rank]] = static_cast<unsigned short>(rank);
 }
 
-/// Sorts the items of a group of threads, in blocked order. `barrier` waits for the group. `to(i)` is the position in
-/// the sorted order that a thread's item i takes its new value from.
+/// Sorts the items of a group of threads, in blocked order. `barrier` waits for the group. Afterwards, a thread's
+/// item i is the one at position `to(i)` of the sorted order.
 template <class Key, class Value, int Items, int N, class Before, class Barrier, class To>
 void sort_items(SortStorage<Key, Value, Items>& storage, int rank, Key (&keys)[N], Value (*values)[N], Before before,
                 Barrier barrier, To to) {

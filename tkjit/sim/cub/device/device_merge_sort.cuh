@@ -1,4 +1,4 @@
-// cub::DeviceMergeSort: sorts by a comparison. All are stable here.
+// cub::DeviceMergeSort: sorts with a comparison function. Here, all of its sorts are stable.
 #pragma once
 
 #include "../detail/device_sort.cuh"
