@@ -33,7 +33,7 @@ def gemm_all_reduce(
     partial : (M, N) float32 on each device
         Temporary memory for each device's own product.
     signals : (S,) int32 on each device
-        At least 64 for each device. Zero before the call, and zero again afterwards.
+        S is at least 64 times the number of devices. Zero before the call, and zero again afterwards.
     """
     total = sum(left.float() @ right.float() for left, right in zip(a, b, strict=True))
     for part in c:

@@ -59,7 +59,7 @@ def test_checker_runs_host_functions():
 def test_preparing_and_tracing_are_rejected():
     with pytest.raises(ArgumentError, match="it returns int, a new value on each call"):
         count.prepare(torch.ones(3))
-    with pytest.raises(Exception, match="it returns a number, which only a call knows"):
+    with pytest.raises(Exception, match="it returns a number, which a trace cannot represent"):
         torch.compile(count, fullgraph=True, backend="eager")(torch.ones(3))
 
 

@@ -16,7 +16,7 @@ PACKAGE = Path(tkjit.__file__).parent
 
 
 def constant(file: str, name: str) -> int:
-    """A constant of a header: ``= 32;`` or ``= 48 << 10;``."""
+    """Return the value of a constant that a header defines with ``= 32;`` or ``= 48 << 10;``."""
     value = re.search(rf"\bconstexpr [\w ]*\b{name} = ([0-9 <]+)[;,]", (PACKAGE / file).read_text())
     assert value, f"{file} has no constant {name}"
     number, _, shift = value[1].partition("<<")

@@ -152,7 +152,7 @@ def test_imported_kernel_stays_an_import(source):
     assert f"\n{source}\n" in text and "own: _own_kernel" in text and "scale: " not in text
 
 
-def test_imports_of_the_module_are_not_repeated():
+def test_imports_that_the_module_has_are_not_repeated():
     source = '"""Kernels."""\n\nimport torch\nimport tkjit\nfrom tkjit import Tensor\n\nscale = tkjit.find("scale")\n'
     assert stub(scale, source).startswith(f"{MARK}\n{source.partition('scale')[0]}class _scale_kernel(tkjit.Kernel):\n")
 

@@ -1,4 +1,4 @@
-"""``TKJIT_SIM_NUMERICS=hardware``: tensor cores follow the published model, bit for bit."""
+"""``TKJIT_SIM_NUMERICS=hardware``: the simulated tensor cores round as the published model of the hardware does."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def run(program: str, *words: str, **environ: str) -> str:
 @pytest.mark.slow  # computes large products
 def test_wgmma_follows_the_model(session_cache):
     assert run(WGMMA, TKJIT_SIM_NUMERICS="hardware") == "right"
-    assert "AssertionError" in run(WGMMA), "sums in float32 differ"
+    assert "AssertionError" in run(WGMMA), "without the setting, the sums should differ"
 
 
 @pytest.mark.parametrize("arch", sample(["80", "90a"], "90a"))

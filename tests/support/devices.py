@@ -32,7 +32,7 @@ def total(
     meetings: int = 1,
     fails: int = -1,
 ) -> Tensor:
-    """Sum over devices, then multiply by the device's own number and add the device's index."""
+    """Sum over devices, then multiply by ``own``, which differs by device, and add the device's index."""
 
 
 def parts(count: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:

@@ -43,10 +43,8 @@ THREE = torch.full((1,), 3.0)
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
-@pytest.mark.parametrize(
-    "by", [pytest.param(THREE, id="first overload"), pytest.param(3.0, id="second overload", marks=pytest.mark.slow)]
-)
-def test_lower_casts_to_the_dtype_of_autocast(by):
+@pytest.mark.parametrize("by", [THREE, 3.0], ids=["first overload", "second overload"])
+def test_option_lower_casts_to_the_dtype_of_autocast(by):
     x = torch.ones(4)
     assert lowered(x, by).dtype == torch.float32
     with torch.autocast("cpu", torch.bfloat16):
@@ -59,7 +57,7 @@ def test_lower_casts_to_the_dtype_of_autocast(by):
         assert lowered(x, by).dtype == torch.float32  # x is on the cpu
 
 
-def test_float32_casts_to_float32():
+def test_option_float32_casts_to_float32():
     x = torch.ones(4, dtype=torch.bfloat16)
     assert widened(x, THREE).dtype == torch.bfloat16
     with torch.autocast("cpu", torch.bfloat16):

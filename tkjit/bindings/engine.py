@@ -50,7 +50,7 @@ class Engine:
         self._calls = CompiledCalls(self._prepared, self._loader)
         self._make_class = make_class
         self._hooks = [_hook(name) if name else None for name in (start, stop)]
-        self._adapters: dict[str, Callable[[Any], Any]] = {}  # maps a type or a template to its converter
+        self._adapters: dict[str, Callable[[Any], Any]] = {}  # by type or template, converts an object to Python
         self._converters: dict[type, Callable[[Any], Any]] = {}
         self._is_converting: ContextVar[bool] = ContextVar("is_converting", default=False)
         self._made: set[str] = set()  # types that already have objects
@@ -67,7 +67,7 @@ class Engine:
         return self._prepared.declarations
 
     def members(self, type_text: str) -> list[str]:
-        """Return the names that libclang completes after an object; see ``PreparedHeaders.members``."""
+        """Return the completions that libclang offers for ``object.``; see ``PreparedHeaders.members``."""
         return self._prepared.members(type_text)
 
     @cached_property
@@ -277,7 +277,7 @@ class Engine:
                 )
             if one[1] == "foreign":
                 problem = f"argument {position + 1} is a {one[2]} of another bound library"
-                raise ArgumentError(f"{name}: {problem}; make it with this one")
+                raise ArgumentError(f"{name}: {problem}; create it with this library instead")
         return tuple(one[0] for one in described), tuple(Argument(one[1], one[2]) for one in described)
 
     def is_array(self, value: Any) -> bool:

@@ -110,14 +110,14 @@ def _cxx(tools: Toolchain) -> list[Finding]:
 
 
 def _torch() -> Finding:
+    oldest = ".".join(map(str, OLDEST_TORCH))
     try:
         import torch
     except ImportError as error:
-        return Finding("torch", MISSING, f"{error}; install it: {pip_install('torch>=2.11')}")
+        return Finding("torch", MISSING, f"{error}; install it: {pip_install(f'torch>={oldest}')}")
     text = f"{torch.__version__}, built for {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'the CPU'}"
     version = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
     if version < OLDEST_TORCH:
-        oldest = ".".join(map(str, OLDEST_TORCH))
         return Finding("torch", MISSING, f"{text}; {oldest} or newer is needed: {pip_install(f'torch>={oldest}')}")
     return Finding("torch", FOUND, text)
 

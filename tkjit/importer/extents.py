@@ -32,9 +32,9 @@ class Extents:
     computed : dict
         The kernel's integers that follow from dims, each with its expression.
     outputs : dict
-        Maps each pointer whose memory the host function allocates to whether the function zeroes the memory.
+        The pointers whose memory the host function allocates; the value is whether it zeroes the memory.
     sizes : dict
-        The values of dims and integers that appear in the source.
+        The dims and integers whose values the source gives as literals, with these values.
     """
 
     dims: dict[str, list[str]] = field(default_factory=dict)

@@ -36,12 +36,10 @@ def check_operator(spec: Spec) -> None:
     """
     if not spec.inputs:
         raise SpecError(
-            f"{spec.name} has no operator: PyTorch chooses an operator's kernel by a tensor, and no argument is one"
+            f"{spec.name} has no operator: PyTorch chooses an operator's code by its tensors, and it takes none"
         )
     if spec.result:
-        raise SpecError(
-            f"{spec.name} has no operator: it returns a number, which only a call knows and no trace can represent"
-        )
+        raise SpecError(f"{spec.name} has no operator: it returns a number, which a trace cannot represent")
     for f in spec.unknown_to_torch:
         kind = f.value_type.text if f.value_type else "ParallelTensor"
         raise SpecError(f"{spec.name} has no operator: PyTorch has no type for {f.name}: {kind}")
@@ -119,7 +117,7 @@ def schema_default(field: Field) -> str:
 
 
 def schema_type(field: Field, alias: str = "") -> str:
-    """Return a field's type in a schema: ``Tensor(a0!)``, ``SymInt``, ``float?``."""
+    """Return a field's type in a schema: ``Tensor(a!)``, ``SymInt``, ``float?``."""
     if field.value_type is not None:
         plain = field.value_type.schema
     elif field.is_tensor:

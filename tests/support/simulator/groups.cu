@@ -93,7 +93,7 @@ __global__ void staged_copy(const int* x, int* y, int early) {
     if (early) cg::wait_prior<1>(block);
     else cg::wait(block);
     y[blockIdx.x * 256 + threadIdx.x] = tile[255 - threadIdx.x];
-    block.sync();  // a thread that ends has waited for its copies
+    block.sync();  // a thread must not end before its copies have
 }
 
 __global__ void grid_sync(int* x, int rounds) {
@@ -199,7 +199,7 @@ LAUNCHER(run_tiles_32, tiles<32>, LIST(int* x, int* result), x, result)
 LAUNCHER(run_tile_of_a_tile, tile_of_a_tile, LIST(int* result), result)
 LAUNCHER(run_coalesced, coalesced, LIST(int* x, int* result), x, result)
 LAUNCHER(run_staged_copy, staged_copy, LIST(int* x, int* y, int early), x, y, early)
-LAUNCHER(run_grid_sync_alone, grid_sync, LIST(int* x, int rounds), x, rounds)
+LAUNCHER(run_grid_sync_without_cooperative, grid_sync, LIST(int* x, int rounds), x, rounds)
 LAUNCHER(run_tile_waits_for_an_exited_lane, tile_waits_for_an_exited_lane, LIST(int* result), result)
 LAUNCHER(run_half_a_reduction, half_a_reduction, LIST(int* result), result)
 LAUNCHER(run_references, references, LIST(int* integers, float* sum, double* precise, unsigned long long* wide),

@@ -8,7 +8,8 @@
 //     if (threadIdx.x == 0) {
 //         tkjit::bulk_store_to_global(global, tile, sizeof(tile));
 //         tkjit::bulk_store_commit();
-//         tkjit::bulk_store_wait_read<0>();             // the tile may be written again; or bulk_store_wait<0>()
+//         tkjit::bulk_store_wait_read<0>();             // from here, the tile may be overwritten
+//                                                       // (bulk_store_wait<0>() waits until the data is in global memory)
 //     }
 //
 // Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".

@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <utility>
 
-// Marks the kernel that the launcher launches: it is the template argument of this symbol. ptxas reports on every kernel
-// of a file by its mangled name, and compile/resources.py uses the symbol to find the right one.
+// Marks the kernel that the launcher launches, by making it the template argument of entry_marker. ptxas reports on every
+// kernel of a file by its mangled name, and compile/resources.py finds the right one by this marker.
 #ifdef TKJIT_SIM
 #define TKJIT_MARK_ENTRY(...)
 #else
@@ -68,7 +68,7 @@ struct KeepNumber {
         constexpr bool is_real = std::is_floating_point_v<Number>, is_truth = std::is_same_v<Number, bool>;
         static_assert(std::is_arithmetic_v<Result> && is_real == std::is_floating_point_v<Result> &&
                           is_truth == std::is_same_v<Result, bool>,
-                      "the host function returns another type than its spec declares");
+                      "the host function returns a different type from the one that its spec declares");
         return [function, number = static_cast<Number*>(place)]<class... Arguments>(Arguments&&... arguments)
             requires std::is_invocable_v<Result (*)(Parameters...), Arguments...>
         {
@@ -255,7 +255,7 @@ template <class Result, class... Parameters, class Keep = KeepNothing>
 const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t device, void* stream, const TkjitArg* args,
                                      Keep keep = {}) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
-        // the stream comes last and has no TkjitArg: its pointer is past the end and is not read
+        // the stream comes last and has no TkjitArg: for it, args + I is past the end and is not read
         const auto call = [&] { return keep(function)(detail::host_argument<Parameters>(args + I, stream)...); };
         return call_host(call, device, nullptr);
     }(std::index_sequence_for<Parameters...>{});
@@ -280,7 +280,7 @@ void use_own_shared_memory(LaunchShape& shape, Globals& globals) {
 }
 
 
-// ---- entries that a struct of constants launches ---------------------------------------------------------------------
+// ---- entries whose launch parameters a struct of constants holds -----------------------------------------------------
 //
 // The convention of ThunderKittens' launch_kernel<config, globals, kernel>: the entry is a __device__ function, and a
 // struct has NUM_THREADS and optionally NUM_BLOCKS, DYNAMIC_SHARED_MEMORY, CLUSTER_SIZE, MIN_BLOCKS_PER_SM and USE_PDL.
