@@ -25,4 +25,6 @@ def chained_sum(
     -------
     sums : (cdiv(N, 64),) float32
     """
+    tickets.add_(len(flags))
+    flags.fill_(1)
     return torch.nn.functional.pad(x, (0, -x.numel() % 64)).view(-1, 64).sum(-1).cumsum(0)

@@ -21,4 +21,5 @@ def work_queue(
     -------
     y : (M,) float32
     """
+    next.add_(len(x) + min(len(x), 3))
     return x.abs().amax(-1)
