@@ -48,7 +48,7 @@ def directory_of(loader, name: str) -> Path:
 
 
 def built(name: str, **options) -> Entry:
-    """The entry of a new kernel's glue or launcher, after a correct call."""
+    """Define a kernel, call it, and return the cache entry of its glue or its launcher."""
     values = {"args": True, "grid": 1, "block": 32, **options}
     kernel = define(values.pop("source", SOURCE), PARAMETERS, entry="f", **values)
     x = torch.zeros(3)
@@ -69,7 +69,7 @@ def test_builds_include_the_precompiled_header(loader, name):
 
 
 def refusal(command: str, directory: Path) -> str:
-    """The warning of a build's compiler if its precompiled header does not match."""
+    """Return the compiler's warning if it cannot use the precompiled header of a build; empty if it can."""
     words = shlex.split(command.split(" && ")[-1])
     (directory / "a.cpp").write_text("")
     words = words[: next(at for at, word in enumerate(words) if word.startswith("-M"))]
@@ -185,7 +185,7 @@ def test_a_header_that_cannot_be_built_is_tried_once(loader, name, monkeypatch):
 
 
 def test_headers_do_not_come_from_a_layer(cache_with_runtime, tmp_path, monkeypatch):
-    """A layer may have been built with another compiler or other system headers, which lookups in it do not check."""
+    """A read-only cache may have been built with another compiler or other system headers; a lookup checks neither."""
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "own"))
     monkeypatch.setenv("TKJIT_CACHE_READONLY", str(cache_with_runtime))
     loader = loader_for(Settings.from_environment())
@@ -200,7 +200,7 @@ def test_a_launcher_with_other_flags_does_not_use_the_header(loader, options):
     assert "tkjit_launcher.h" not in built(LAUNCHER, **options).manifest["command"]
 
 
-def test_the_compiler_rejects_the_header_only_if_a_macro_occurs_in_it(loader, tmp_path):
+def test_the_compiler_rejects_the_header_only_if_a_macro_of_the_flags_occurs_in_it(loader, tmp_path):
     entry = built(LAUNCHER, source=f"{SOURCE}\n#if LENGTH_OF_MINE != 3\n#error\n#endif", flags="-DLENGTH_OF_MINE=3")
     assert refusal(entry.manifest["command"], tmp_path) == ""
     with pytest.raises(CompileError, match="rank") as error:
@@ -242,7 +242,7 @@ def test_a_users_file_that_shadows_one_in_the_header_is_read(loader, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_header_is_not_used_for_a_debugger(fresh, cache_with_runtime, tmp_path):
+def test_builds_for_a_debugger_do_not_use_the_header(fresh, cache_with_runtime, tmp_path):
     code = """
 import torch, tkjit
 from tkjit.config import Settings
@@ -276,7 +276,7 @@ def test_a_host_half_uses_its_own_header(loader, tmp_path):
 
 
 @pytest.mark.parametrize("lost", ["flags", "path"])
-def test_load_inline_builds_glue_if_the_flags_are_unknown(loader, monkeypatch, lost):
+def test_load_inline_builds_glue_if_the_runtimes_flags_are_unknown(loader, monkeypatch, lost):
     runtime = loader._runtime.entry
     manifest = dict(runtime.manifest)
     manifest["cflags"] = "" if lost == "flags" else manifest["cflags"].replace("-isystem /", "-isystem /gone/")
@@ -302,7 +302,7 @@ assert "torch.utils.cpp_extension" not in sys.modules
     fresh.run(code, TKJIT_CACHE=str(cache_with_runtime))
 
 
-def test_glue_flags_are_derived_from_the_runtimes():
+def test_glue_flags_are_derived_from_the_flags_of_the_runtime():
     own = ("-O1", "-g0")
     ldflags = "-shared -L/usr -lc10"
     given = f"-DTORCH_EXTENSION_NAME=tkjit_1 -DX -I{RUNTIME} -isystem /usr -fPIC -std=c++20 -O1 -g0"

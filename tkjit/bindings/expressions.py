@@ -1,4 +1,4 @@
-"""Defines the C++ expressions of calls, and renders the source files that compile them."""
+"""Defines the C++ expressions for calls from Python, and renders the source files that contain them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Argument:
     how : str
         ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"`` or ``"const array"``;
         ``"text"`` for a str, or ``"as characters"`` if the function takes no ``std::string``; ``"constant"`` for an
-        expression that the call evaluates; ``"deferred"`` or ``"deferred pointer"`` for the result of another call in
-        the same unit. Empty for a number.
+        expression that is written into the call; ``"deferred"`` or ``"deferred pointer"`` for the result of another
+        call in the same unit. Empty for a number.
     type : str
         The C++ type. For an array, the type of its elements; for a constant, its expression; for a deferred result, the
         number of the other call.
@@ -228,7 +228,7 @@ def _render_origin(number: int, call: Expression) -> Iterable[str]:
 
 def _render_call(number: int, call: Expression) -> Iterable[str]:
     parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.arguments))
-    # the comment leaves out the call's name, because the text is part of the recipe
+    # without the call's name, because this text is part of the cache key, and the same call may have other names
     yield f"// {call.form} with ({', '.join(map(str, call.arguments))})"
     if not call.is_optional or not call.arguments:
         yield f"static decltype(auto) tkjit_call_{number}({parameters}) {{ return {call.text}; }}"

@@ -1,4 +1,4 @@
-"""Builds one wheel for all versions of torch and Python: ``BuildExtension`` and its extensions, for a ``setup.py``."""
+"""``BuildExtension`` and extensions for a ``setup.py`` that builds one wheel for all versions of torch and Python."""
 
 from __future__ import annotations
 

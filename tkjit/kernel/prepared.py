@@ -27,8 +27,8 @@ class PreparedLaunch(Protocol):
         Raises
         ------
         ArgumentError
-            If a tensor was freed, resized or moved, or if a number cannot be replaced because it affects shapes, a
-            variant or memory.
+            If a tensor was freed, resized or moved, or if a number cannot be replaced because it determines
+            shapes, the variant or the size of scratch memory.
         LaunchError
             If the launch fails.
         """
