@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.loader import Loader, loader_for
 from tkjit.loader.common_headers import of_glue, of_launchers
-from tkjit.loader.device_code import CUBIN
+from tkjit.loader.listing import sass_of
 from tkjit.loader.simulator import SimulatorObjectPlan
 
 TESTS = Path(__file__).parent
@@ -260,23 +261,9 @@ def loader() -> Loader:
 
 
 @pytest.fixture(scope="session")
-def sass() -> Any:
-    """Returns a function that disassembles a launcher's machine code.
-
-    If NVRTC compiled the device code, the function reads it from the cubin next to the launcher.
-    """
-    from cuda.pathfinder import find_nvidia_binary_utility
-
-    tool = find_nvidia_binary_utility("cuobjdump")
-    assert tool is not None, "install nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm (make test does)"
-    directory = str(Path(tool).parent)
-
-    def disassemble(shared_object: Path) -> str:
-        cubin = shared_object.with_name(CUBIN)
-        command = [tool, "-sass", str(cubin if cubin.exists() else shared_object)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": directory}).stdout
-
-    return disassemble
+def sass() -> Callable[[Path], str]:
+    """Returns a function that disassembles a launcher's machine code."""
+    return partial(sass_of, loader_for(Settings.from_environment()))
 
 
 _lost_device: list[str] = []  # the ID of the test whose kernels made the GPU unusable for this process, if any

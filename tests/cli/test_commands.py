@@ -77,6 +77,20 @@ def test_show_renders_another_variant(capsys):
     assert capsys.readouterr().err.startswith("tkjit: axpy has no variant T=int7; it has T=float32; T=bfloat16")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sass"], "gemm: this machine has no GPU; choose an architecture, for example --arch 90a"),
+        (["--ptx", "--arch", "cpu"], "gemm: code for the CPU has no PTX, SASS or registers to show; use --arch 90a"),
+        (["--resources", "--arch", "90a", "--types", "int8"], "gemm has no variant T=int8"),
+    ],
+)
+def test_show_rejects_code_that_it_cannot_show(options, message, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["show", "gemm", *options]) == 1
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["show", "warmup"])
 def test_unknown_kernel_is_reported(capsys, command):
     assert main([command, "gem"]) == 1

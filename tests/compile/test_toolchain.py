@@ -27,7 +27,7 @@ def bin_directory(tmp_path, monkeypatch):
     monkeypatch.setattr(
         toolchain.os, "access", lambda path, mode: tmp_path in Path(path).parents and access(path, mode)
     )
-    monkeypatch.setattr(toolchain, "_nvcc_from_pypi", lambda: None)
+    monkeypatch.setattr(toolchain, "_from_pypi", lambda tool: None)
     directory = tmp_path / "bin"
     directory.mkdir()
     return directory
@@ -194,7 +194,7 @@ def test_a_cuda_home_without_nvcc_falls_back_to_path(find, bin_directory, tmp_pa
 
 def test_nvcc_from_pypi_comes_last(find, bin_directory, tmp_path, monkeypatch):
     pypi = write_nvcc(tmp_path / "site-packages/nvidia/cu13/bin/nvcc")
-    monkeypatch.setattr(toolchain, "_nvcc_from_pypi", lambda: pypi)
+    monkeypatch.setattr(toolchain, "_from_pypi", lambda tool: pypi)
     assert find().nvcc.origin == "PyPI"
     write_nvcc(bin_directory / "nvcc")
     assert find().nvcc.origin == "PATH"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 
@@ -35,9 +34,7 @@ def test_binary_has_one_architecture_and_no_spills(loader, sass, name, arch):
     entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))
     assert entry.manifest["registers"] > 0
     assert entry.manifest["spill_store_bytes"] == 0
-    code = sass(entry.shared_object)
-    # the listing of a cubin shows the architecture in a different format, hence two patterns
-    assert set(re.findall(r"^(?:arch = |\t\.target\t)(sm_\w+)", code, re.MULTILINE)) == {f"sm_{arch}"}
+    assert sass(entry.shared_object).splitlines()[0].endswith(f") for sm_{arch}")
 
 
 @pytest.mark.parametrize("arch", sample(ARCHS, "90a"))

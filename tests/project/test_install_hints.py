@@ -23,7 +23,10 @@ EXTRAS = set(
     re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text().partition("optional-dep")[2], re.MULTILINE)
 )
 # the packages that install commands may name, as they are called on PyPI and in Debian
-ON_PYPI = {"nvidia-cuda-cccl", "ninja", "torch", "cupy-cuda13x", "flashinfer-python", "apache-tvm-ffi", "libclang"}
+ON_PYPI = {
+    *("nvidia-cuda-cccl", "nvidia-cuda-cuobjdump", "ninja", "torch", "cupy-cuda13x", "flashinfer-python"),
+    *("apache-tvm-ffi", "libclang"),
+}
 IN_DEBIAN = {
     *("g++", "git", "gdb", "binutils", "cmake", "clang", "libclang-rt-dev", "cargo", "golang-go", "pkg-config"),
     *("openssh-server", "nginx-light", "libtrilinos-kokkos-kernels-dev", "libtrilinos-kokkos-dev", "python3-dev"),

@@ -1,4 +1,7 @@
-"""``list`` prints the kernels, and ``show`` prints a kernel's spec and rendered text. Neither compiles anything."""
+"""``list`` prints the kernels, and ``show`` prints a kernel's spec and rendered text, or its compiled code.
+
+Only ``show`` with ``--resources``, ``--ptx`` or ``--sass`` compiles something.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,13 @@ from tkjit import registry
 from tkjit.cache.listing import list_entries
 from tkjit.cli.headers import where
 from tkjit.cli.output import add_json, print_json
-from tkjit.compile.resources import resources_text
-from tkjit.compile.targets import gpu_target, modelled_arch
+from tkjit.compile.targets import Target, gpu_target, modelled_arch
 from tkjit.config import BINDINGS, Settings
-from tkjit.errors import TkjitError
+from tkjit.errors import SpecError, TkjitError
 from tkjit.extensions.plans import LACKING
-from tkjit.kernel import find, kernels, kernels_named
+from tkjit.kernel import Kernel, find, kernels, kernels_named
 from tkjit.kernel.host import HostKernel
-from tkjit.loader import loader_for
+from tkjit.loader import Loader, loader_for
 from tkjit.packages import packages
 from tkjit.render.text import field_text
 from tkjit.spec import LIBRARIES, CExpr, Spec
@@ -38,9 +40,27 @@ def register(commands: Any) -> None:
         metavar="NAME",
         help="kernel or FILE.py:NAME to print; FILE.py or a package stands for all of its kernels",
     )
-    show.add_argument("--arch", default="", help="architecture to render for, such as 90a or cpu")
-    show.add_argument("--types", default="", metavar="DTYPE", help="dtype of the variant to render, such as bfloat16")
+    show.add_argument("--arch", default="", help="architecture to show the code of, such as 90a or cpu")
+    show.add_argument("--types", default="", metavar="DTYPE", help="dtype of the variant to show, such as bfloat16")
     show.add_argument("--binding", choices=BINDINGS, help="kind of glue to render (default: tkjit's own)")
+    compiled = show.add_mutually_exclusive_group()
+    compiled.add_argument(
+        "--resources",
+        dest="listing",
+        action="store_const",
+        const="resources",
+        help="compile for a GPU, and print the registers, spills and shared memory",
+    )
+    compiled.add_argument(
+        "--ptx", dest="listing", action="store_const", const="ptx", help="compile for a GPU, and print only the PTX"
+    )
+    compiled.add_argument(
+        "--sass",
+        dest="listing",
+        action="store_const",
+        const="sass",
+        help="compile for a GPU, and print only the machine code",
+    )
     show.set_defaults(run=_show)
 
 
@@ -129,6 +149,9 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
     kernel = find(name)
+    if arguments.listing:
+        _show_compiled(kernel, arguments)
+        return
     print(kernel.__doc__)
     if isinstance(kernel, HostKernel):
         print(f"\n{kernel}\n  schema: {kernel.schema}")
@@ -145,6 +168,33 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
     rendered = kernel.render(arch=arguments.arch, binding=arguments.binding or "", **types)
     for title, text in (("glue.cpp", rendered.glue), ("launcher.cu", rendered.launcher)):
         print(f"\n==== {title}\n{text}", end="")
+
+
+def _show_compiled(kernel: Kernel | HostKernel, arguments: argparse.Namespace) -> None:
+    """Compile one variant of each overload for a GPU, and print what was asked for."""
+    from tkjit.loader.listing import listing_of
+
+    if isinstance(kernel, HostKernel):
+        raise SpecError(f"{kernel.name} is a function of a torch extension; --{arguments.listing} is only for kernels")
+    loader = loader_for(Settings.from_environment())
+    target = _target(arguments.arch, kernel, loader)
+    for overload, spec in enumerate(kernel.specs):
+        types = {name: arguments.types for name in spec.type_variants if arguments.types}
+        chosen, variant = kernel._chosen(overload, types)
+        print(listing_of(loader, chosen, variant, target, arguments.listing))
+
+
+def _target(arch: str, kernel: Kernel, loader: Loader) -> Target:
+    """Return the GPU to compile for: the given one, or else this machine's."""
+    if arch == "cpu":
+        raise SpecError(f"{kernel.name}: code for the CPU has no PTX, SASS or registers to show; use --arch 90a")
+    if arch:
+        return gpu_target(arch)
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SpecError(f"{kernel.name}: this machine has no GPU; choose an architecture, for example --arch 90a")
+    return loader.target("cuda", torch.cuda.current_device())
 
 
 def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:
@@ -170,20 +220,9 @@ def _object_lines(name: str) -> list[str]:
 
 def _build_lines(name: str) -> list[str]:
     """Describe the GPU resources of each variant's last build, and of the other kernels in the same file."""
-    lines = []
-    for what, manifest in _last_builds(name).items():
-        others = manifest.get("other_kernels", {})
-        if own := resources_text(manifest) or ("the kernels of its host function" if others else ""):
-            lines.append(f"  {what}: {own}{_compiler_text(manifest)}")
-        lines += [f"    also in the file: {kernel}: {resources_text(figures)}" for kernel, figures in others.items()]
-    return lines
+    from tkjit.loader.listing import resource_lines
 
-
-def _compiler_text(manifest: Mapping[str, Any]) -> str:
-    """Describe the compiler: ``; by NVRTC 13.0.88``, or the reason why nvcc was used."""
-    if "nvrtc" in manifest:
-        return f"; by NVRTC {manifest['nvrtc']}"
-    return f"; by nvcc, since {manifest['why_nvcc']}" if "why_nvcc" in manifest else ""
+    return [f"  {line}" for what, manifest in _last_builds(name).items() for line in resource_lines(what, manifest)]
 
 
 def _spec_lines(spec: Spec) -> list[str]:

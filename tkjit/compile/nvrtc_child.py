@@ -1,8 +1,8 @@
 """A script that compiles with NVRTC, so that a crash, a limit or Ctrl-C ends only this process and not tkjit's.
 
-``python nvrtc_child.py compile LIBRARY SOURCE CUBIN NAMES EXPRESSION... -- OPTION...`` writes the cubin, writes the
-symbol of each expression to a line of NAMES, and prints the log. ``python nvrtc_child.py version LIBRARY`` prints the
-version and the architectures: ``13.0.88 sm_75 sm_80 ...``.
+``python nvrtc_child.py compile LIBRARY SOURCE OUTPUT NAMES EXPRESSION... -- OPTION...`` writes the cubin (the PTX if
+OUTPUT ends with ``.ptx``), writes the symbol of each expression to a line of NAMES, and prints the log.
+``python nvrtc_child.py version LIBRARY`` prints the version and the architectures: ``13.0.88 sm_75 sm_80 ...``.
 """
 
 # The module signal would import enum, which takes longer than all other imports together.
@@ -21,11 +21,11 @@ def main(command: str, library: str, *arguments: str) -> int:
     if command == "version":
         print(describe(nvrtc))
         return 0
-    source, cubin, names, *others = arguments
+    source, output, names, *others = arguments
     split = others.index("--")
     with open(source, "rb") as file:
         text = file.read()
-    return compile_program(nvrtc, text, os.path.basename(source), cubin, names, others[:split], others[split + 1 :])
+    return compile_program(nvrtc, text, os.path.basename(source), output, names, others[:split], others[split + 1 :])
 
 
 def open_library(path: str) -> ctypes.CDLL:
@@ -60,7 +60,7 @@ def describe(nvrtc: ctypes.CDLL) -> str:
 
 
 def compile_program(
-    nvrtc: ctypes.CDLL, text: bytes, name: str, cubin: str, names: str, expressions: list[str], options: list[str]
+    nvrtc: ctypes.CDLL, text: bytes, name: str, output: str, names: str, expressions: list[str], options: list[str]
 ) -> int:
     program = ctypes.c_void_p()
     check(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, name.encode(), 0, None, None))
@@ -79,8 +79,8 @@ def compile_program(
         symbol = ctypes.c_char_p()
         check(nvrtc, nvrtc.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(symbol)))
         symbols.append((symbol.value or b"").decode())
-    with open(cubin, "wb") as file:
-        file.write(content(nvrtc, program, "CUBIN"))
+    with open(output, "wb") as file:
+        file.write(content(nvrtc, program, "PTX" if output.endswith(".ptx") else "CUBIN"))
     with open(names, "w") as file:
         file.write("\n".join(symbols))
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -61,10 +61,10 @@ def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
     shared_object : bytes
         The launcher, in which a symbol names the entry.
     """
-    kernels = {_demangle(symbol): figures for symbol, figures in _read_figures(log)}
+    kernels = {demangle(symbol): figures for symbol, figures in _read_figures(log)}
     if not kernels:  # a precompiled header has no kernels, and searching its 100 MB below would take a second
         return KernelResources()
-    own = list(kernels) if len(kernels) == 1 else _named_by(shared_object, kernels)
+    own = list(kernels) if len(kernels) == 1 else named_by(shared_object, kernels)
     if len(own) != 1:
         return KernelResources(None, kernels)
     return KernelResources(kernels.pop(own[0]), kernels)
@@ -83,11 +83,11 @@ def _read_figures(log: str) -> Iterator[tuple[str, Figures]]:
         yield symbol, figures
 
 
-def _named_by(shared_object: bytes, kernels: dict[str, Figures]) -> list[str]:
+def named_by(shared_object: bytes, kernels: Iterable[str]) -> list[str]:
     """Return the kernels that the launcher's marker names: ``tkjit::entry_marker<&(void axpy<float>(Globals))>``."""
     if named := _NAMED.search(shared_object):
-        return [kernel for kernel in kernels if kernel == _demangle(named[1].decode())]
-    markers = {_demangle(symbol.decode()) for symbol in _MARKER.findall(shared_object)}
+        return [kernel for kernel in kernels if kernel == demangle(named[1].decode())]
+    markers = {demangle(symbol.decode()) for symbol in _MARKER.findall(shared_object)}
     names = {re.sub(r"^tkjit::entry_marker<&\(?|\)?>$", "", marker) for marker in markers}
     # the name lacks the parameters if the kernel is in a namespace and is not a template
     return [kernel for kernel in kernels if any(kernel == name or kernel.startswith(f"{name}(") for name in names)]
@@ -105,7 +105,7 @@ def _demangler() -> ctypes.CDLL | None:
     return library
 
 
-def _demangle(symbol: str) -> str:
+def demangle(symbol: str) -> str:
     """Return a symbol's C++ name, or the symbol itself if it is not a C++ symbol."""
     library, status = _demangler(), ctypes.c_int()
     if library is None:

@@ -129,7 +129,7 @@ class Toolchain:
             ("/usr/local/cuda", Path("/usr/local/cuda/bin/nvcc")),
         ]
         if not any(path and os.access(path, os.X_OK) for _, path in candidates):
-            candidates.append(("PyPI", _nvcc_from_pypi()))
+            candidates.append(("PyPI", _from_pypi("nvcc")))
         return candidates
 
     @property
@@ -170,6 +170,25 @@ class Toolchain:
         with suppress(ToolchainError):
             return self.cuda_root
         return None
+
+    @property
+    def cuobjdump(self) -> Path:
+        """The tool that prints machine code: next to nvcc, on ``PATH``, or from PyPI.
+
+        Raises
+        ------
+        ToolchainError
+            If it or nvdisasm, which it runs, is missing.
+        """
+        root = self.cuda_root_or_none
+        candidates = [root / "bin/cuobjdump" if root else None, self._which("cuobjdump"), _from_pypi("cuobjdump")]
+        for path in candidates:
+            if path is not None and os.access(path, os.X_OK) and os.access(path.with_name("nvdisasm"), os.X_OK):
+                return path
+        raise ToolchainError(
+            "no cuobjdump with nvdisasm next to nvcc, on PATH or from PyPI; install them: "
+            + pip_install("nvidia-cuda-cuobjdump", "nvidia-cuda-nvdisasm")
+        )
 
     @property
     def gpu_archs(self) -> frozenset[str]:
@@ -398,10 +417,10 @@ def _toolkit_root(nvcc: Path) -> str:
 
 
 @cache
-def _nvcc_from_pypi() -> Path | None:
+def _from_pypi(tool: str) -> Path | None:
     from cuda.pathfinder import find_nvidia_binary_utility
 
-    found = find_nvidia_binary_utility("nvcc")
+    found = find_nvidia_binary_utility(tool)
     return Path(found) if found else None
 
 

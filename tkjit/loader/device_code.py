@@ -182,19 +182,7 @@ class Halves:
             Flags that make the host code include a precompiled header.
         """
         staging = source.parent
-        cubin, names = staging / CUBIN, staging / _NAMES
-        layout = [] if self._spec.args else [f"&{_LAYOUT}"]
-        options = [
-            f"-arch=sm_{self._target.arch}",
-            f"-std={self._spec.std}",
-            "--no-cache",
-            "-default-device",
-            "--ptxas-options=-v",
-            *self._defines,
-            *self._given,
-            *(f"-I{path}" for path in self._search),
-        ]
-        device = self._nvrtc.command(source, cubin, names, [self._spec.entry, f"&{_PARAMETERS}", *layout], options)
+        device = self._device_command(source, staging / CUBIN, f"-arch=sm_{self._target.arch}", "--ptxas-options=-v")
         host = [
             str(cxx),
             *host_half_flags(self._spec.std),
@@ -205,6 +193,28 @@ class Halves:
             *["-MD", "-MF", str(depfile), "-x", "c++", str(source), "-o", str(output)],
         ]
         return [device, lambda: self._write_description(staging), host]
+
+    def ptx_steps(self, source: Path, output: Path, depfile: Path) -> list[list[str] | Callable[[], object]]:
+        """Return steps that compile the device code to PTX."""
+
+        def finish() -> None:
+            (source.parent / _NAMES).unlink()
+            files.write(depfile, f"{output.name}:")  # NVRTC writes no dependencies; see ``dependencies``
+
+        return [self._device_command(source, output, f"-arch=compute_{self._target.arch}"), finish]
+
+    def _device_command(self, source: Path, output: Path, *options: str) -> list[str]:
+        layout = [] if self._spec.args else [f"&{_LAYOUT}"]
+        expressions = [self._spec.entry, f"&{_PARAMETERS}", *layout]
+        more = [
+            f"-std={self._spec.std}",
+            "--no-cache",
+            "-default-device",
+            *self._defines,
+            *self._given,
+            *(f"-I{path}" for path in self._search),
+        ]
+        return self._nvrtc.command(source, output, source.parent / _NAMES, expressions, [*options, *more])
 
     def _write_description(self, staging: Path) -> None:
         """Write the file that describes the device code to the host code."""

@@ -197,9 +197,22 @@ class LauncherPlan(Plan):
         """
         import shutil
 
+        from tkjit.loader.device_code import NotInHalves, refusal
+
+        try:
+            product = self._compile_halves(staging, nvrtc)
+        except CompileError as error:
+            reason = refusal(error.log)
+            if self.compiler.is_asked_for or not reason:
+                raise
+            shutil.rmtree(self._unit().failure_directory, ignore_errors=True)
+            raise NotInHalves(reason) from None
+        return replace(product, facts={**product.facts, "nvrtc": nvrtc.version})
+
+    def _compile_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
         from tkjit.compile import compiler
         from tkjit.loader import common_headers
-        from tkjit.loader.device_code import Halves, NotInHalves, refusal
+        from tkjit.loader.device_code import Halves
 
         env = self._env
         halves = Halves(self.spec, self.target, nvrtc, self._directory)
@@ -213,16 +226,8 @@ class LauncherPlan(Plan):
             return compiler.compile_binary(unit, staging, _LAUNCHER, commands, env.open_launcher)
 
         is_plain = self.spec.std == Compilation.std
-        try:
-            product = common_headers.of_host_halves(env).compile_with(make, unit) if is_plain else make([])
-        except CompileError as error:
-            reason = refusal(error.log)
-            if self.compiler.is_asked_for or not reason:
-                raise
-            shutil.rmtree(unit.failure_directory, ignore_errors=True)
-            raise NotInHalves(reason) from None
-        facts = {**product.facts, "nvrtc": nvrtc.version}
-        return replace(product, dependencies=tuple(sorted({*product.dependencies, *read})), facts=facts)
+        product = common_headers.of_host_halves(env).compile_with(make, unit) if is_plain else make([])
+        return replace(product, dependencies=tuple(sorted({*product.dependencies, *read})))
 
     def _check_nvcc(self, reason: str) -> None:
         """Raise an error that explains why a source needs nvcc, if nvcc is missing.

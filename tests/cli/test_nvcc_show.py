@@ -1,0 +1,75 @@
+"""``show`` prints the resources, the PTX and the machine code of a kernel."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tkjit.cli import main
+
+pytestmark = pytest.mark.nvcc
+KERNEL = """
+import tkjit
+from tkjit import InOut, Tensor
+
+SOURCE = '''
+template <typename T> __global__ void scale(T* x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= T(3); }
+__global__ void unused(float* x) { x[0] = 1; }
+'''
+options = dict(entry="scale<T>", args=True, grid=1, block=64, variants={"T": ("float32", "float64")})
+
+@tkjit.kernel(SOURCE, compiler="COMPILER", **options)
+def scale(x: InOut[Tensor, "T", "N"], n: int) -> None: ...
+"""
+
+
+@pytest.fixture(params=["nvrtc", "nvcc"])
+def compiler(request, tmp_path, monkeypatch) -> str:
+    """The compiler of a kernel that ``show scale`` finds."""
+    (tmp_path / "scale.py").write_text(KERNEL.replace("COMPILER", request.param))
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    return request.param
+
+
+def shown(capsys, *options: str) -> str:
+    assert main(["show", "scale", "--arch", "90a", *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_resources(compiler, capsys):
+    text = shown(capsys, "--resources", "--types", "float64")
+    by = r"; by NVRTC \S+" if compiler == "nvrtc" else ""
+    first, *others = text.splitlines()
+    pattern = rf"scale \(T=float64\) for sm_90a: \d+ registers, 0 B spilled, 0 B shared memory{by}"
+    assert re.fullmatch(pattern, first), first
+    assert all(line.startswith("  also in the file: unused(float*): ") for line in others)
+
+
+def test_ptx(compiler, capsys):
+    text = shown(capsys, "--ptx")
+    assert ".target sm_90a" in text and "mul.f32" in text and "mul.f64" not in text and "\0" not in text
+    assert "mul.f64" in shown(capsys, "--ptx", "--types", "float64")
+    assert shown(capsys, "--ptx") == text  # from the cache
+
+
+def test_sass_of_the_kernel_alone(compiler, capsys):
+    text = shown(capsys, "--sass")
+    assert text.startswith("void scale<float>(float*, int) for sm_90a\n") and "FMUL" in text and "unused" not in text
+    assert "DMUL" in shown(capsys, "--sass", "--types", "float64")
+
+
+def test_a_compile_error_is_reported(tmp_path, monkeypatch, capsys):
+    (tmp_path / "scale.py").write_text(KERNEL.replace("x[threadIdx.x] *=", "missing =").replace("COMPILER", "nvrtc"))
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    for option in ("--ptx", "--sass", "--resources"):
+        assert main(["show", "scale", "--arch", "90a", option]) == 1
+        assert 'identifier "missing" is undefined' in capsys.readouterr().err
+
+
+def test_sass_without_the_tool(compiler, capsys, monkeypatch):
+    monkeypatch.setattr("tkjit.compile.toolchain._from_pypi", lambda tool: None)
+    monkeypatch.setattr("tkjit.compile.toolchain.Toolchain.cuda_root_or_none", None)
+    monkeypatch.setattr("tkjit.compile.toolchain.Toolchain._which", lambda self, name: None)
+    assert main(["show", "scale", "--arch", "90a", "--sass"]) == 1
+    assert "no cuobjdump" in capsys.readouterr().err
