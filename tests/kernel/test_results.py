@@ -67,7 +67,7 @@ def test_wrong_return_type():
     @tkjit.kernel(COUNT, entry="count", host=True)
     def wrong(x: In[Tensor, "float32", "N"], above: float = 0.0) -> float: ...
 
-    with pytest.raises(CompileError, match="another type than its spec declares"):
+    with pytest.raises(CompileError, match="a different type from the one that its spec declares"):
         wrong(torch.ones(3))
 
 

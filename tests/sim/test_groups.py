@@ -98,7 +98,7 @@ def test_the_grid_waits_for_all_its_blocks(library):
     assert library.launch("grid_sync", 5, 40, x, 7) is None
     assert (x == np.roll(np.arange(200), -7)).all()
     # a launch that is not cooperative fails
-    assert "cooperative" in library.launch("grid_sync_alone", 5, 40, x, 7)
+    assert "cooperative" in library.launch("grid_sync_without_cooperative", 5, 40, x, 7)
 
 
 def test_faults_of_groups_name_the_users_line(library):
