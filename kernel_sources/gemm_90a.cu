@@ -1,8 +1,9 @@
 // C = A * B, row-major, any M, N and K, for Hopper: a block computes a tile of 128 x 256. One warpgroup starts TMA copies
 // of the tiles of A and B into a ring of stages in shared memory. Two others multiply them with wgmma, 64 rows each.
 //
-// Elements outside of A and B are 0 in a tile. TMA needs rows of a multiple of 16 bytes; for others the first warpgroup
-// copies the elements itself. float32 uses the code of gemm.cu, because Hopper has no full-precision tensor cores.
+// Where a tile extends past A or B, it is filled with zeros. TMA needs the bytes of a row to be a multiple of 16; if they
+// are not, the first warpgroup copies the elements itself. float32 uses the code of gemm.cu, because Hopper has no
+// full-precision tensor cores.
 #include <tkjit/bulk_copy.cuh>
 #include <tkjit/mbarrier.cuh>
 #include <tkjit/registers.cuh>
@@ -12,8 +13,8 @@
 #include "gemm_tile.cuh"
 
 constexpr int kWarpgroup = 128, kConsumers = 2, kStages = 4;
-constexpr int kRows = 64 * kConsumers, kCols = 256, kDepth = 64;  // of a block's tile; kDepth 16-bit elements are 128 bytes
-constexpr int kColsOfBox = 64;                                    // columns of B that are also 128 bytes
+constexpr int kRows = 64 * kConsumers, kCols = 256, kDepth = 64;  // of a block's tile; a row of kDepth elements is 128 bytes
+constexpr int kColsOfBox = 64;                                    // of a box of B; a row of it is also 128 bytes
 
 template <typename T>
 struct Problem {
@@ -37,7 +38,7 @@ struct Ring {
     uint64_t full[kStages], empty[kStages];
 };
 
-/// The launch parameters, read by the spec.
+/// The launch parameters, which gemm.py refers to.
 template <typename T>
 struct Launch {
     static constexpr bool is_hopper = sizeof(T) == 2;
@@ -101,7 +102,7 @@ __device__ void consume(Ring<T>& ring, const Problem<T>& g, int first_row, int f
     }
     tkjit::wgmma_wait<0>(sum);
 #pragma unroll
-    for (int i = 0; i < kCols / 2; i += 2) {  // two neighbours of a row
+    for (int i = 0; i < kCols / 2; i += 2) {  // two adjacent elements of a row
         const int row = first_row + own_row + tkjit::wgmma_row(i), col = first_col + tkjit::wgmma_col(i);
         if (row >= g.c.rows() || col >= g.c.cols()) continue;
         T* const to = g.c.raw_ptr + size_t(row) * g.c.cols() + col;

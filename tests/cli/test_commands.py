@@ -46,7 +46,7 @@ def built(root: Path, name: str) -> list[str]:
 
 def test_list_prints_names_and_summaries(capsys, own_kernels):
     assert main(["list"]) == 0
-    ready, *others = capsys.readouterr().out.split("\n\n")  # kernels without their headers are listed separately
+    ready, *others = capsys.readouterr().out.split("\n\n")  # kernels whose headers are missing are listed separately
     listed = dict(line.split(maxsplit=1) for line in ready.splitlines())
     assert list(listed) == sorted(listed) and {"axpy", "bad_one", "gemm", "all_reduce"} <= set(listed)
     assert ("tk_gemm" in listed) == (not others)
@@ -212,7 +212,7 @@ def test_doctor_creates_nothing(capsys, cache):
     assert not [path for path in cache.rglob("*") if path.name != "tools.json" and path.is_file()]
 
 
-def test_demo_prints_times_and_a_right_result():
+def test_demo_prints_times_and_the_expected_result():
     done = subprocess.run([sys.executable, "-m", "tkjit", "demo"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "gemm on cpu" in done.stdout and "right" in done.stdout and "WRONG" not in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -51,6 +52,15 @@ def test_ptx(compiler, capsys):
     assert ".target sm_90a" in text and "mul.f32" in text and "mul.f64" not in text and "\0" not in text
     assert "mul.f64" in shown(capsys, "--ptx", "--types", "float64")
     assert shown(capsys, "--ptx") == text  # from the cache
+
+
+@pytest.mark.parametrize("listing", ["--ptx", "--sass"])
+def test_the_command_compiles_although_jit_is_disabled(listing, tmp_path, capsys, monkeypatch):
+    source = KERNEL.replace("COMPILER", "nvrtc").replace("T(3)", f"T({time.time_ns() % 10**9})")  # not in the cache
+    (tmp_path / "scale.py").write_text(source)
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    monkeypatch.setenv("TKJIT_JIT", "0")
+    assert re.search("(?i)f?mul", shown(capsys, listing))
 
 
 def test_sass_of_the_kernel_alone(compiler, capsys):

@@ -1,4 +1,4 @@
-"""Extensions on a GPU: functions and operators, in the current stream, and with tensors on either device."""
+"""Extensions on a GPU: functions and operators, in the current stream, and with tensors on the CPU or the GPU."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_function_runs_on_the_device_of_its_tensors(tmp_path):
     module = cpp_extension.load("gpu_scale", path)
     x = torch.randn(1000)
     assert torch.equal(module.scale(x.cuda(), 3.0).cpu(), 3 * x)
-    assert torch.equal(module.scale(x, 3.0), 3 * x)  # in the simulator
+    assert torch.equal(module.scale(x, 3.0), 3 * x)  # tensors on the CPU run in the simulator
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

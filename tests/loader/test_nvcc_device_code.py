@@ -268,11 +268,13 @@ def test_nvrtc_and_nvcc_produce_the_same_machine_code_for_bundled_kernels(sass, 
     if versions[0] not in versions[1]:
         pytest.skip(f"NVRTC is {versions[0]} and nvcc {versions[1]}: install those of one version")
     if name == "softmax":
-        assert len(codes[0]) == len(codes[1]) and registers[0] == registers[1]
+        assert codes[0][0] == codes[1][0] and len(codes[0][1]) == len(codes[1][1]) and registers[0] == registers[1]
     else:
-        assert codes[0] and codes[0] == codes[1]
+        assert codes[0] == codes[1]
 
 
-def _instructions(listing: str) -> list[str]:
-    """The instructions of a kernel, without their addresses."""
-    return re.findall(r"/\*[0-9a-f]{4,}\*/\s+([^;]+);", listing)
+def _instructions(listing: str) -> tuple[str, list[str]]:
+    """The name of a kernel, and its instructions without their addresses."""
+    instructions = re.findall(r"/\*[0-9a-f]{4,}\*/\s+([^;]+);", listing)
+    assert instructions
+    return listing.splitlines()[0], instructions

@@ -51,8 +51,10 @@ def test_a_call_of_the_decorated_function_calls_what_was_loaded_last(fill):
     source = header.with_name("fill.cu")
     source.write_text(FILL.replace("VALUE;", "VALUE + 5;"))
     assert kernel(torch.zeros(1)).item() == 1, "an edit alone changes nothing"
+    assert kernel._changed_files() == (source,)
     tkjit.load(kernel)
     assert kernel(torch.zeros(1)).item() == 6
+    assert kernel._changed_files() == ()
 
 
 FORK_DURING_A_BUILD = """

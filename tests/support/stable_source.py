@@ -1,4 +1,4 @@
-"""A source for torch's stable C++ API, as in current large kernel libraries."""
+"""A C++ source that uses torch's stable API as large kernel libraries do."""
 
 SOURCE = """
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>

@@ -36,7 +36,7 @@ class Variable(NamedTuple):
 
 
 class Symbols:
-    """The symbols and line numbers of a checker program.
+    """The symbols and line numbers of a program that ``check`` has compiled.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Symbols:
             self._lines[int(head, 16)] = [self.line(place, function) for function, place in pairs]
 
     def line(self, place: str, function: str = "") -> Line:
-        """Parse ``softmax.cu:31`` from a line table or the simulator; the kernel's file gets its full path."""
+        """Parse ``softmax.cu:31`` from a line table or the simulator, with the full path of the kernel's file."""
         file, _, number = place.split(" ")[0].rpartition(":")
         digits = int(number) if number.isdigit() else 0
         if Path(file).name == self._source_name and self._source is not None:
@@ -104,18 +104,18 @@ class Symbols:
         return found
 
     def variable_at(self, address: int, *, shared: bool) -> Variable | None:
-        """Return the variable at an address. For shared memory in the race checker, pass an offset as the address."""
+        """Return the variable at an address. For shared memory, the race checker passes an offset."""
         inside = [v for v in self._variables if v.is_shared == shared and v.address <= address < v.address + v.size]
         return inside[0] if inside else None
 
     def is_guard(self, one: Mapping[str, Any]) -> bool:
-        """Whether a finding is about the guard variable that g++ adds to an array of __half with a constructor."""
+        """Whether a finding is about the guard variable that g++ adds for an array of __half."""
         is_shared = one.get("space") == "shared memory" and not one["name"]
         variable = self.variable_at(one["offset"], shared=True) if is_shared else None
         return variable is not None and variable.name.startswith("guard variable")
 
     def variable_before(self, address: int) -> Variable | None:
-        """Return the variable that ends closest before an address."""
+        """Return the last variable that ends before or at an address."""
         before = [v for v in self._variables if not v.is_shared and v.address + v.size <= address]
         return max(before, key=lambda v: v.address + v.size, default=None)
 

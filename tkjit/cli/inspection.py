@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -42,19 +42,19 @@ def register(commands: Any) -> None:
     )
     show.add_argument("--arch", default="", help="architecture to show the code of, such as 90a or cpu")
     show.add_argument("--types", default="", metavar="DTYPE", help="dtype of the variant to show, such as bfloat16")
-    show.add_argument("--binding", choices=BINDINGS, help="kind of glue to render (default: tkjit's own)")
-    compiled = show.add_mutually_exclusive_group()
-    compiled.add_argument(
+    shown = show.add_mutually_exclusive_group()
+    shown.add_argument("--binding", choices=BINDINGS, help="kind of glue to render (default: tkjit's own)")
+    shown.add_argument(
         "--resources",
         dest="listing",
         action="store_const",
         const="resources",
         help="compile for a GPU, and print the registers, spills and shared memory",
     )
-    compiled.add_argument(
+    shown.add_argument(
         "--ptx", dest="listing", action="store_const", const="ptx", help="compile for a GPU, and print only the PTX"
     )
-    compiled.add_argument(
+    shown.add_argument(
         "--sass",
         dest="listing",
         action="store_const",
@@ -171,17 +171,17 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
 
 
 def _show_compiled(kernel: Kernel | HostKernel, arguments: argparse.Namespace) -> None:
-    """Compile one variant of each overload for a GPU, and print what was asked for."""
+    """Compile one variant of each overload for a GPU, and print its resources, PTX or machine code."""
     from tkjit.loader.listing import listing_of
 
     if isinstance(kernel, HostKernel):
         raise SpecError(f"{kernel.name} is a function of a torch extension; --{arguments.listing} is only for kernels")
-    loader = loader_for(Settings.from_environment())
+    loader = loader_for(replace(Settings.from_environment(), jit=True))  # the command itself asks for compilation
     target = _target(arguments.arch, kernel, loader)
     for overload, spec in enumerate(kernel.specs):
         types = {name: arguments.types for name in spec.type_variants if arguments.types}
         chosen, variant = kernel._chosen(overload, types)
-        print(listing_of(loader, chosen, variant, target, arguments.listing))
+        print(listing_of(loader, chosen, variant, target, arguments.listing).rstrip("\n"))
 
 
 def _target(arch: str, kernel: Kernel, loader: Loader) -> Target:

@@ -1,4 +1,4 @@
-"""Prints the machine code in a compiled launcher."""
+"""Disassembles compiled launchers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def sass(cuobjdump: Path, binary: Path, launcher: Path) -> str:
     _, *parts = _FUNCTION.split(done.stdout)
     kernels = {demangle(symbol): text for symbol, text in zip(parts[::2], parts[1::2], strict=True)}
     own = named_by(launcher.read_bytes(), kernels) or kernels
-    return "\n".join(f"{kernel} for {archs}\n{_code(kernels[kernel])}" for kernel in own)
+    return "\n\n".join(f"{kernel} for {archs}\n{_code(kernels[kernel])}" for kernel in own)
 
 
 def _code(text: str) -> str:
     """Return a function's lines, without the encodings of the instructions and the line that ends the function."""
     lines = [re.sub(r"\s*/\* 0x[0-9a-f]{16} \*/$", "", line).rstrip() for line in text.splitlines()]
-    return "\n".join(line.removeprefix("\t") for line in lines if line and not line.strip().startswith("....")) + "\n"
+    return "\n".join(line.removeprefix("\t") for line in lines if line and not line.strip().startswith("...."))

@@ -80,7 +80,10 @@ def compile_program(
         check(nvrtc, nvrtc.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(symbol)))
         symbols.append((symbol.value or b"").decode())
     with open(output, "wb") as file:
-        file.write(content(nvrtc, program, "PTX" if output.endswith(".ptx") else "CUBIN"))
+        if output.endswith(".ptx"):
+            file.write(content(nvrtc, program, "PTX").rstrip(b"\0"))
+        else:
+            file.write(content(nvrtc, program, "CUBIN"))
     with open(names, "w") as file:
         file.write("\n".join(symbols))
     return 0

@@ -48,8 +48,8 @@ class Rendered(NamedTuple):
 class Kernel:
     """A named operation with one or more overloads, each described by a spec.
 
-    A call of this object calls what ``tkjit.load`` last returned for it, and loads it first if nothing has. The result
-    of ``tkjit.load`` is faster to call.
+    A call of this object goes to the version that ``tkjit.load`` returned last; the first call loads one. That version
+    itself is faster to call.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Kernel:
         self.__name__ = name
         self.__doc__ = doc
         self._loaded: dict[tuple[Loader, Stamp], Kernel] = {}
-        self._latest: Kernel | None = None  # what the last load of this kernel returned
+        self._latest: Kernel | None = None  # the result of the last load of this kernel
         self._conventional: tuple[Loader, Kernel] | None = None  # this kernel's version that calls through pybind11
         self._origin = origin
         self._opened: list[Opened] = []  # the glue and launchers that calls have loaded
@@ -360,7 +360,7 @@ class Kernel:
     @property
     def _taken(self) -> list[bytes]:
         """Return the fingerprints of the cache entries that calls have loaded."""
-        return [opened.entry.fingerprint for known in (self, *self._loaded.values()) for opened in known._opened]
+        return [opened.entry.fingerprint for opened in (self._latest or self)._opened]
 
     def _load_with(self, loader: Loader) -> Kernel:
         """Return the result of ``load`` for this kernel."""

@@ -17,8 +17,9 @@ FirstVariant: TypeAlias = tuple[Spec, Variant, str, int]  # the last two are the
 def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FirstVariant | None:
     """Return the variant that a call will probably need, or None if the arguments do not show it.
 
-    The prediction only decides which launcher to build while there is no glue yet. The glue makes the final choice, so
-    a wrong guess costs one extra launcher.
+    A first call uses the prediction to build the launcher next to the glue. The glue makes the final choice, so a wrong
+    prediction costs that call one extra launcher. ``Kernel.warm_up`` and ``tkjit.warming`` build what is predicted. The
+    prediction ignores constraints, so it cannot tell apart overloads that differ only in these.
     """
     import torch
 

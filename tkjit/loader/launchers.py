@@ -61,7 +61,7 @@ class LauncherPlan(Plan):
 
     @cached_property
     def warm_key(self) -> str:
-        name = f"{self.target.name}-{self.spec.name}"
+        name = f"{self.target.name}-{self.spec.name}{self._suffix}"
         return self._env.warm_key(name, (self.spec, self.variant, self.target))
 
     @property

@@ -1,4 +1,4 @@
-"""Prints the compiled code of a variant: resources, PTX or SASS."""
+"""Describes the compiled code of a variant: its resources, PTX or SASS."""
 
 from __future__ import annotations
 

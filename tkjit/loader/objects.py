@@ -27,11 +27,6 @@ class ObjectPlan(LauncherPlan):
     object for the CPU contains the simulator, just as a launcher for the CPU does.
     """
 
-    @cached_property
-    def warm_key(self) -> str:
-        name = f"{self.target.name}-{self.spec.name}-object"
-        return self._env.warm_key(name, (self.spec, self.variant, self.target))
-
     @property
     def what(self) -> str:
         return f"{super().what} as an object"

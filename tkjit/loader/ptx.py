@@ -22,11 +22,6 @@ _PTX = "kernel.ptx"
 class PtxPlan(LauncherPlan):
     """Compiles a variant's source to PTX, with the compiler and the flags of its launcher."""
 
-    @cached_property
-    def warm_key(self) -> str:
-        name = f"{self.target.name}-{self.spec.name}-ptx"
-        return self._env.warm_key(name, (self.spec, self.variant, self.target))
-
     @property
     def what(self) -> str:
         return f"{super().what} as PTX"
@@ -65,4 +60,4 @@ class PtxPlan(LauncherPlan):
         return replace(product, dependencies=tuple(sorted({*product.dependencies, *read})))
 
     def load(self, module: str, path: Path) -> Any:
-        return path.read_text().rstrip("\0")  # NVRTC ends PTX with a NUL
+        return path.read_text()

@@ -11,8 +11,8 @@ from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
 from tkjit.spec.expr import EXTENTS
 from tkjit.system.install import pip_install
 
-# Matches CUDA headers that the packages of a torch installation lack. It is applied to the error that device_code.py
-# makes from NVRTC's error.
+# Matches CUDA headers that the packages of a torch installation lack. It is applied to the message
+# that device_code.py derives from NVRTC's error.
 _CUDA_HEADER = re.compile(r"it includes (?P<header>(?:crt|nv|cuda)/\S+|cooperative_groups\.h|mma\.h),")
 _TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
@@ -34,7 +34,7 @@ def check_source(spec: Spec, source: Source) -> None:
         [f.name for f in layouts],
         [f.name for f in layouts if f.direction == "in"],
         spec.taken if spec.args else (),
-        bool(spec.struct) or spec.shared_memory is not None,  # a struct that the source defines may set shared memory
+        bool(spec.struct) or spec.shared_memory is not None,  # a struct that the source defines may set its size
     )
     if (mistake := find_mistake(source.read(), spec.entry, passed)) is not None:
         line, text = mistake
@@ -69,7 +69,7 @@ def explain(error: CompileError, spec: Spec, source: Source, what: str, *, on_cp
 
 
 def missing_headers(headers: Iterable[HeaderLibrary], log: str) -> str:
-    """Return which library's headers the compiler did not find and how to get them; empty if it found all headers."""
+    """Return a message about the library whose headers the compiler did not find; empty if it found all headers."""
     roots = {library.name: library.root for library in headers}
     if _TORCH_IS_MISSING.search(log) and "torch" not in roots:
         return 'its source includes torch\'s headers; add headers="torch" to the spec'
@@ -83,7 +83,7 @@ def missing_headers(headers: Iterable[HeaderLibrary], log: str) -> str:
         if roots[library.name] is None:  # the library is a part of the toolkit
             return f"the toolkit lacks the headers of {library.name}; install them: {install}"
     if match := _CUDA_HEADER.search(log):
-        return f"NVRTC's CUDA headers lack {match['header']}; install all of them: {pip_install(EXTRA)}"
+        return f"NVRTC's CUDA headers lack {match['header']}; install the complete headers: {pip_install(EXTRA)}"
     return ""
 
 
@@ -95,7 +95,7 @@ def _is_missing(header: str, log: str) -> bool:
 
 
 def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
-    """Explain a wrong entry or an undeclared name. Return an empty text if the compiler's own error is more helpful."""
+    """Explain a wrong entry or an undeclared name. Return "" if the compiler's own error is more helpful."""
     from tkjit.source.entries import why_not_the_entry
     from tkjit.source.members import why_no_member
 

@@ -29,8 +29,8 @@ struct BlockState {
     std::vector<ThreadState> threads;
 };
 
-/// An object at which threads meet. It collects what the arriving threads know, and what they knew
-/// at their last fences. The latter is what their later atomics pass on.
+/// An object at which threads meet. It collects the knowledge of the arriving threads, and their knowledge at their last
+/// fences, which their later atomics pass on.
 struct Meeting {
     Knowledge gathered, completed;
     Knowledge fences_gathered, fences_completed;

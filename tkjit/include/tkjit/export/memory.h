@@ -1,8 +1,8 @@
 // The memory of tensors: who owns it, and whether it has been freed.
 //
 // A block records what was allocated and how to free it. Blocks are never returned to the system, so a tensor whose
-// memory was freed can still read its block, which then has another generation. The function pointers belong to the
-// library that made the block, so that another library can free it through them.
+// memory was freed can still read its block, and sees that its generation number has changed. The function pointers belong
+// to the library that made the block, so that another library can free it through them.
 #pragma once
 
 #include <tkjit/export/devices.h>
@@ -87,7 +87,7 @@ inline std::string text_of(const tkjit_tensor& tensor) {
     return texts::tuple(tensor.sizes, tensor.ndim) + " " + dtype_name(tensor.dtype) + " on " + device_text(tensor.device);
 }
 
-// Why a tensor is invalid, or an empty text.
+// The reason why a tensor is invalid, or an empty string.
 inline std::string problem_of(const tkjit_tensor& tensor) {
     if (tensor.abi == 0) return "not a tensor: it was never made, or was freed";
     if (tensor.abi != TKJIT_TENSOR_ABI)
@@ -131,7 +131,7 @@ inline tkjit_tensor described(const char* function, tkjit_dtype dtype, tkjit_dev
     return tensor;
 }
 
-// The bytes from the first element to the end of the last.
+// The number of bytes from the first element to the end of the last.
 inline int64_t bytes_of_tensor(const tkjit_tensor& tensor) {
     Int last = 0, count = 1;
     for (int i = 0; i < tensor.ndim; ++i) {
@@ -147,7 +147,7 @@ inline int64_t bytes_of_tensor(const tkjit_tensor& tensor) {
     return bytes.value();
 }
 
-// The bytes of a tensor that must be contiguous.
+// The size in bytes of a tensor. Throws if the tensor is invalid or not contiguous.
 inline size_t bytes_to_use(const tkjit_tensor* tensor, const char* function, const char* name) {
     check(tensor, function, name);
     const std::string who = std::string(function) + ": " + name;
