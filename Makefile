@@ -29,12 +29,14 @@ test-export: $(VENV)/.installed-for-tests
 	command -v cargo || $(SUDO) apt-get install --yes cargo
 	$(BIN)/python -m pytest -m languages tests/exports
 
-# compiles nothing; skips tests/project/test_style.py, which runs the same three commands
+# compiles nothing; skips tests/project/test_style.py, which runs the same three commands, and the tests of remote caches,
+# half of whose time is spent waiting for servers
 check: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -q -m "not slow and not compiles and not nvcc and not gpu and not languages" --ignore tests/project/test_style.py
+	$(PYTEST) -q -m "not slow and not compiles and not nvcc and not gpu and not languages" \
+		--ignore tests/project/test_style.py --ignore tests/cache/remote
 
 # prints a table and writes it as JSON; fails if a result exceeds its limit
 bench: $(VENV)/.installed-for-benchmarks

@@ -25,7 +25,7 @@ def scale(x: InOut[Tensor, "T", "N"], n: int) -> None: ...
 """
 
 
-@pytest.fixture(params=["nvrtc", "nvcc"])
+@pytest.fixture(params=["nvrtc", pytest.param("nvcc", marks=pytest.mark.slow)])
 def compiler(request, tmp_path, monkeypatch) -> str:
     """The compiler of a kernel that ``show scale`` finds."""
     (tmp_path / "scale.py").write_text(KERNEL.replace("COMPILER", request.param))

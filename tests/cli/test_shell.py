@@ -32,7 +32,9 @@ def test_script_and_module_print_their_own_names(program):
 # ---- standard streams
 
 
-@pytest.mark.parametrize("command", ["list", "doctor", "show gemm"])
+@pytest.mark.parametrize(
+    "command", ["list", *(pytest.param(command, marks=pytest.mark.slow) for command in ("doctor", "show gemm"))]
+)
 def test_full_disk_is_reported(command):
     ended = shell(f"{MODULE} {command} > /dev/full")
     assert ended.returncode == 1

@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parents[1] / "support/extensions/bindings.cpp"
 
 @pytest.fixture(scope="module")
 def module():
-    return cpp_extension.load("tkjit_test_bindings", SOURCE)
+    return cpp_extension.load("tkjit_test_bindings", SOURCE, extra_cflags=["-O0"])
 
 
 def test_classes_are_bound(module):

@@ -104,7 +104,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 def module(tmp_path_factory):
     path = tmp_path_factory.mktemp("extension") / "host.cpp"
     path.write_text(SOURCE)
-    return cpp_extension.load("host_functions", [path])
+    return cpp_extension.load("host_functions", [path], extra_cflags=["-O0"])
 
 
 def test_tensors_and_defaults(module):

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "support/extensions/operators.cpp"
 
 @pytest.fixture(scope="module")
 def module():
-    return cpp_extension.load("tkjit_test_operators", SOURCE)
+    return cpp_extension.load("tkjit_test_operators", SOURCE, extra_cflags=["-O0"])
 
 
 @pytest.mark.slow

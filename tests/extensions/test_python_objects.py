@@ -20,7 +20,7 @@ SOURCE = Path(__file__).parents[1] / "support/extensions/python_objects.cpp"
 
 @pytest.fixture(scope="module")
 def module():
-    return cpp_extension.load("tkjit_test_python_objects", SOURCE)
+    return cpp_extension.load("tkjit_test_python_objects", SOURCE, extra_cflags=["-O0"])
 
 
 def test_numpy_arrays(module):

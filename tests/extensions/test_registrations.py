@@ -123,7 +123,7 @@ def module_of(path, name, factor, defines='m.def("times(Tensor x) -> Tensor", &t
 at::Tensor times(at::Tensor x) {{ return x.clone().fill_({factor}); }}
 TORCH_LIBRARY({name}, m) {{ {defines} }}
 """)
-    return cpp_extension.load(name, [path], is_python_module=False)
+    return cpp_extension.load(name, [path], extra_cflags=["-O0"], is_python_module=False)
 
 
 @pytest.mark.slow  # compiles an extension twice
@@ -197,7 +197,8 @@ TORCH_LIBRARY_IMPL(tkjit_test_both, CUDA, m) { m.impl("both", &on_gpu); }
 TORCH_LIBRARY_IMPL(tkjit_test_both, CPU, m) { m.impl("both", &on_cpu); m.impl("one", &on_cpu); }
 """)
     (tmp_path / "kernel.cu").write_text("__global__ void nothing() {}\n")
-    cpp_extension.load("both", [path, tmp_path / "kernel.cu"], is_python_module=False)
+    sources = [path, tmp_path / "kernel.cu"]
+    cpp_extension.load("both", sources, extra_cflags=["-O0"], is_python_module=False)
     assert torch.ops.tkjit_test_both.both(torch.zeros(1)).item() == 2
     assert torch.ops.tkjit_test_both.one(torch.zeros(1)).item() == 1
 
@@ -226,7 +227,7 @@ STABLE_TORCH_LIBRARY_IMPL(tkjit_test_stable, CUDA, m) { m.impl("one_more", TORCH
 def test_operators_of_torchs_stable_api_run_in_the_simulator(tmp_path):
     path = tmp_path / "stable.cu"
     path.write_text(STABLE)
-    cpp_extension.load("stable_operators", [path], is_python_module=False)
+    cpp_extension.load("stable_operators", [path], extra_cflags=["-O0"], is_python_module=False)
     x = torch.randn(5)
     assert torch.equal(torch.ops.tkjit_test_stable.one_more(x), x + 1)
     wrong = STABLE.replace("tkjit_test_stable", "tkjit_test_unstable").replace(

@@ -103,7 +103,7 @@ def load(tmp_path_factory, name, source, **options):
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
-    return load(tmp_path_factory, "scale", SOURCE, extra_cuda_cflags=["-O3", "--use_fast_math", "-std=c++17"])
+    return load(tmp_path_factory, "scale", SOURCE, extra_cuda_cflags=["-O0", "--use_fast_math", "-std=c++17"])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])

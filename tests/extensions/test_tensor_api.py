@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "support/extensions/tensor_api.cpp"
 
 @pytest.fixture(scope="module")
 def module():
-    return cpp_extension.load("tensor_api", SOURCE)
+    return cpp_extension.load("tensor_api", SOURCE, extra_cflags=["-O0"])
 
 
 def test_arithmetic_with_numbers_is_differentiable(module):

@@ -10,7 +10,7 @@ from support.sampling import sample
 import tkjit
 
 pytestmark = pytest.mark.compiles
-USUAL = ("bf16-0-a_by_columns-b_by_rows", "e4m3-128", "s8-128", "bf16-128-a_in_registers")
+USUAL = ("bf16-0-a_by_columns-b_by_rows", "e4m3-128", "bf16-128-a_in_registers")
 
 
 @pytest.mark.parametrize("product", sample(PRODUCTS, *USUAL, name=str), ids=str)

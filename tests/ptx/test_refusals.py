@@ -35,45 +35,58 @@ def run(body: str, threads: int = 32, **options) -> torch.Tensor:
     return x
 
 
-@pytest.mark.parametrize(
-    "body, message",
-    [
-        (
-            'asm volatile("tcgen05.fence::before_thread_sync;");',
-            "the simulator has no tcgen05.fence::before_thread_sync",
-        ),
-        (
-            'asm volatile("ld.global.mystery.b32 %0, [%1];" : "=f"(x[0]) : "l"(x));',
-            "the simulator has no ld.global.mystery.b32: unsupported modifier .mystery",
-        ),
-        (
-            'asm volatile("st.shared.b32 [%0], %1;" :: "r"(300000), "r"(1));',
-            "the shared address 0x493e0, of 1 bytes, is outside of the block's 228 KiB",
-        ),
-        (
-            'asm volatile("st.shared.b32 [%0], %1;" :: "r"(shared(&barrier) + 2), "r"(1));',
-            "a misaligned access of 4 bytes",
-        ),
-        ('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(100));', "setmaxnreg of 100: the number must be"),
-        (
-            'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared(&barrier)));',
-            "mbarrier_arrive: the mbarrier is used before mbarrier_init",
-        ),
-        (
-            'asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%1}], [%2];"'
-            ' :: "l"(x), "r"(0), "r"(shared(&barrier)));',
-            "cp.async.bulk.tensor: there is no tensor map at",
-        ),
-        (
-            MULTIPLY.replace("DESCRIPTOR", "0"),
-            "wgmma needs a warpgroup of 128 threads; the block has 32",
-        ),
-    ],
-)
-def test_an_error_is_raised_when_a_kernel_reaches_it(body, message):
+# statements that compile, but raise an error when a kernel reaches them
+REFUSED = [
+    (
+        'asm volatile("tcgen05.fence::before_thread_sync;");',
+        "the simulator has no tcgen05.fence::before_thread_sync",
+    ),
+    (
+        'asm volatile("ld.global.mystery.b32 %0, [%1];" : "=f"(x[0]) : "l"(x));',
+        "the simulator has no ld.global.mystery.b32: unsupported modifier .mystery",
+    ),
+    (
+        'asm volatile("st.shared.b32 [%0], %1;" :: "r"(300000), "r"(1));',
+        "the shared address 0x493e0, of 1 bytes, is outside of the block's 228 KiB",
+    ),
+    (
+        'asm volatile("st.shared.b32 [%0], %1;" :: "r"(shared(&barrier) + 2), "r"(1));',
+        "a misaligned access of 4 bytes",
+    ),
+    ('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(100));', "setmaxnreg of 100: the number must be"),
+    (
+        'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared(&barrier)));',
+        "mbarrier_arrive: the mbarrier is used before mbarrier_init",
+    ),
+    (
+        'asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%1}], [%2];"'
+        ' :: "l"(x), "r"(0), "r"(shared(&barrier)));',
+        "cp.async.bulk.tensor: there is no tensor map at",
+    ),
+    (
+        MULTIPLY.replace("DESCRIPTOR", "0"),
+        "wgmma needs a warpgroup of 128 threads; the block has 32",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def refused() -> tkjit.Kernel:
+    """Returns a kernel whose argument ``which`` chooses one of the statements."""
+    bodies = "\n".join(f"if (which == {i}) {{ {body} }}" for i, (body, _) in enumerate(REFUSED))
+    source = _HEAD.replace("float* x", "float* x, int which").replace("BODY", bodies)
+
+    @tkjit.kernel(source, entry="broken", args=True, grid=1, block=32)
+    def broken(x: InOut[Tensor, "float32", "N"], which: int) -> None: ...
+
+    return broken
+
+
+@pytest.mark.parametrize("which", range(len(REFUSED)))
+def test_an_error_is_raised_when_a_kernel_reaches_it(refused, which):
     with pytest.raises(LaunchError) as raised:
-        run(body)
-    assert message in str(raised.value) and "inline.cu:" in str(raised.value)
+        refused(torch.zeros(4), which)
+    assert REFUSED[which][1] in str(raised.value) and "inline.cu:" in str(raised.value)
 
 
 def test_an_instruction_that_is_never_reached_raises_no_error():
@@ -96,10 +109,15 @@ def test_a_descriptor_outside_of_shared_memory():
     "body, message",
     [
         ('asm volatile("mov.u32 %0 1;" : "=f"(x[0]));', "inline PTX: expected ',' or ';', found '1;'"),
-        ('asm volatile("mov.u32 %3, 1;" : "=f"(x[0]));', "inline PTX: %3: the statement has no such operand"),
+        *(
+            pytest.param(body, message, marks=pytest.mark.slow)
+            for body, message in [
+                ('asm volatile("mov.u32 %3, 1;" : "=f"(x[0]));', "inline PTX: %3: the statement has no such operand"),
+                ('asm volatile("mov.u32 %0, %1;" : "=f"(x[0]) : "r"(x));', 'needs the constraint "l"'),
+                ('asm volatile("mov.u32 %0, 1;" : "f"(x[0]));', "the constraint 'f' is for an input"),
+            ]
+        ),
         ('long y = 0; asm volatile("mov.u32 %0, %1;" : "=f"(x[0]) : "r"(y));', "larger than its constraint"),
-        ('asm volatile("mov.u32 %0, %1;" : "=f"(x[0]) : "r"(x));', 'needs the constraint "l"'),
-        ('asm volatile("mov.u32 %0, 1;" : "f"(x[0]));', "the constraint 'f' is for an input"),
     ],
 )
 def test_a_syntax_error_or_a_wrong_constraint_is_a_compile_error(body, message):

@@ -180,7 +180,10 @@ def test_an_error_names_the_line_of_the_header(tmp_path):
     assert f"{tmp_path / 'of_library.cuh'}:4:" in str(raised.value)
 
 
-@pytest.mark.parametrize("sign_a, sign_b, accumulates", [(-1, 1, 1), (1, -1, 1), (1, 1, 0)])
+@pytest.mark.parametrize(
+    "sign_a, sign_b, accumulates",
+    [(-1, 1, 1), *(pytest.param(*signs, marks=pytest.mark.slow) for signs in [(1, -1, 1), (1, 1, 0)])],
+)
 def test_signs_and_scale_of_wgmma_with_sums_in_halves(tmp_path, sign_a, sign_b, accumulates):
     """A (in registers) and B are all ones, so that a sum is 16; D begins as 3."""
     header = """

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.nvcc
     ("file", "name"),
     [
         ("test_strided.py", "double_heads"),
-        ("test_strided.py", "row_sums"),
-        ("test_scratch.py", "columns"),
+        pytest.param("test_strided.py", "row_sums", marks=pytest.mark.slow),
+        pytest.param("test_scratch.py", "columns", marks=pytest.mark.slow),
         ("test_scratch.py", "of_complex"),
         ("test_random.py", "dropout"),
     ],

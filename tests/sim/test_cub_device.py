@@ -16,7 +16,7 @@ of_sizes = pytest.mark.parametrize("n", [1, 2, 33, 1000])
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return compile_source(SOURCES / "cub_device.cu", tmp_path_factory.mktemp("cub_device"))
+    return compile_source(SOURCES / "cub_device.cu", tmp_path_factory.mktemp("cub_device"), "-O0")
 
 
 def values(dtype: type, n: int, high: int = 7) -> np.ndarray:

@@ -110,7 +110,6 @@ def test_the_headers_of_include_tkjit_compile_alone(mode):
     ("folder", "mode"),
     sample(
         [(folder, mode) for folder in ("runtime", "check") for mode in SIMULATOR_MODES],
-        "runtime plain",
         "check memory",
         name=" ".join,
     ),

@@ -16,7 +16,7 @@ CANONICAL_NAN = 0x7FFF
 TYPES = ["half", "bfloat16"]
 
 
-@pytest.fixture(scope="module", params=["-march=x86-64-v3", "-march=x86-64"])
+@pytest.fixture(scope="module", params=["-march=x86-64-v3", pytest.param("-march=x86-64", marks=pytest.mark.slow)])
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Library:
     return compile_source(SOURCES / "numbers.cu", tmp_path_factory.mktemp("numbers"), request.param)
 

@@ -34,10 +34,15 @@ def examples_of() -> list[Example]:
 EXAMPLES = examples_of()
 
 
+def is_slow(example: Example) -> bool:
+    """Return whether an example compiles host code with torch's headers."""
+    return "load_inline" in example.section or "CUDAExtension" in example.section
+
+
 def named(*, before: bool) -> list[object]:
     """Return the examples before or after migration as test parameters, named by their sections."""
     return [
-        pytest.param(example, id=example.section, marks=pytest.mark.slow if "load_inline" in example.section else ())
+        pytest.param(example, id=example.section, marks=pytest.mark.slow if is_slow(example) else ())
         for example in EXAMPLES
         if example.is_before is before
     ]
