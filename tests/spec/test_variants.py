@@ -5,6 +5,7 @@ from support.specs import changed, spec_of
 
 from tkjit.spec import Field, Source, Variant, variants_of
 from tkjit.spec.expr import Expr
+from tkjit.spec.variants import chooses
 
 FIELDS = (
     Field("x", "in", "T", dims=(Expr("N"), Expr("D"))),
@@ -66,3 +67,24 @@ def test_type_and_integer_variants():
     assert SPEC.integer_variants == {"D": (64, 128)}
     assert SPEC.dtypes_of(FIELDS[0]) == ("float32", "bfloat16")
     assert SPEC.dtypes_of(FIELDS[2]) == ("int8",)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chosen"),
+    [
+        ({"N": 8}, ["D=64, WIDE=0", "D=128, WIDE=0"]),
+        ({"N": 9, "D": 64}, ["D=64, WIDE=1"]),
+        ({"N": 9, "WIDE": 0}, []),
+        ({}, ["D=64, WIDE=0", "D=64, WIDE=1", "D=128, WIDE=0", "D=128, WIDE=1"]),
+    ],
+)
+def test_sizes_choose_variants_also_by_computed_dims(sizes, chosen):
+    spec = changed(
+        SPEC,
+        fields=(Field("x", "in", "float32", dims=(Expr("N"), Expr("D"))),),
+        order=("x",),
+        derived=(("WIDE", Expr("N > 8")),),
+        variants=(("D", (64, 128)), ("WIDE", (0, 1))),
+        entry="f<D, WIDE>",
+    )
+    assert [str(variant) for variant in variants_of(spec) if chooses(spec, variant, sizes)] == chosen

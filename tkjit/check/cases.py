@@ -16,6 +16,7 @@ from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Field, Spec, Variant
 from tkjit.spec.model import MISSING
 from tkjit.spec.values import ValueType
+from tkjit.spec.variants import chooses
 from tkjit.torchlib.meta import meta_outputs, scratch_of
 
 _LARGE = 1 << 26  # an input with more elements than this is shared by all devices
@@ -72,19 +73,34 @@ def cases_of(
     for number, example in enumerate(examples_of(spec, dict(variant.values), given)):
         leading = tuple(example.pop("...", ()))
         maker = _CaseGenerator(spec, variant, example, seed + number, leading, max_elements, absent=False)
-        case = maker.of_example()
-        found.setdefault(case.name, case)
+        if chooses(spec, variant, example):
+            case = maker.of_example()
+            found.setdefault(case.name, case)
     for number, (sizes, steps, leading) in enumerate(shapes_for(spec)):
         maker = _CaseGenerator(spec, variant, given, seed + number, leading, max_elements, absent=number % 2 == 1)
         fitting = maker.first_that_fits(sizes, steps)
         if fitting is not None:
             found.setdefault(fitting.name, fitting)
-    if not found and not spec.verification.examples:
+    is_computed = bool(spec.integer_variants.keys() & dict(spec.derived))  # then no size may choose this variant
+    if not found and not spec.verification.examples and not is_computed:
         constraints = ", ".join(map(str, spec.constraints))
         raise SpecError(
             f"{spec.name}: found no sizes for which {constraints or 'its dims fit'}; pass some, such as --dim N=128"
         )
     return list(found.values())
+
+
+def case_of_sizes(spec: Spec, variant: Variant, sizes: Mapping[str, Any], seed: int, device: str) -> Case:
+    """Return a case for sizes that set all dims, with tensors on a device.
+
+    Raises
+    ------
+    TkjitError
+        If the sizes do not satisfy the spec.
+    """
+    sizes = dict(sizes)
+    leading = tuple(sizes.pop("...", ()))
+    return _CaseGenerator(spec, variant, sizes, seed, leading, {}, absent=False, device=device).of_example()
 
 
 def case_of_call(spec: Spec, arguments: Mapping[str, Any]) -> Case:
@@ -120,13 +136,14 @@ class _CaseGenerator:
         max_elements: Mapping[bool, int],
         *,
         absent: bool,
+        device: str = "cpu",
     ) -> None:
         self._spec, self._variant = spec, variant
         self._leading, self._absent = leading, absent
         self._max_elements = max_elements
         self._chosen = {name: value for name, value in given.items() if name not in dict(variant.values)}
         self._large: dict[str, torch.Tensor] = {}
-        self._seed, self._random = seed, torch.Generator().manual_seed(seed)
+        self._seed, self._random = seed, torch.Generator(device).manual_seed(seed)
         fixed = {name: value for name, value in variant.values if isinstance(value, int)}
         devices = {"num_devices": spec.num_devices or DEVICES} if spec.is_parallel else {}
         self._fixed: dict[str, Any] = {**fixed, **devices, **given}
@@ -137,6 +154,8 @@ class _CaseGenerator:
             has_choice = any(name not in self._fixed for name in self._spec.dim_names) or self._leading
             sizes_of_all = {**self._fixed, **extents}
             if has_choice and not is_small(self._spec, sizes_of_all, self._leading, self._max_elements):
+                continue
+            if not chooses(self._spec, self._variant, sizes_of_all):
                 continue
             for integers in integers_for(self._spec, extents, self._fixed):
                 arguments = self._arguments(extents, integers)
@@ -220,7 +239,7 @@ class _CaseGenerator:
         if f.name in values:
             return values[f.name]
         if f.name in self._spec.deciding:
-            return dict(self._variant.values).get(f.name, "cpu")
+            return dict(self._variant.values).get(f.name, self._random.device)
         if f.optional and self._absent:
             return None
         if not f.is_tensor:
@@ -248,15 +267,14 @@ class _CaseGenerator:
 
     def _random_tensor(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
         dtype = getattr(torch, self._variant.dtype_of(f).name)
+        source: Any = {"generator": self._random, "device": self._random.device}
         if str(dtype) == "torch.float4_e2m1fn_x2":  # torch cannot convert to this dtype
-            return torch.randint(0, 256, shape, generator=self._random, dtype=torch.uint8).view(dtype)
+            return torch.randint(0, 256, shape, dtype=torch.uint8, **source).view(dtype)
         if dtype.is_floating_point or dtype.is_complex:
-            return torch.randn(shape, generator=self._random, dtype=torch.cfloat if dtype.is_complex else None).to(
-                dtype
-            )
+            return torch.randn(shape, dtype=torch.cfloat if dtype.is_complex else None, **source).to(dtype)
         if dtype == torch.bool:
-            return torch.rand(shape, generator=self._random) < 0.5
-        return torch.randint(0, self._end_of_indices(dtype, known), shape, generator=self._random).to(dtype)
+            return torch.rand(shape, **source) < 0.5
+        return torch.randint(0, self._end_of_indices(dtype, known), shape, **source).to(dtype)
 
     def _end_of_indices(self, dtype: torch.dtype, known: Mapping[str, Any]) -> int:
         """Return the exclusive upper bound of an input's random integers.

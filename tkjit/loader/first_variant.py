@@ -67,6 +67,10 @@ def _observe(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: 
     if field is not None:
         value = given.get(name, field.default)
         return value if isinstance(value, (int, str)) else -1
+    if name in (computed := dict(spec.derived)):
+        values = {used: _observe(spec, used, tensors, given) for used in computed[name].names if "." not in used}
+        numbers = {used: value for used, value in values.items() if isinstance(value, int) and value >= 0}
+        return computed[name].evaluate(numbers) if computed[name].names <= numbers.keys() else -1
     binder, index = spec.binder(name)
     shape = tensors[binder.name].shape if binder.name in tensors else ()
     return int(shape[index - len(binder.dims)]) if len(shape) >= len(binder.dims) else -1

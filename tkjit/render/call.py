@@ -102,9 +102,10 @@ class CheckedCall:
     def _integer_choice(self, name: str, options: Sequence[int]) -> list[str]:
         constraint = repr_text(f"{name} is {join_options(tuple(map(str, options)))}")
         value = f"{{{{{repr_text(name)}, {local(name)}}}}}"
+        is_computed = name in dict(self.spec.derived)
         return [
             f"int option_of_{name} = 0;",
-            f"switch ({local(name)}) {{",
+            f"switch ({f'value_or_none({local(name)})' if is_computed else local(name)}) {{",
             *(f"    case {option}: option_of_{name} = {i}; break;" for i, option in enumerate(options)),
             f"    default: return unsatisfied(call, {constraint}, {value});",
             "}",

@@ -193,10 +193,10 @@ def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
     expressions += [
         Expr.parse(name) for _, part in spec.launch.shape if isinstance(part, CExpr) for name in _used_names(spec, part)
     ]
-    derived = derived_in_order(spec, expressions)
+    # an integer variant is already a C++ constant of the same name, equal to the value in the call
+    derived = derived_in_order(spec, expressions, known=spec.integer_variants)
     names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
     names -= {name for name, _ in derived}
-    # an integer variant is already a C++ constant of the same name, equal to the value in the call
     return sorted(names - spec.integer_variants.keys()), derived
 
 

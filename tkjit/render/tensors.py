@@ -295,6 +295,7 @@ class TensorChecks:
     def _derive_dims(self) -> list[str]:
         outputs = [dim for f in self.spec.tensors for dim in f.dims]
         outputs += [f.draws for f in self.spec.fields if f.draws is not None]
+        outputs += [Expr.parse(name) for name in self.spec.integer_variants]
         lines = [
             f"const Int {local(name)} = {self.value(expr)};"
             for name, expr in derived_in_order(self.spec, [*outputs, *self.spec.constraints])

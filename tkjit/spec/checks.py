@@ -294,7 +294,7 @@ def _check_dims(spec: Description) -> None:
             _fail(spec, f"{where}: undefined dim {name} in {expr.text!r}; defined are {defined}{advice}")
     integer_fields = {f.name for f in spec.fields if f.is_integer}
     for name in spec.integer_variants:
-        if name not in spec.dim_names and name not in integer_fields:
+        if name not in spec.dim_names and name not in integer_fields and name not in derived:
             _fail(spec, f"no dim and no integer parameter is named {name}, so a call cannot choose its variant")
 
 

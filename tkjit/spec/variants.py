@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, product
 from math import prod
 from typing import Any
 
 from tkjit.spec.annotations import CExpr
+from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.dtypes import BY_NAME, DType
-from tkjit.spec.model import Field
+from tkjit.spec.expr import Expr
+from tkjit.spec.model import MISSING, Field
 from tkjit.spec.spec import Spec
 
 
@@ -51,6 +53,25 @@ def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
     keep = frozenset(types)
     types_of = spec.type_variants
     return tuple(v for v in found if not keep or all(value in keep for name, value in v.values if name in types_of))
+
+
+def chooses(spec: Spec, variant: Variant, sizes: Mapping[str, Any]) -> bool:
+    """Return whether a call of these sizes may use this variant; a name that ``sizes`` does not set may have any value.
+
+    Parameters
+    ----------
+    sizes : mapping
+        Values for dims, numbers and variants.
+    """
+    chosen = dict(variant.values)
+    if any(sizes.get(name, value) != value for name, value in chosen.items()):
+        return False
+    known = {f.name: f.default for f in spec.fields if f.is_integer and f.default is not MISSING}
+    known |= {name: value for name, value in sizes.items() if isinstance(value, int)}
+    for name, expr in derived_in_order(spec, [Expr.parse(name) for name in spec.integer_variants]):
+        if expr.names <= known.keys():
+            known[name] = expr.evaluate(known)
+    return all(known.get(name, value) == value for name, value in chosen.items() if name in dict(spec.derived))
 
 
 def with_names(spec: Spec, variant: Variant) -> Spec:

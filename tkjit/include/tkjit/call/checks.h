@@ -237,6 +237,9 @@ bool satisfied(const Call& call, Int holds, const char* text, std::initializer_l
     return false;
 }
 
+// The value of a computed dim that chooses a variant. No option equals the value of an invalid one.
+inline int64_t value_or_none(Int value) { return value.valid() ? value.value() : INT64_MIN; }
+
 // The sizes of an output, computed from its dims.
 struct Shape {
     int64_t sizes[kMaxRank];
