@@ -5,6 +5,7 @@ The import is light: torch, the cache's directories and environment variables ar
 
 from typing import TYPE_CHECKING
 
+from tkjit.benchmark import bench
 from tkjit.bindings import batch, bind, char_ptr, move, ptr
 from tkjit.errors import (
     ArgumentError,
@@ -80,6 +81,7 @@ __all__ = [
     "ToolchainError",
     "Zero",
     "batch",
+    "bench",
     "bind",
     "char_ptr",
     "enable_peer_access",

@@ -23,10 +23,9 @@ from tkjit.check import check as check_specs
 from tkjit.check.cases import Case, case_of_call
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, TkjitError
-from tkjit.kernel import Kernel, find
-from tkjit.kernel.kernel import kernel_of_file
+from tkjit.kernel import Kernel
+from tkjit.kernel.find import complete
 from tkjit.loader import loader_for
-from tkjit.loader.warm_start import Reference
 from tkjit.spec import Spec
 from tkjit.verify import Options as Verification
 from tkjit.verify import Outcome
@@ -105,7 +104,7 @@ def check(
     SpecError
         If no call can be generated; pass arguments.
     """
-    checked = _found(kernel)
+    checked = complete(kernel)
     options = Options(modes, types, dims or {}, seed, timeout_s, volatile=volatile, strict=strict)
     loader = loader_for(Settings.from_environment())
     specs, cases = (checked.specs, None) if not args and not kwargs else _of_call(checked, args, kwargs)
@@ -169,23 +168,13 @@ def verify(
         If the kernel has no reference, or no call can be generated.
     """
     Verification(device=device)
-    verified = _found(kernel)
+    verified = complete(kernel)
     loader = loader_for(Settings.from_environment())
     calls = planned(verified, types, dims or {}, seed, device)
     outcomes = list(call_kernels(calls, verified, loader, device))
     if not all(outcome.is_right for outcome in outcomes):
         raise KernelVerifyError(verified.name, outcomes)
     return outcomes
-
-
-def _found(kernel: str | Kernel) -> Kernel:
-    """Return a kernel with its examples: if it came from a warm record, which has none, run its spec file."""
-    if isinstance(kernel, str):
-        return find(kernel)
-    reference = kernel.specs[0].reference
-    return (
-        kernel_of_file(reference.path, reference.name, reference.module) if isinstance(reference, Reference) else kernel
-    )
 
 
 def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Spec, ...], list[Case]]:

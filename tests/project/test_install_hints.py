@@ -25,7 +25,7 @@ EXTRAS = set(
 # the packages that install commands may name, as they are called on PyPI and in Debian
 ON_PYPI = {
     *("nvidia-cuda-cccl", "nvidia-cuda-cuobjdump", "ninja", "torch", "cupy-cuda13x", "flashinfer-python"),
-    *("apache-tvm-ffi", "libclang"),
+    *("apache-tvm-ffi", "libclang", "matplotlib"),
 }
 IN_DEBIAN = {
     *("g++", "git", "gdb", "binutils", "cmake", "clang", "libclang-rt-dev", "cargo", "golang-go", "pkg-config"),

@@ -34,6 +34,7 @@ def test_bundled_specs_are_plain(path):
         HEAD + KERNEL + FUNCTION.replace('"N"', '"N", Align(16), CType("gl<bf16>")'),
         HEAD + KERNEL + FUNCTION + "@a.overload('b.cu', entry='b', grid=1, block=1)\ndef a(n: float): ...\n",
         HEAD + KERNEL + FUNCTION.replace("...", "import os; return os.environ"),
+        HEAD + "def peer(x): ...\n" + KERNEL.replace("block=1", 'block=1, peers={"cuBLAS": peer}') + FUNCTION,
         HEAD + KERNEL + FUNCTION.replace("-> Tensor", "").replace("n: int", "*, n: bool"),
         "import tkjit\nfrom tkjit import Constant, Fill, Generator, Out, Scratch, Strided, Struct, Zero\n"
         + KERNEL
@@ -54,6 +55,8 @@ def test_file_that_only_declares_kernels_is_plain(text):
         "from tkjit import *\n",
         HEAD + KERNEL.replace("block=1", "block=tkjit.load('b').specs") + FUNCTION,
         HEAD + KERNEL.replace("block=1", "block=len('a')") + FUNCTION,
+        HEAD + KERNEL.replace("block=1", 'block=1, peers={"os": print}') + FUNCTION,
+        HEAD + "def peer(x): ...\n" + KERNEL.replace("block=1", "block=1, peers={**peer()}") + FUNCTION,
         HEAD + KERNEL.replace("block=1", "block=BLOCK") + FUNCTION,
         HEAD + KERNEL.replace("block=1", "block=(lambda: 1)()") + FUNCTION,
         HEAD + KERNEL.replace("block=1", "block=[1 for _ in range(2)]") + FUNCTION,

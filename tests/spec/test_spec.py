@@ -73,6 +73,7 @@ def test_repr_of_a_spec_has_everything_that_affects_compilation():
     shown = {f.name for kind in PARTS.values() for f in dataclasses.fields(kind) if f.repr}
     hidden = {f.name for f in dataclasses.fields(Operator) if not f.repr}
     assert all(f"{name}=" in text for name in shown) and hidden == {
+        "benchmark",
         "verification",
         "module",
         "reference",

@@ -230,7 +230,7 @@ def test_bundled_kernels_of_several_dtypes_and_devices_are_right(session_cache, 
     ("options", "text"),
     [
         ({"examples": [3]}, "examples= takes dictionaries"),
-        ({"examples": {"...": 3}}, "'...' of an example is 3; expected a tuple"),
+        ({"examples": {"...": 3}}, "'...' in examples= is 3; expected a tuple"),
         ({"prepare": 3}, "prepare is 3; expected a function"),
         ({"tolerance": "x"}, "tolerance is 'x'; expected a number above 0"),
         ({"tolerance": -1}, "tolerance is -1"),

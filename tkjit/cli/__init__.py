@@ -54,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from tkjit.cli import (
+        bench,
         bind,
         cache,
         check,
@@ -82,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         bind,
         check,
         verify,
+        bench,
         warmup,
         export,
         cache,

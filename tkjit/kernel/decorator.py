@@ -107,6 +107,14 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         dtypes.
     unchecked : str, optional
         In-place parameters that ``verify`` and ``check`` do not compare, such as counters for the next launch.
+    flops : str or int, optional
+        The floating-point operations of a call, for ``bench``: ``"2 * M * N * K"``. Without it, ``bench`` gives the
+        speed in bytes per second.
+    sizes : dict or list of dict, optional
+        The calls that ``bench`` measures, in the form of ``examples``.
+    peers : dict, optional
+        Functions that ``bench`` compares the kernel with, by name. Their parameters are fields of the kernel. A peer
+        that raises an ImportError counts as not installed. The default is the reference.
 
     Raises
     ------

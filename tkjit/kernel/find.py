@@ -9,6 +9,7 @@ from tkjit import packages, registry
 from tkjit.config import Settings
 from tkjit.errors import SpecError
 from tkjit.kernel.kernel import Kernel, kernel_of_file
+from tkjit.loader.warm_start import Reference
 
 
 def find(name: str) -> Kernel:
@@ -20,6 +21,16 @@ def find(name: str) -> Kernel:
         If there is no such kernel; the message suggests similar names.
     """
     return kernel_of_file(*registry.find_file(name, Settings.from_environment()))
+
+
+def complete(kernel: str | Kernel) -> Kernel:
+    """Return a kernel with all that its spec file defines: a kernel from a warm record has no examples and no peers."""
+    if isinstance(kernel, str):
+        return find(kernel)
+    reference = kernel.specs[0].reference
+    return (
+        kernel_of_file(reference.path, reference.name, reference.module) if isinstance(reference, Reference) else kernel
+    )
 
 
 def find_used(name: str, module: str) -> Kernel:

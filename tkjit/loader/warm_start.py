@@ -21,7 +21,7 @@ from tkjit.loader.modules import GluePlan
 from tkjit.loader.plan import Opened
 from tkjit.registry import Definitions
 from tkjit.spec import Spec
-from tkjit.spec.model import Verification
+from tkjit.spec.model import Benchmark, Verification
 from tkjit.spec.plain import is_plain
 
 
@@ -202,7 +202,9 @@ def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
         gradients = Reference(path, spec.name, spec.module, digest, overload, of_gradients=True)
         backward = replace(backward, function=gradients)
     reference = None if spec.reference is None else Reference(path, spec.name, spec.module, digest, overload)
-    operator = replace(spec.operator, reference=reference, backward=backward, verification=Verification())
+    operator = replace(
+        spec.operator, reference=reference, backward=backward, verification=Verification(), benchmark=Benchmark()
+    )
     return replace(spec, operator=operator)
 
 

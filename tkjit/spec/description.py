@@ -11,7 +11,7 @@ from tkjit.spec import dispatch_arguments
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.expr import Expr
 from tkjit.spec.headers import HeaderLibrary
-from tkjit.spec.model import Backward, Compilation, Field, Launch, Operator, Parameters, Source, Verification
+from tkjit.spec.model import Backward, Benchmark, Compilation, Field, Launch, Operator, Parameters, Source, Verification
 
 T = TypeVar("T")
 
@@ -103,6 +103,7 @@ class Description:
     module = _PartAttribute[str]("operator")
     reference = _PartAttribute[Callable[..., Any] | None]("operator")
     verification = _PartAttribute[Verification]("operator")
+    benchmark = _PartAttribute[Benchmark]("operator")
 
     @property
     def struct_fields(self) -> tuple[Field, ...]:

@@ -332,6 +332,25 @@ class Verification:
 
 
 @dataclass(frozen=True)
+class Benchmark:
+    """How ``bench`` measures a kernel.
+
+    Parameters
+    ----------
+    flops : Expr or None
+        The floating-point operations of a call; None for a kernel whose speed is given in bytes.
+    sizes : tuple of mapping
+        One mapping per call, with values for dims, numbers and variants.
+    peers : tuple of (str, callable)
+        Other implementations, by name. Their parameters are fields of the kernel.
+    """
+
+    flops: Expr | None = None
+    sizes: tuple[Mapping[str, int | float | str], ...] = ()
+    peers: tuple[tuple[str, Callable[..., Any]], ...] = ()
+
+
+@dataclass(frozen=True)
 class Operator:
     """The properties of a kernel that concern Python and PyTorch.
 
@@ -350,6 +369,8 @@ class Operator:
         ``"float32"`` casts them to float32, and None leaves them unchanged.
     verification : Verification
         The settings for ``verify`` and ``check``.
+    benchmark : Benchmark
+        The settings for ``bench``.
     """
 
     doc: str = ""
@@ -359,3 +380,4 @@ class Operator:
     module: str = field(default="", compare=False, repr=False)
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     verification: Verification = field(default=Verification(), compare=False, repr=False)
+    benchmark: Benchmark = field(default=Benchmark(), compare=False, repr=False)

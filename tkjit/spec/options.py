@@ -62,6 +62,10 @@ class Options(TypedDict, total=False):
     zeroed: str
     tolerance: float
     unchecked: str
+    # benchmarks
+    flops: str | int
+    sizes: Sequence[Mapping[str, int | float | str]] | Mapping[str, int | float | str]
+    peers: Mapping[str, Callable[..., Any]]
 
 
 def check_options(kernel: str, options: Mapping[str, Any], source: object = None) -> None:

@@ -19,8 +19,8 @@ def is_plain(text: str) -> bool:
     """Return whether a spec file only declares kernels.
 
     Such a file only imports tkjit (and torch, for the references), assigns literals to names, and defines functions:
-    kernels decorated with literals, and helpers for their ``backward=`` and ``prepare=``. The result of running it does
-    not depend on the environment, the machine or the time.
+    kernels decorated with literals, and helpers for their ``backward=``, ``prepare=`` and ``peers=``. The result of
+    running it does not depend on the environment, the machine or the time.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def _is_plain(statement: ast.stmt, names: dict[str, str]) -> bool:
             )
             names[name] = "kernel"
             return plain
-        case ast.FunctionDef(name=name, decorator_list=[]):  # for backward= and prepare=
+        case ast.FunctionDef(name=name, decorator_list=[]):  # for backward=, prepare= and peers=
             names[name] = "function"
             return _has_plain_head(statement, names)
         case _:
@@ -94,9 +94,15 @@ def _has_data(call: ast.Call, names: dict[str, str]) -> bool:
 
 
 def _is_function(keyword: ast.keyword, names: dict[str, str]) -> bool:
-    """Return whether a keyword is ``backward=`` or ``prepare=``, and names an earlier function."""
-    value = keyword.value
-    return keyword.arg in ("backward", "prepare") and isinstance(value, ast.Name) and names.get(value.id) == "function"
+    """Return whether a keyword is ``backward=``, ``prepare=`` or ``peers=``, and names only earlier functions."""
+    match keyword:
+        case ast.keyword(arg="backward" | "prepare", value=ast.Name(id=name)):
+            return names.get(name) == "function"
+        case ast.keyword(arg="peers", value=ast.Dict(keys=keys, values=values)):
+            is_named = all(isinstance(key, ast.Constant) for key in keys)
+            return is_named and all(isinstance(one, ast.Name) and names.get(one.id) == "function" for one in values)
+        case _:
+            return False
 
 
 def _is_data(node: ast.expr, names: dict[str, str]) -> bool:

@@ -17,7 +17,17 @@ from tkjit.spec.dispatch_arguments import deciding
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
-from tkjit.spec.model import Backward, Compilation, Field, Launch, Operator, Parameters, Source, Verification
+from tkjit.spec.model import (
+    Backward,
+    Benchmark,
+    Compilation,
+    Field,
+    Launch,
+    Operator,
+    Parameters,
+    Source,
+    Verification,
+)
 from tkjit.spec.options import Options, check_options
 from tkjit.spec.spec import Spec
 
@@ -49,6 +59,7 @@ def spec_of_function(function: Callable[..., Any], source: str | Path | None, **
             module=function.__module__,
             reference=function if has_body(function) else None,
             verification=_verification(name, options, parameters.fields),
+            benchmark=_benchmark(name, options, parameters),
         ),
     )
 
@@ -159,12 +170,7 @@ def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backwar
 
 
 def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Verification:
-    examples, prepare = _as_list(options.get("examples", ())), options.get("prepare")
-    for example in examples:
-        if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):
-            raise SpecError(f"{kernel}: examples= takes dictionaries such as {{'M': 128, 'N': 64}}, one for each call")
-        if not isinstance(example.get("...", ()), (tuple, list)):
-            raise SpecError(f"{kernel}: '...' of an example is {example['...']!r}; expected a tuple of leading dims")
+    examples, prepare = _calls(kernel, "examples", options.get("examples", ())), options.get("prepare")
     if prepare is not None and not callable(prepare):
         raise SpecError(f"{kernel}: prepare is {prepare!r}; expected a function of a call's arguments by name")
     tolerance = options.get("tolerance", 0.0)
@@ -183,7 +189,38 @@ def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Ver
             f"{kernel}: zeroed= names {', '.join(sorted(unknown))}, which is not an input that verify could zero; "
             'an output starts as zero with Out[Tensor, "float32", "N", Zero]'
         )
-    return Verification(tuple(examples), prepare, float(tolerance), unchecked, zeroed)
+    return Verification(examples, prepare, float(tolerance), unchecked, zeroed)
+
+
+def _benchmark(kernel: str, options: Options, parameters: Parameters) -> Benchmark:
+    flops = parse_at(kernel, "flops", options.get("flops"), Expr.parse)
+    known: set[str] = {name for f in parameters.fields for dim in f.dims for name in dim.names}
+    known |= {f.name for f in parameters.fields if f.is_integer}
+    known |= {name for name, _ in (*parameters.variants, *parameters.derived)}
+    if isinstance(flops, Expr) and (unknown := flops.names - known):
+        raise SpecError(
+            f"{kernel}: flops uses {', '.join(sorted(unknown))}; "
+            f"expected dims, integer parameters and variants: {', '.join(sorted(known)) or 'none'}"
+        )
+    peers = options.get("peers", {})
+    if not isinstance(peers, Mapping) or not all(inspect.isfunction(peer) for peer in peers.values()):
+        raise SpecError(f"{kernel}: peers is {peers!r}; expected a function for each name: {{'cuBLAS': torch_mm}}")
+    for name, peer in peers.items():
+        if others := set(inspect.signature(peer).parameters) - {f.name for f in parameters.fields}:
+            raise SpecError(f"{kernel}: the peer {name} takes {', '.join(sorted(others))}, which the kernel does not")
+    sizes = _calls(kernel, "sizes", options.get("sizes", ()))
+    return Benchmark(flops if isinstance(flops, Expr) else None, sizes, tuple(peers.items()))
+
+
+def _calls(kernel: str, option: str, given: Any) -> tuple[Mapping[str, Any], ...]:
+    """Read calls that are given as values by name, such as ``examples={"M": 128, "...": (2, 3)}``."""
+    calls = _as_list(given)
+    for call in calls:
+        if not isinstance(call, Mapping) or not all(isinstance(name, str) for name in call):
+            raise SpecError(f"{kernel}: {option}= takes dictionaries such as {{'M': 128, 'N': 64}}, one for each call")
+        if not isinstance(call.get("...", ()), (tuple, list)):
+            raise SpecError(f"{kernel}: '...' in {option}= is {call['...']!r}; expected a tuple of leading dims")
+    return tuple(calls)
 
 
 def _arch(kernel: str, arch: str) -> str:

@@ -1,0 +1,117 @@
+"""``bench`` measures kernels beside their peers; here on the CPU."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import tkjit
+from tkjit import In, Out, SpecError, Tensor, bench
+from tkjit.cli import main
+
+pytestmark = pytest.mark.compiles
+SOURCE = "template <class T> __global__ void twice(Globals g) { g.y[blockIdx.x] = T(2) * g.x[blockIdx.x]; }"
+SPEC = f'''
+import tkjit
+from tkjit import In, Out, Tensor
+
+def absent(x):
+    import a_library_that_nobody_has
+
+def broken(x):
+    raise ValueError("only for float64\\nand more")
+
+def add(x):
+    return x + x
+
+@tkjit.kernel(
+    "{SOURCE}",
+    entry="twice<T>", grid="N", block=1, variants={{"T": ("float32", "float64")}}, flops="N",
+    sizes=[{{"N": 8}}, {{"N": 16, "T": "float64"}}], peers={{"add": add, "absent": absent, "broken": broken}},
+)
+def twice(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor:
+    return 2 * x
+'''
+
+
+def double(**options):
+    @tkjit.kernel(SOURCE, entry="twice<T>", grid="N", block=1, variants={"T": ("float32", "float64")}, **options)
+    def twice(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor:
+        return 2 * x
+
+    return twice
+
+
+@pytest.fixture
+def spec_file(tmp_path, session_cache, monkeypatch):
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    (tmp_path / "twice.py").write_text(SPEC)
+
+
+def test_the_reference_is_the_peer_of_a_kernel_without_peers():
+    (found,) = bench(double(), {"N": 8}, types=["float32"], device="cpu", rounds=3)
+    assert (found.kernel, found.variant, found.case, found.device) == ("twice", "T=float32", "N=8", "cpu")
+    assert found.seconds > 0 and found.spread >= 0 and found.moved_bytes == 2 * 8 * 4 and found.flops == 0
+    assert found.ratio("reference") == found.peers["reference"] / found.seconds
+    assert found.roofline is None and found.share_of_roofline is None and not found.missing
+
+
+def test_calls_and_peers_of_the_spec(spec_file, capsys):
+    assert main(["bench", "twice", "--device", "cpu", "--rounds", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["variant"], one["case"], one["flops"]) for one in found] == [
+        ("T=float32", "N=8", 8),
+        ("T=float64", "N=8", 8),
+        ("T=float64", "N=16", 16),
+    ]
+    for one in found:
+        assert list(one["ratios"]) == ["add"]
+        assert one["missing"] == {
+            "absent": "not installed: No module named 'a_library_that_nobody_has'",
+            "broken": "ValueError: only for float64",
+        }
+
+
+def test_the_table_has_all_combinations_of_extents(spec_file, capsys):
+    words = ["bench", "twice", "--device", "cpu", "--rounds", "1", "--types", "float32", "--dim", "N=4,5"]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    heading, *rows = out.splitlines()
+    assert heading.split() == ["call", "time", "spread", "speed", "of", "roofline", "add", "(ratio)"]
+    assert [row.split("  ")[0] for row in rows] == ["twice(T=float32, N=4)", "twice(T=float32, N=5)"]
+    assert all("FLOP/s" in row for row in rows)
+    assert "absent was not measured: not installed" in err and "these times say nothing about a GPU" in err
+
+
+def test_an_error_in_one_kernel_does_not_stop_the_others(spec_file, capsys):
+    assert main(["bench", "gemm", "twice", "--device", "cpu", "--rounds", "1", "--dim", "N=4"]) == 1
+    out, err = capsys.readouterr()
+    assert "tkjit: gemm has no variant for N=4; a call needs M, K, N" in err and "twice(T=float64, N=4)" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes", "message"),
+    [
+        ({}, (), "twice has no sizes=, so bench needs the extents of a call: --dim N=4096"),
+        ({}, {"K": 3, "N": 4}, "twice has no dim or number K"),
+        ({}, {"T": "float16", "N": 4}, "twice has no variant for T=float16, N=4"),
+        ({"constraints": "N % 8 == 0"}, {"N": 4}, "twice: the constraint N % 8 == 0 does not hold"),
+    ],
+)
+def test_wrong_sizes_are_rejected(options, sizes, message):
+    with pytest.raises(tkjit.TkjitError, match=f"^{message.replace('%', '.')}"):
+        bench(double(**options), sizes, device="cpu")
+
+
+def test_a_kernel_without_a_reference_cannot_be_compared_with_inductor():
+    @tkjit.kernel(SOURCE, entry="twice<T>", grid="N", block=1, variants={"T": ("float32",)})
+    def twice(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor: ...
+
+    with pytest.raises(SpecError, match=r"twice has no reference for torch\.compile"):
+        bench(twice, {"N": 8}, device="cpu", inductor=True)
+
+
+def test_parallel_kernels_are_rejected():
+    with pytest.raises(SpecError, match="all_reduce: bench measures kernels that run on one device"):
+        bench("all_reduce", {"N": 8})

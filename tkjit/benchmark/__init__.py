@@ -1,0 +1,72 @@
+"""Measures kernels beside other implementations of the same operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from tkjit.benchmark.measurement import Measurement
+    from tkjit.kernel import Kernel
+
+__all__ = ["bench"]
+
+
+def bench(
+    kernel: str | Kernel,
+    sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any] = (),
+    *,
+    types: Sequence[str] = (),
+    device: str | torch.device | None = None,
+    inductor: bool = False,
+    rounds: int = 15,
+    seed: int = 0,
+) -> list[Measurement]:
+    """Measure a kernel beside its peers.
+
+    The kernel and its peers run in turns, with random inputs that rotate so that none is in the L2 cache. Each gets
+    the median of its rounds. On a GPU, only the device's time counts, because the calls of a round are queued while the
+    device is still busy.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+    sizes : mapping or sequence of mappings, optional
+        The calls to measure. Each has values for all dims, and optionally for numbers and variants:
+        ``{"M": 4096, "N": 4096, "K": 4096}``. ``"..."`` is a tuple of leading dims. The default is the spec's
+        ``sizes=``.
+    types : sequence of str, optional
+        Measure only variants of these dtypes.
+    device : str or torch.device, optional
+        The default is the current GPU, or the CPU if there is none.
+    inductor : bool
+        Also measure the reference compiled with ``torch.compile``.
+    rounds : int
+        The number of times that each implementation is timed.
+    seed : int
+        The seed of the inputs.
+
+    Returns
+    -------
+    list of Measurement
+        One for each call and variant.
+
+    Raises
+    ------
+    SpecError
+        If there are no sizes, no variant for them, or no such GPU.
+    TkjitError
+        If a call of the kernel fails.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> for measurement in tkjit.bench("gemm", {"M": 4096, "N": 4096, "K": 4096}, types=["bfloat16"]):  # doctest: +SKIP
+    ...     print(measurement, measurement.speed, measurement.ratio("cuBLAS"))
+    gemm(T=bfloat16, M=4096, K=4096, N=4096) 641 TFLOP/s 0.86
+    """
+    from tkjit.benchmark.bench import measurements
+
+    return list(measurements(kernel, sizes, types, device, inductor, rounds, seed))
