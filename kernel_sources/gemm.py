@@ -4,6 +4,10 @@ import tkjit
 from tkjit import CExpr, In, Out, Tensor
 
 
+def cublas(a, b):
+    return a @ b
+
+
 def gradients(grad_c, a, b, needed):
     grad_a = gemm(grad_c, b.T.contiguous()) if "a" in needed else None
     grad_b = gemm(a.T.contiguous(), grad_c) if "b" in needed else None
@@ -20,6 +24,16 @@ def gradients(grad_c, a, b, needed):
     shared_memory=CExpr("Launch<T>::shared_bytes"),
     variants={"T": ("float32", "bfloat16", "float16")},
     backward=gradients,
+    flops="2 * M * N * K",
+    sizes=[
+        {"M": 1024, "N": 1024, "K": 1024},
+        {"M": 2048, "N": 2048, "K": 2048},
+        {"M": 4096, "N": 4096, "K": 4096},
+        {"M": 8192, "N": 8192, "K": 8192},
+        {"M": 16, "N": 4096, "K": 14336},
+        {"M": 128, "N": 4096, "K": 14336},
+    ],
+    peers={"cuBLAS": cublas},
 )
 def gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], c: Out[Tensor, "T", "M", "N"]) -> Tensor:
     """Computes a @ b, summed in float32.

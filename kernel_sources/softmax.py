@@ -15,6 +15,12 @@ def gradient(grad_y, y):
     block=256,
     variants={"T": ("float32", "bfloat16", "float16")},
     backward=gradient,
+    sizes=[
+        {"...": (16384,), "N": 4096},
+        {"...": (65536,), "N": 256},
+        {"...": (2048,), "N": 32768},
+        {"...": (16384,), "N": 4095},
+    ],
 )
 def softmax(x: In[Tensor, "T", "... N"], y: Out[Tensor, "T", "... N"]) -> Tensor:
     """Computes exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.

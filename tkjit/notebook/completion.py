@@ -39,7 +39,7 @@ def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], s
     --------
     >>> import tkjit
     >>> completions('tkjit.load("gem', {"tkjit": tkjit})[1][:1], completions("f(x, ", {"f": tkjit.find("axpy")})[1]
-    (['all_gather'], ['x=', 'y=', 'alpha=', 'stream='])
+    (['add_rms_norm'], ['x=', 'y=', 'alpha=', 'stream='])
     """
     if (match := _NAME.search(text)) and _variable(match["callee"], variables) in (load, find):
         return match["begun"], [*kernels(), *packages.packages()], "kernel"

@@ -1,0 +1,11 @@
+// A block per row, or a warp if the row is short. The row stays in registers between the sum of squares and the output.
+#include "rms_norm.cuh"
+
+template <typename T, int SIZE>
+__global__ void __launch_bounds__(tkjit::RowShape<SIZE>::block) rms_norm(const __grid_constant__ Globals g) {
+    using Row = tkjit::Row<T, SIZE>;
+    const int n = g.x.cols();
+    const size_t first = Row::number() * n;
+    if (first >= g.x.numel()) return;
+    normalize(Row(g.x.raw_ptr + first, n), n, g.eps, g.weight.raw_ptr, g.y.raw_ptr + first);
+}

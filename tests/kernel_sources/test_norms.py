@@ -1,0 +1,90 @@
+"""rms_norm, add_rms_norm and layer_norm on the CPU: values, gradients, unaligned rows and unusual numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.sampling import sample
+
+import tkjit
+
+pytestmark = pytest.mark.compiles
+F = torch.nn.functional
+# one for each variant of tkjit::Row: a part of a warp, a warp, a block, a large block, and a row that is read twice
+LENGTHS = (7, 1000, 1031, 9000, 16385)
+ROUNDING = {torch.float32: 2e-6, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+
+
+def rows(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    return torch.randn(2, 3, n, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def assert_near(got: torch.Tensor, exact: torch.Tensor) -> None:
+    assert got.shape == exact.shape
+    bound = 1.01 * ROUNDING[got.dtype] * exact.abs() + 1e-5
+    assert bool(((got.double() - exact).abs() <= bound).all())
+
+
+@pytest.mark.parametrize("n", sample(LENGTHS, "1031"))
+@pytest.mark.parametrize("dtype", sample(ROUNDING, "torch.bfloat16"))
+def test_results(n, dtype):
+    x, residual, weight, bias = rows(n, dtype), rows(n, dtype, 1), rows(n, dtype, 2)[0, 0], rows(n, dtype, 3)[0, 0]
+    wide, sizes = x.double(), (n,)
+    assert_near(tkjit.load("rms_norm")(x), F.rms_norm(wide, sizes, None, 1e-6))
+    assert_near(tkjit.load("rms_norm")(x, weight, 0.5), F.rms_norm(wide, sizes, weight.double(), 0.5))
+    y, total = tkjit.load("add_rms_norm")(x, residual, weight)
+    assert torch.equal(total, x + residual)
+    assert_near(y, F.rms_norm(total.double(), sizes, weight.double(), 1e-6))
+    layer_norm = tkjit.load("layer_norm")
+    assert_near(layer_norm(x), F.layer_norm(wide, sizes))
+    assert_near(layer_norm(x, weight), F.layer_norm(wide, sizes, weight.double()))
+    assert_near(layer_norm(x, weight, bias), F.layer_norm(wide, sizes, weight.double(), bias.double()))
+    assert_near(layer_norm(x, bias=bias), F.layer_norm(wide, sizes, None, bias.double()))
+
+
+def test_layer_norm_of_numbers_with_a_large_mean():
+    x = 1000 + torch.randn(3, 200)
+    exact = F.layer_norm(x.double(), (200,))
+    assert (tkjit.load("layer_norm")(x) - exact).abs().max() < 1e-3  # the difference of squares would be off by 0.1
+
+
+def test_rows_at_any_address():
+    storage = torch.randn(4 * 200 + 1)
+    x = storage[1:].view(4, 200)  # no row begins at a multiple of 16 bytes
+    assert_near(tkjit.load("rms_norm")(x), F.rms_norm(x.double(), (200,), None, 1e-6))
+
+
+def test_a_row_with_nan_or_infinity_does_not_affect_others():
+    x = torch.randn(3, 40)
+    x[0, 3], x[2, 5] = float("nan"), float("inf")
+    y = tkjit.load("rms_norm")(x)
+    assert y[0].isnan().all() and torch.allclose(y[1], F.rms_norm(x[1], (40,), None, 1e-6))
+    assert y[2, 5].isnan() and not y[2, :5].any()
+    assert torch.equal(y.isnan(), F.rms_norm(x, (40,), None, 1e-6).isnan())
+
+
+@pytest.mark.parametrize("names", ["", "weight", "weight bias"])
+def test_gradients(names):
+    kernel, reference = (tkjit.load("rms_norm"), F.rms_norm) if "bias" not in names else (None, F.layer_norm)
+    kernel = kernel or tkjit.load("layer_norm")
+    given = [torch.randn(2, 3, 20), *(torch.randn(20) for _ in names.split())]
+    ours = [tensor.clone().requires_grad_() for tensor in given]
+    theirs = [tensor.double().requires_grad_() for tensor in given]
+    grad = torch.randn(2, 3, 20)
+    kernel(*ours, eps=1e-5).backward(grad)
+    padding = [None] * (2 if "bias" in names or reference is F.layer_norm else 1)
+    reference(theirs[0], (20,), *[*theirs[1:], *padding][: len(padding)], 1e-5).backward(grad.double())
+    for mine, exact in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine.grad.double(), exact.grad, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (3, 0)])
+def test_empty_tensors(shape):
+    assert tkjit.load("layer_norm")(torch.empty(shape)).shape == shape
+
+
+def test_a_weight_of_another_length_or_dtype_is_rejected():
+    with pytest.raises(tkjit.ShapeError, match="rms_norm: weight"):
+        tkjit.load("rms_norm")(torch.randn(2, 8), torch.randn(7))
+    with pytest.raises(tkjit.ArgumentError, match="rms_norm: weight"):
+        tkjit.load("rms_norm")(torch.randn(2, 8), torch.randn(8).bfloat16())

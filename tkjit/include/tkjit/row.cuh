@@ -1,0 +1,173 @@
+// One row of a matrix, processed by a block, or by one warp if it is short.
+//
+// The threads take turns in groups of eight elements, which are loaded with accesses of 16 bytes if the row's address is
+// a multiple of 16. A row of up to 16384 elements is kept in registers, so that memory is read once however many passes
+// follow. Each pass over a longer row reads it again; up to 131072 elements of 16 bits, the rows of all blocks that run
+// at once fit in the L2 cache of an H100.
+#pragma once
+
+#include <tkjit/reduce.cuh>
+
+namespace tkjit {
+
+/// The division of rows of up to `Size` elements: 256, 1024, 4096 or 16384. 65536 is for all longer rows.
+template <int Size>
+struct RowShape {
+    static constexpr bool is_held = Size <= 16384;
+    static constexpr int threads = Size <= 1024 ? 32 : Size <= 4096 ? 256 : Size <= 16384 ? 512 : 1024;  // for one row
+    static constexpr int rows = threads == 32 ? 4 : 1;                                                   // of a block
+    static constexpr int block = threads * rows;
+    static constexpr int groups = Size / (8 * threads);  // of a thread
+};
+
+/// Eight adjacent elements.
+template <class T>
+struct alignas(16) Group {
+    static constexpr int size = 8;
+    T element[size];
+};
+
+template <class T>
+__device__ bool is_aligned(const T* pointer) {
+    return reinterpret_cast<size_t>(pointer) % 16 == 0;
+}
+
+/// Loads the group that begins at `col` of a row of `n` elements. Elements past the row's end are undefined.
+template <class T>
+__device__ Group<T> load_group(const T* row, int col, int n) {
+    if (col + Group<T>::size <= n && is_aligned(row + col)) return *reinterpret_cast<const Group<T>*>(row + col);
+    Group<T> group;
+#pragma unroll
+    for (int i = 0; i < Group<T>::size; ++i)
+        if (col + i < n) group.element[i] = row[col + i];
+    return group;
+}
+
+/// Stores the elements of a group that lie inside the row.
+template <class T>
+__device__ void store_group(T* row, int col, int n, const Group<T>& group) {
+    if (col + Group<T>::size <= n && is_aligned(row + col)) {
+        *reinterpret_cast<Group<T>*>(row + col) = group;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < Group<T>::size; ++i)
+        if (col + i < n) row[col + i] = group.element[i];
+}
+
+template <class T, int Size>
+class Row {
+public:
+    using Shape = RowShape<Size>;
+
+    /// The number of the row that this thread works on; it may be past the last one.
+    static __device__ size_t number() { return size_t(blockIdx.x) * Shape::rows + threadIdx.x / Shape::threads; }
+
+    __device__ Row(const T* data, int n) : data_(data), n_(n) {
+        if constexpr (is_held) {
+#pragma unroll
+            for (int i = 0; i < Shape::groups; ++i) held_[i] = load_group(data, column(i), n);
+        }
+    }
+
+    /// Writes the sum of two rows to `total`, and returns it as a row.
+    static __device__ Row sum(const T* a, const T* b, T* total, int n) {
+        if constexpr (!is_held) {
+            for (int i = 0; column(i) < n; ++i) store_sum(a, b, total, column(i), n);
+            return Row(total, n);  // each thread reads only what it has written itself
+        } else {
+            Row row(total, n, Unread());
+#pragma unroll
+            for (int i = 0; i < Shape::groups; ++i)
+                if (column(i) < n) row.held_[i] = store_sum(a, b, total, column(i), n);
+            return row;
+        }
+    }
+
+    /// Returns the sum of `term(x)` over the row's elements.
+    template <class Term>
+    __device__ float sum_of(Term term) const {
+        float own = 0.f;
+        each_element([&](float x, int) { own += term(x); });
+        return block_reduce<Sum, Shape::threads>(own);
+    }
+
+    /// Returns the largest element, and the sum of exp(x - largest).
+    __device__ Exponentials exponentials() const {
+        Exponentials own;
+        each_group([&](const Group<T>& group, int col) {
+            float largest = -INFINITY, sum = 0.f;
+            each_of(group, col, [&](float x, int) { largest = Max::combine(largest, x); });
+            each_of(group, col, [&](float x, int) { sum += __expf(x - largest); });
+            own.add(largest, sum);
+        });
+        return block_reduce<AddExponentials, Shape::threads>(own);
+    }
+
+    /// Calls `f(x, col)` for each of this thread's elements.
+    template <class F>
+    __device__ void each_element(F f) const {
+        each_group([&](const Group<T>& group, int col) { each_of(group, col, f); });
+    }
+
+    /// Sets each element of another row, `to[col] = f(x, others[col]...)`, where `others` are rows of the same length.
+    template <class F, class To, class... Others>
+    __device__ void map(To* to, F f, const Others*... others) const {
+        each_group([&](const Group<T>& group, int col) {
+            Group<To> result;
+            map_group(result, group, col, f, load_group(others, col, n_)...);
+            store_group(to, col, n_, result);
+        });
+    }
+
+private:
+    static constexpr bool is_held = Shape::is_held;
+    struct Unread {};
+
+    __device__ Row(const T* data, int n, Unread) : data_(data), n_(n) {}
+
+    static __device__ int column(int i) {
+        return (i * Shape::threads + int(threadIdx.x) % Shape::threads) * Group<T>::size;
+    }
+
+    static __device__ Group<T> store_sum(const T* a, const T* b, T* total, int col, int n) {
+        const Group<T> of_a = load_group(a, col, n), of_b = load_group(b, col, n);
+        Group<T> sum;
+#pragma unroll
+        for (int i = 0; i < Group<T>::size; ++i)
+            if (col + i < n) sum.element[i] = T(float(of_a.element[i]) + float(of_b.element[i]));
+        store_group(total, col, n, sum);
+        return sum;
+    }
+
+    template <class F>
+    __device__ void each_group(F f) const {
+        if constexpr (is_held) {
+#pragma unroll
+            for (int i = 0; i < Shape::groups; ++i)
+                if (column(i) < n_) f(held_[i], column(i));
+        } else {
+            for (int i = 0; column(i) < n_; ++i) f(load_group(data_, column(i), n_), column(i));
+        }
+    }
+
+    template <class F>
+    __device__ void each_of(const Group<T>& group, int col, F f) const {
+#pragma unroll
+        for (int i = 0; i < Group<T>::size; ++i)
+            if (col + i < n_) f(float(group.element[i]), col + i);
+    }
+
+    template <class F, class To, class... Others>
+    __device__ void map_group(Group<To>& to, const Group<T>& group, int col, F f, const Group<Others>&... others) const {
+#pragma unroll
+        for (int i = 0; i < Group<T>::size; ++i)
+            if (col + i < n_) to.element[i] = To(f(float(group.element[i]), float(others.element[i])...));
+    }
+
+    const T* data_;
+    int n_;
+    Group<T> held_[is_held ? Shape::groups : 1];
+};
+
+}  // namespace tkjit
