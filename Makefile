@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all test-export check bench gpu thunderkittens real-kernels golden wheel clean
+.PHONY: demo test test-all test-export check bench gpu tune thunderkittens real-kernels golden wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
@@ -46,6 +46,11 @@ bench: $(VENV)/.installed-for-benchmarks
 # benchmarks/gpu, in shards of at most 8 minutes; resumes where it stopped; writes gpu-results/results.json and .md
 gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
+
+# on a machine with a GPU, in two minutes: verifies the bundled kernels and measures them beside their peers; writes
+# gpu-results/tune.json
+tune: $(VENV)/.installed-for-benchmarks
+	$(BIN)/python -m benchmarks.tune
 
 # compiles ThunderKittens' kernels and verifies them, on the CPU and on an H100 if there is one: docs/thunderkittens.md
 #   make thunderkittens THUNDERKITTENS_ROOT=~/ThunderKittens

@@ -1,0 +1,77 @@
+"""Verifies and times the bundled kernels on a GPU: ``python -m benchmarks.tune``.
+
+It stops after ``--minutes``, and writes one JSON file with the device, the date, the commit, the measurements and their
+predictions, and what there was no time for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.harness import ROOT
+from tkjit.benchmark.bench import measurements
+from tkjit.errors import TkjitError
+from tkjit.verify import Options, verify
+
+TYPES = ("bfloat16",)
+# the share of the roofline that we expect, written down before the first run on a GPU: for rows of 256 to 16384
+# elements that begin at a multiple of 16 bytes
+PREDICTED = {"rms_norm": 0.93, "add_rms_norm": 0.93, "layer_norm": 0.92, "softmax": 0.44, "gemm": 0.80}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kernels", nargs="*", default=list(PREDICTED), help=f"default: {', '.join(PREDICTED)}")
+    parser.add_argument("--minutes", type=float, default=1.9)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--json", type=Path, default=ROOT / "gpu-results/tune.json")
+    arguments = parser.parse_args()
+    deadline = time.monotonic() + 60 * arguments.minutes
+    on_gpu = arguments.device == "cuda"
+    results: dict[str, Any] = {
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes"),
+        "commit": subprocess.run(
+            ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False, cwd=ROOT
+        ).stdout.strip(),
+        "torch": torch.__version__,
+        "kernels": {name: {"predicted": PREDICTED.get(name)} for name in arguments.kernels},
+    }
+    for name, result in results["kernels"].items():
+        if time.monotonic() > deadline:
+            result["error"] = "no time left"
+        else:
+            result |= _tuned(name, arguments.device, deadline)
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(results, indent=1))  # after each kernel, in case this process is killed
+    print(arguments.json.read_text())
+    return int(any("error" in result or result["wrong"] for result in results["kernels"].values()))
+
+
+def _tuned(name: str, device: str, deadline: float) -> dict[str, Any]:
+    """Verify a kernel, and measure its calls until the deadline."""
+    result: dict[str, Any] = {"wrong": [], "calls": []}
+    try:
+        for outcome in verify([name], Options(device=device, types=TYPES)):
+            if not outcome.is_right:
+                result["wrong"].append(f"{outcome}: {outcome.verdict}")
+        for one in measurements(name, types=TYPES, device=device, inductor=device == "cuda"):
+            result["calls"].append(one.as_json())
+            if time.monotonic() > deadline:
+                result["error"] = "no time left for the other calls"
+                break
+    except TkjitError as error:
+        result["error"] = str(error)
+    return result
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
