@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from benchmarks.harness import ROOT
-from tkjit.benchmark.bench import measurements
+from tkjit.benchmark.measure import measurements
 from tkjit.errors import TkjitError
 from tkjit.verify import Options, verify
 

@@ -5,7 +5,7 @@ The import is light: torch, the cache's directories and environment variables ar
 
 from typing import TYPE_CHECKING
 
-from tkjit.benchmark import bench
+from tkjit.benchmark import bench, tune
 from tkjit.bindings import batch, bind, char_ptr, move, ptr
 from tkjit.errors import (
     ArgumentError,
@@ -95,6 +95,7 @@ __all__ = [
     "move",
     "ptr",
     "require",
+    "tune",
     "warming",
 ]
 

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
     from tkjit.benchmark.measurement import Measurement
     from tkjit.kernel import Kernel
+    from tkjit.loader.tuned import Choice
 
-__all__ = ["bench"]
+__all__ = ["bench", "tune"]
 
 
 def bench(
@@ -67,6 +68,52 @@ def bench(
     ...     print(measurement, measurement.speed, measurement.ratio("cuBLAS"))
     gemm(T=bfloat16, M=4096, K=4096, N=4096) 641 TFLOP/s 0.86
     """
-    from tkjit.benchmark.bench import measurements
+    from tkjit.benchmark.measure import measurements
 
     return list(measurements(kernel, sizes, types, device, inductor, rounds, seed))
+
+
+def tune(
+    kernel: str | Kernel,
+    sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any] = (),
+    *,
+    types: Sequence[str] = (),
+    device: str | torch.device | None = None,
+    rounds: int = 9,
+    seed: int = 0,
+) -> list[Choice]:
+    """Choose the fastest configuration of each variant of a kernel on this device, and store the choice in the cache.
+
+    The configurations of the spec's ``tune=`` are measured in turns, as in ``bench``. If several calls choose the same
+    variant, the configuration with the smallest geometric mean of their times wins. Kernels that are loaded afterwards
+    use it, on this device and on others with the same target that have no choice of their own.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+    sizes : mapping or sequence of mappings, optional
+        The calls to measure, as in ``bench``. The default is the spec's ``sizes=``.
+    types : sequence of str, optional
+        Tune only variants of these dtypes.
+    device : str or torch.device, optional
+        The default is the current GPU, or the CPU if there is none.
+    rounds : int
+        The number of times that each configuration is timed.
+    seed : int
+        The seed of the inputs.
+
+    Returns
+    -------
+    list of Choice
+        One for each variant, with the times of all configurations.
+
+    Raises
+    ------
+    SpecError
+        If the kernel has no ``tune=``, there are no sizes, or no configuration works.
+    CacheError
+        If a choice cannot be stored.
+    """
+    from tkjit.benchmark.tuning import choices
+
+    return list(choices(kernel, sizes, types, device, rounds, seed))

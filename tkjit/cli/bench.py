@@ -1,4 +1,4 @@
-"""``bench``: measures kernels beside other implementations of the same operations."""
+"""``bench`` and ``tune``: measure kernels beside other implementations, and the configurations of a kernel."""
 
 from __future__ import annotations
 
@@ -16,11 +16,30 @@ from tkjit.kernel import kernels_named
 
 if TYPE_CHECKING:
     from tkjit.benchmark.measurement import Measurement
+    from tkjit.loader.tuned import Choice
 
 
 def register(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the commands to the parser."""
     parser = commands.add_parser("bench", help="measure kernels beside other implementations, on a GPU")
+    _add_calls(parser)
+    parser.add_argument(
+        "--inductor", action="store_true", help="also measure the reference compiled with torch.compile"
+    )
+    parser.add_argument("--rounds", type=int, default=15, help="times that each implementation is timed (default: 15)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the speeds and a roofline: FILE.svg, FILE.png")
+    add_json(parser)
+    parser.set_defaults(run=_bench)
+
+    tuning = commands.add_parser("tune", help="choose the fastest configuration of kernels on this device")
+    _add_calls(tuning)
+    tuning.add_argument("--rounds", type=int, default=9, help="times that each configuration is timed (default: 9)")
+    add_json(tuning)
+    tuning.set_defaults(run=_tune)
+
+
+def _add_calls(parser: argparse.ArgumentParser) -> None:
+    """Add the options that select kernels and calls."""
     parser.add_argument("names", nargs="+", metavar="NAME", help="kernels, packages or FILE.py to measure")
     parser.add_argument(
         "--dim",
@@ -34,22 +53,11 @@ def register(commands: Any) -> None:
         "--arg", action="append", default=[], metavar="causal=True", help="value of a number or of a variant"
     )
     parser.add_argument("--types", default="", metavar="bfloat16", help="measure only variants of these dtypes")
-    parser.add_argument(
-        "--device",
-        choices=("cpu", "cuda"),
-        help="where to measure (default: a GPU if there is one)",
-    )
-    parser.add_argument(
-        "--inductor", action="store_true", help="also measure the reference compiled with torch.compile"
-    )
-    parser.add_argument("--rounds", type=int, default=15, help="times that each implementation is timed (default: 15)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the speeds and a roofline: FILE.svg, FILE.png")
-    add_json(parser)
-    parser.set_defaults(run=_bench)
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="where to measure (default: a GPU if there is one)")
 
 
 def _bench(arguments: argparse.Namespace) -> int:
-    from tkjit.benchmark.bench import measurements
+    from tkjit.benchmark.measure import measurements
 
     names = kernels_named(arguments.names)
     sizes = list(_sizes(arguments.dim, arguments.leading, dict(map(argument, arguments.arg))))
@@ -78,6 +86,36 @@ def _bench(arguments: argparse.Namespace) -> int:
 
         plot(found, arguments.plot)
     return 1 if failed else 0
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from tkjit.benchmark.tuning import choices
+
+    sizes = list(_sizes(arguments.dim, arguments.leading, dict(map(argument, arguments.arg))))
+    types = [name for name in arguments.types.split(",") if name]
+    found = []
+    failed = False
+    for name in kernels_named(arguments.names):
+        try:
+            for choice in choices(name, sizes, types, arguments.device, arguments.rounds):
+                found.append(choice)
+                if not arguments.json:
+                    _print_choice(choice)
+        except TkjitError as error:  # report it, and go on with the other kernels
+            print(f"tkjit: {error}", file=sys.stderr)
+            failed = True
+    if arguments.json:
+        print_json([choice.as_json() for choice in found])
+    return 1 if failed else 0
+
+
+def _print_choice(choice: Choice) -> None:
+    print(choice, flush=True)
+    fastest = min(choice.seconds.values())
+    for configuration, seconds in sorted(choice.seconds.items(), key=lambda one: one[1]):
+        print(f"  {configuration}: {_time_text(seconds)} ({seconds / fastest:.2f})")
+    for configuration, reason in choice.failed.items():
+        print(f"  {configuration}: {reason}")
 
 
 def _sizes(dims: Sequence[str], leading: str, others: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

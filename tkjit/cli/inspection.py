@@ -158,8 +158,10 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
         if builds := _object_lines(kernel._extension_name):
             print("\n".join(["", "builds in the cache:", *builds]))
         return
+    loader = loader_for(Settings.from_environment())
     for spec in kernel.specs:
-        print("\n".join(["", *_spec_lines(spec)]))
+        chosen = [f"tuned: {choice}" for choice in loader.tuned.all(spec)] if spec.tuning else []
+        print("\n".join(["", *_spec_lines(spec), *chosen]))
     if builds := _build_lines(kernel.name):
         print("\n".join(["", "builds in the cache:", *builds]))
     if arguments.arch not in ("", "cpu"):
@@ -237,6 +239,7 @@ def _spec_lines(spec: Spec) -> list[str]:
         "on the CPU": f"as sm_{modelled_arch(dict(spec.sources), Settings.from_environment().model_arch)}",
         "struct": spec.struct or ("plain arguments" if spec.args else "Globals (rendered)"),
         "variants": "; ".join(f"{name} in {', '.join(map(str, options))}" for name, options in spec.variants),
+        "tune": "; ".join(f"{name} in {', '.join(map(str, options))}" for name, options in spec.tuning),
         "dims": "; ".join(f"{name} = {expr}" for name, expr in spec.derived),
         "grid": join_expressions(spec.grid),
         "block": join_expressions(spec.block),
@@ -244,7 +247,7 @@ def _spec_lines(spec: Spec) -> list[str]:
         "cluster": ", ".join(map(str, spec.cluster)),
         "config": spec.config or "",
         "headers": ", ".join(library.name for library in spec.headers),
-        "constraints": join_expressions(spec.constraints),
+        "constraints": join_expressions((*spec.constraints, *spec.tuning_constraints)),
         "flags": " ".join(spec.flags),
         "compiler": spec.compiler,
         "reference": "yes" if spec.reference else "none",

@@ -180,7 +180,8 @@ def _bundle(arguments: argparse.Namespace) -> int:
         "python": loader.cache.abi,
         "torch": next((entry.manifest["key"]["torch"] for entry in entries if "torch" in entry.manifest["key"]), ""),
     }
-    more = bundled_sources(plan.spec for plan in plans if isinstance(plan, LauncherPlan))
+    specs = [plan.spec for plan in plans if isinstance(plan, LauncherPlan)]
+    more = {**bundled_sources(specs), **loader.tuned.bundled(specs)}
     size = bundle.write(output, entries, facts, more)
     print(f"{output}: {len(entries)} entries, {size_text(size)}")
     print(f"digest: {bundle.digest(output)}")

@@ -52,6 +52,10 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         Parameters or computed integers that the entry takes as separate arguments after the struct: ``"n"``.
     constraints : str or list of str, optional
         Conditions that every call must meet: ``"K % 8 == 0"``.
+    tune : dict, optional
+        Compile-time constants of the source that ``tkjit.tune`` chooses, with their options, the default first:
+        ``{"STAGES": (4, 3, 5), "TILE_N": (256, 128)}``. The grid, block and shared memory may use them. A constraint
+        that uses one is a condition on configurations: ``"STAGES * TILE_N <= 1024"``.
     fields : str, optional
         The order of the struct's fields, if it differs from the order of the parameters: ``"c a b"``. A parameter that
         chooses a variant may be omitted; it is then only a template argument.

@@ -24,7 +24,7 @@ from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, loader_for
 from tkjit.spec import Options, Spec, Variant, spec_of_function, variants_of
 from tkjit.spec.schema import schema_of
 from tkjit.spec.signature import signature_of, signature_text
-from tkjit.spec.variants import known_variant
+from tkjit.spec.variants import configured, known_variant
 
 if TYPE_CHECKING:
     import torch
@@ -190,6 +190,7 @@ class Kernel:
             If the kernel's header library is not found.
         """
         chosen, variant = self._chosen(overload, values)
+        variant = configured(chosen, variant)
         spec = locate(chosen, Settings.from_environment())
         arch = arch or spec.sources[0][0]
         source = spec.source_for(arch)

@@ -29,8 +29,10 @@ from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.objects import ObjectPlan
 from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.simulator import SimulatorObjectPlan
+from tkjit.loader.tuned import Tuned
 from tkjit.loader.warm_start import WarmStarts
 from tkjit.spec import Spec, Variant
+from tkjit.spec.variants import configured
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock, cached_property
 from tkjit.system.progress import show_progress
@@ -80,6 +82,7 @@ class Loader:
         self._unrecorded: list[_Built] = []
         self._recorded: list[_Built] = []
         self.warm_starts = WarmStarts(self)
+        self.tuned = Tuned(self.cache)
         self.kernels: dict[object, Any] = {}  # loaded from spec files
         self._runtime: Opened | None = None
         self.runtime_plan = RuntimePlan(self.env)
@@ -217,11 +220,20 @@ class Loader:
         ToolchainError
             If the spec has no source for the target.
         """
-        return LauncherPlan(self.env, headers.locate(spec, self.settings), variant, target)
+        return LauncherPlan(
+            self.env, headers.locate(spec, self.settings), self.configured(spec, variant, target), target
+        )
 
     def object_plan(self, spec: Spec, variant: Variant, target: Target) -> ObjectPlan:
         """Like ``launcher_plan``, but return the plan of an object file."""
-        return ObjectPlan(self.env, headers.locate(spec, self.settings), variant, target)
+        return ObjectPlan(self.env, headers.locate(spec, self.settings), self.configured(spec, variant, target), target)
+
+    def configured(self, spec: Spec, variant: Variant, target: Target) -> Variant:
+        """Return a variant with the configuration that tuning has chosen for it, or with the default one."""
+        if not spec.tuning:
+            return variant
+        choice = self.tuned.find(spec, variant, target.name, _device_with(target))
+        return configured(spec, variant, choice.configuration if choice is not None else None)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
         """Return the simulator's object, for linking CPU launchers. For ``mode``, see ``SimulatorObjectPlan``."""
@@ -421,6 +433,18 @@ class Loader:
         import torch
 
         return targets.gpu_target(targets.arch_of_capability(*torch.cuda.get_device_capability(device)))
+
+
+def _device_with(target: Target) -> str:
+    """Return the name of the current GPU if it has this target, ``"cpu"`` for the CPU, and otherwise nothing."""
+    if target.is_cpu:
+        return "cpu"
+    import torch
+
+    if not torch.cuda.is_available():
+        return ""
+    capability = torch.cuda.get_device_capability()
+    return torch.cuda.get_device_name() if targets.arch_of_capability(*capability) == target.arch else ""
 
 
 _sysconfig_lock = ForkSafeLock()

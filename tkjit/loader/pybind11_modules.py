@@ -97,5 +97,7 @@ def pybind11_text(spec: Spec, variant: Variant, target: Target) -> str:
     """Return the source of a variant's module."""
     variants = variants_of(spec)
     what = describe(spec, variant, target)
-    table = [[Code(_ENTRY if candidate == variant else "", what, target.is_cpu)] for candidate in variants]
+    table = [
+        [Code(_ENTRY if candidate.values == variant.values else "", what, target.is_cpu)] for candidate in variants
+    ]
     return render_pybind11_glue(ExportedFunction(c_signature(spec), variants, table), target.name)

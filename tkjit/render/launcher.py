@@ -112,7 +112,7 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
 
 def _types(spec: Spec, variant: Variant) -> list[str]:
     lines: list[str] = []
-    for name, value in variant.values:
+    for name, value in (*variant.values, *variant.configuration):
         if name in spec.name_variants:
             continue  # needs no declaration: with_names has replaced the parameter with the option's name
         if isinstance(value, str):
@@ -193,11 +193,12 @@ def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
     expressions += [
         Expr.parse(name) for _, part in spec.launch.shape if isinstance(part, CExpr) for name in _used_names(spec, part)
     ]
-    # an integer variant is already a C++ constant of the same name, equal to the value in the call
-    derived = derived_in_order(spec, expressions, known=spec.integer_variants)
+    # these are already C++ constants of the same names, equal to the values in the call
+    constants = spec.compile_time_integers
+    derived = derived_in_order(spec, expressions, known=constants)
     names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
     names -= {name for name, _ in derived}
-    return sorted(names - spec.integer_variants.keys()), derived
+    return sorted(names - constants), derived
 
 
 def _dims(spec: Spec) -> list[str]:
@@ -334,7 +335,7 @@ def _symbols(spec: Spec, variant: Variant) -> list[str]:
 def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
     """Render a part of the launch that the source computes in C++, where names are plain integers."""
     spell = speller(spec)
-    names = [name for name in _used_names(spec, part) if name not in spec.integer_variants]
+    names = [name for name in _used_names(spec, part) if name not in spec.compile_time_integers]
     parameters = ", ".join(f"int {name}" for name in names)
     values = ", ".join(f"int({spell(name)}.value())" for name in names)
     checks = [

@@ -110,8 +110,8 @@ def number(value: float | int) -> str:
 
 
 def speller(spec: Spec) -> Callable[[str], str]:
-    """Return a function that spells names as in the launch function, where an integer variant is a constant."""
-    return lambda name: f"tkjit::Int({name})" if name in spec.integer_variants else local(name)
+    """Return a function that spells names as in the launch function, where a compile-time integer is a constant."""
+    return lambda name: f"tkjit::Int({name})" if name in spec.compile_time_integers else local(name)
 
 
 def wrap(before: str, items: Iterable[str], after: str) -> list[str]:

@@ -40,6 +40,7 @@ def check(spec: Description) -> None:
     _check_names(spec)
     _check_dtypes(spec)
     _check_dims(spec)
+    _check_tuning(spec)
     _check_fills(spec)
     _check_values(spec)
     _check_launch(spec)
@@ -113,11 +114,14 @@ def _check_names(spec: Description) -> None:
         _fail(spec, f"a call would return {len(spec.returns)} tensors; the maximum is {MAX_OUTPUTS}")
     _check_cpp_names(spec)
     no_dims = {f.name for f in spec.fields if not f.is_integer}
-    for name in [*spec.dim_names, *dict(spec.derived), *spec.integer_variants]:
+    for name in dict(spec.tuning):
+        if name in {*spec.dim_names, *dict(spec.derived), *dict(spec.variants), *(f.name for f in spec.fields)}:
+            _fail(spec, f"{name} in tune= is also a dim, a variant or a parameter")
+    for name in [*spec.dim_names, *dict(spec.derived), *spec.compile_time_integers]:
         if name in no_dims:
             kind = "tensor" if name in {f.name for f in spec.tensors} else "scalar that is not an integer"
             _fail(spec, f"{name} names both a {kind} and a dim or variant")
-    for name in [*spec.dim_names, *dict(spec.derived), *dict(spec.variants)]:
+    for name in [*spec.dim_names, *dict(spec.derived), *dict(spec.variants), *dict(spec.tuning)]:
         if name in reserved or name.startswith("tkjit_"):
             _fail(spec, f"a dim or variant cannot be named {name}: tkjit uses the name itself")
     for name in [*spec.dim_names, *dict(spec.derived)]:
@@ -205,7 +209,7 @@ def _check_cpp_names(spec: Description) -> None:
         _fail(
             spec, f"entry={spec.entry!r}: {kernel} is a C++ keyword, and cannot be a kernel's name; rename the kernel"
         )
-    named = (spec.variants, spec.derived, spec.computed)
+    named = (spec.variants, spec.derived, spec.computed, spec.tuning)
     for name in (*(f.name for f in spec.fields), *spec.dim_names, *(name for pairs in named for name, _ in pairs)):
         if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
             _fail(spec, f"the name {name} cannot be used in C++")
@@ -278,8 +282,9 @@ def _check_dims(spec: Description) -> None:
         _fail(spec, f"circular shape: {' -> '.join(map(str, error.args[1]))}")
     known = bound | derived.keys()
     _check_optional_dims(spec)
+    of_launch = [what for what, _ in spec.launch.shape] + [f"computed[{name!r}]" for name, _ in spec.computed]
     for where, expr in _expressions(spec):
-        for name in sorted(expr.names - known):
+        for name in sorted(expr.names - known - (dict(spec.tuning).keys() if where in of_launch else set())):
             if ".stride(" in name:
                 _fail(spec, f"{where}: {name} in {expr.text!r}: {_why_no_stride(spec, name.partition('.')[0])}")
             defined = ", ".join(sorted(name for name in known if "." not in name)) or "none"
@@ -288,6 +293,8 @@ def _check_dims(spec: Description) -> None:
             advice = advice_on_dim(name, where, expr.text, known, inputs) if is_dim else ""
             if name in dict(spec.computed):
                 advice = f"; {name} is computed for the kernel: write {dict(spec.computed)[name]} here as well"
+            if name in dict(spec.tuning):
+                advice = f"; {name} is chosen by tuning, so only the launch can depend on it"
             if name in spec.integer_variants:
                 option = dict(spec.variants)[name][0]
                 advice = f"; {name} is a variant that no call can choose yet: add the parameter {name}: int = {option}"
@@ -296,6 +303,19 @@ def _check_dims(spec: Description) -> None:
     for name in spec.integer_variants:
         if name not in spec.dim_names and name not in integer_fields and name not in derived:
             _fail(spec, f"no dim and no integer parameter is named {name}, so a call cannot choose its variant")
+
+
+def _check_tuning(spec: Description) -> None:
+    if spec.tuning and (spec.host or spec.is_parallel):
+        _fail(spec, f"tune= is not for {'host functions' if spec.host else 'kernels over several devices'}")
+    known = spec.compile_time_integers
+    for expr in spec.tuning_constraints:
+        if unknown := expr.names - known:
+            _fail(
+                spec,
+                f"constraints: {', '.join(sorted(unknown))} in {expr.text!r}: a condition on constants of tune= "
+                f"can only use these and integer variants: {', '.join(sorted(known))}",
+            )
 
 
 def _check_fills(spec: Description) -> None:

@@ -69,6 +69,8 @@ class Description:
     variants = _PartAttribute[tuple[tuple[str, tuple[str | int, ...]], ...]]("parameters")
     derived = _PartAttribute[tuple[tuple[str, Expr], ...]]("parameters")
     constraints = _PartAttribute[tuple[Expr, ...]]("parameters")
+    tuning = _PartAttribute[tuple[tuple[str, tuple[int, ...]], ...]]("parameters")
+    tuning_constraints = _PartAttribute[tuple[Expr, ...]]("parameters")
     struct = _PartAttribute[str | None]("parameters")
     args = _PartAttribute[bool]("parameters")
     computed = _PartAttribute[tuple[tuple[str, Expr], ...]]("parameters")
@@ -202,6 +204,11 @@ class Description:
     @property
     def integer_variants(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(map(int, options)) for name, options in self.variants if type(options[0]) is int}
+
+    @property
+    def compile_time_integers(self) -> frozenset[str]:
+        """The names of integers that are constants in a launcher: integer variants and constants chosen by tuning."""
+        return frozenset((*self.integer_variants, *dict(self.tuning)))
 
     @property
     def unknown_to_torch(self) -> tuple[Field, ...]:

@@ -207,6 +207,10 @@ class Parameters:
         Dims computed from other dims.
     constraints : tuple of Expr
         Conditions that every call must meet.
+    tuning : tuple of (str, tuple of int)
+        Each compile-time constant that ``tune`` chooses, with its options; the first ones are the default.
+    tuning_constraints : tuple of Expr
+        Conditions that every configuration must meet.
     struct : str or None
         The source's own struct; ``"auto"`` for the type of the entry's first parameter; None if tkjit renders one.
     args : bool
@@ -228,6 +232,8 @@ class Parameters:
     computed: tuple[tuple[str, Expr], ...] = ()
     trailing: tuple[str, ...] = ()
     result: str = ""
+    tuning: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    tuning_constraints: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)

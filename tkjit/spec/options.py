@@ -32,6 +32,7 @@ class Options(TypedDict, total=False):
     dims: Mapping[str, str | int]
     computed: Mapping[str, str | int]
     constraints: Sequence[str] | str
+    tune: Mapping[str, Sequence[int] | int]
     # the entry's arguments
     struct: str
     fields: str

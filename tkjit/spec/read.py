@@ -76,21 +76,33 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
     variants = options.get("variants") or {}
     members = (f.name for f in fields if f.name not in deciding(fields, variants) and not f.is_constant)
     constants = tuple(f.name for f in fields if f.is_constant and f.name not in given)
+    tuning = _tuning(name, options.get("tune") or {})
+    constraints = [parse_at(name, "constraints", text, Expr.parse) for text in _as_list(options.get("constraints", ()))]
     return Parameters(
         fields=fields,
         order=(*(given or (*members, *(member for member, _ in computed))), *constants),
         returns=_returns(name, fields, signature.return_annotation),
         variants=tuple((key, tuple(_as_list(choices))) for key, choices in variants.items()),
         derived=_parsed_each(name, "dims", options.get("dims")),
-        constraints=tuple(
-            parse_at(name, "constraints", text, Expr.parse) for text in _as_list(options.get("constraints", ()))
-        ),
+        constraints=tuple(one for one in constraints if not one.names & dict(tuning).keys()),
+        tuning=tuning,
+        tuning_constraints=tuple(one for one in constraints if one.names & dict(tuning).keys()),
         struct=options.get("struct"),
         args=options.get("args", False),
         computed=computed,
         trailing=_names(options.get("trailing", "")),
         result=_result(signature.return_annotation),
     )
+
+
+def _tuning(kernel: str, options: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    if not isinstance(options, Mapping):
+        raise SpecError(f"{kernel}: tune is {options!r}; expected the options of each constant: {{'STAGES': (3, 4)}}")
+    tuning = tuple((name, tuple(_as_list(values))) for name, values in options.items())
+    for name, values in tuning:
+        if not values or not all(type(value) is int for value in values):
+            raise SpecError(f"{kernel}: tune[{name!r}] is {options[name]!r}; expected integers, the default first")
+    return tuning
 
 
 def _launch(name: str, options: Options) -> Launch:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, product
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
+from tkjit.errors import SpecError
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.dtypes import BY_NAME, DType
@@ -16,10 +17,17 @@ from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING, Field
 from tkjit.spec.spec import Spec
 
+Configuration: TypeAlias = "tuple[tuple[str, int], ...]"  # a value for each constant that tuning chooses
+
 
 @dataclass(frozen=True)
 class Variant:
     """One choice for each name in a spec's ``variants``, in the order of ``variants``.
+
+    Parameters
+    ----------
+    configuration : tuple of (str, int)
+        The values of the constants in ``tune``, in that order; only launchers have them.
 
     Examples
     --------
@@ -28,13 +36,14 @@ class Variant:
     """
 
     values: tuple[tuple[str, str | int], ...] = ()
+    configuration: Configuration = ()
 
     def dtype_of(self, tensor: Field) -> DType:
         """Return the dtype that a tensor field has in this variant."""
         return BY_NAME[str(dict(self.values).get(tensor.dtype, tensor.dtype))]
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self.values)
+        return ", ".join(f"{name}={value}" for name, value in (*self.values, *self.configuration))
 
 
 def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
@@ -53,6 +62,35 @@ def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
     keep = frozenset(types)
     types_of = spec.type_variants
     return tuple(v for v in found if not keep or all(value in keep for name, value in v.values if name in types_of))
+
+
+def configurations_of(spec: Spec, variant: Variant) -> tuple[Configuration, ...]:
+    """Return the configurations that tuning may choose for a variant, the default first.
+
+    Raises
+    ------
+    SpecError
+        If the constraints leave none.
+    """
+    fixed = {name: int(value) for name, value in variant.values if isinstance(value, int)}
+    names = [name for name, _ in spec.tuning]
+    found = tuple(
+        tuple(zip(names, values, strict=True))
+        for values in product(*(options for _, options in spec.tuning))
+        if all(one.evaluate({**fixed, **dict(zip(names, values, strict=True))}) for one in spec.tuning_constraints)
+    )
+    if not found:
+        raise SpecError(f"{spec.name}: the constraints leave no configuration for {variant}")
+    return found
+
+
+def configured(spec: Spec, variant: Variant, chosen: Mapping[str, int] | None = None) -> Variant:
+    """Return a variant with a configuration: the chosen one if the spec allows it, otherwise the default."""
+    if not spec.tuning:
+        return variant
+    allowed = configurations_of(spec, variant)
+    wanted = tuple((name, (chosen or {}).get(name)) for name, _ in spec.tuning)
+    return replace(variant, configuration=next((one for one in allowed if one == wanted), allowed[0]))
 
 
 def chooses(spec: Spec, variant: Variant, sizes: Mapping[str, Any]) -> bool:

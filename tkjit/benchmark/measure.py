@@ -38,12 +38,19 @@ def measurements(
     kernel = complete(kernel)
     if isinstance(kernel, HostKernel) or kernel.specs[0].is_parallel:
         raise SpecError(f"{kernel.name}: bench measures kernels that run on one device and take their own tensors")
-    where = _device(device)
-    for spec, variant, call_sizes in _calls_to_measure(kernel, sizes, types):
+    where = device_to_measure(device)
+    for spec, variant, call_sizes in calls_to_measure(kernel, sizes, types):
         yield _measure(kernel, spec, variant, call_sizes, where, inductor, rounds, seed)
 
 
-def _device(device: str | torch.device | None) -> torch.device:
+def device_to_measure(device: str | torch.device | None) -> torch.device:
+    """Return the device to measure on: by default the current GPU, or the CPU if there is none.
+
+    Raises
+    ------
+    SpecError
+        If a GPU is wanted, but there is none.
+    """
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     where = torch.device(device)
@@ -54,9 +61,16 @@ def _device(device: str | torch.device | None) -> torch.device:
     return where
 
 
-def _calls_to_measure(
+def calls_to_measure(
     kernel: Kernel, sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any], types: Sequence[str]
 ) -> list[tuple[Spec, Variant, Mapping[str, Any]]]:
+    """Return the calls to measure: each of the sizes, with each variant that it chooses.
+
+    Raises
+    ------
+    SpecError
+        If there are no sizes, or no variant for them.
+    """
     given = [sizes] if isinstance(sizes, Mapping) else list(sizes)
     names = {"...", *(name for spec in kernel.specs for name in _choices(spec))}
     if unknown := {name for one in given for name in one} - names:

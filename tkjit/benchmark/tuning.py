@@ -1,0 +1,104 @@
+"""Chooses the fastest configuration of each variant of a kernel, by measuring all of them in turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import torch
+
+from tkjit.benchmark.calls import calls_of, sets_of_arguments
+from tkjit.benchmark.measure import calls_to_measure, device_to_measure
+from tkjit.benchmark.timing import Calls, interleaved
+from tkjit.config import Settings
+from tkjit.errors import SpecError, TkjitError
+from tkjit.kernel import Kernel, load
+from tkjit.kernel.find import complete
+from tkjit.loader import loader_for
+from tkjit.loader.tuned import Choice
+from tkjit.spec import Spec, Variant
+from tkjit.spec.variants import Configuration, configurations_of
+
+
+def choices(
+    kernel: str | Kernel,
+    sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any] = (),
+    types: Sequence[str] = (),
+    device: str | torch.device | None = None,
+    rounds: int = 9,
+    seed: int = 0,
+) -> Iterator[Choice]:
+    """Tune each variant, store the choice, and yield it; the parameters and errors are those of ``tkjit.tune``."""
+    kernel = complete(kernel)
+    if not any(spec.tuning for spec in kernel.specs):
+        raise SpecError(f"{kernel.name} has no tune=, so there is nothing to choose")
+    where = device_to_measure(device)
+    calls: dict[tuple[Spec, Variant], list[Mapping[str, Any]]] = {}
+    for spec, variant, one in calls_to_measure(kernel, sizes, types):
+        if spec.tuning:
+            calls.setdefault((spec, variant), []).append(one)
+    loader = loader_for(Settings.from_environment())
+    target = loader.target(where.type, where.index or 0).name
+    name = torch.cuda.get_device_name(where) if where.type == "cuda" else "cpu"
+    for (spec, variant), of_variant in calls.items():
+        seconds, failed = _measured(spec, variant, of_variant, where, rounds, seed)
+        fastest = min(seconds, key=lambda configuration: seconds[configuration])
+        choice = Choice(
+            kernel.name,
+            str(variant),
+            name,
+            target,
+            dict(fastest),
+            {_text(configuration): time for configuration, time in seconds.items()},
+            {_text(configuration): reason for configuration, reason in failed.items()},
+        )
+        loader.tuned.store(spec, choice)
+        yield choice
+
+
+def _measured(
+    spec: Spec, variant: Variant, calls: Sequence[Mapping[str, Any]], device: torch.device, rounds: int, seed: int
+) -> tuple[dict[Configuration, float], dict[Configuration, str]]:
+    """Return the geometric mean of each configuration's times over the calls, and why others could not be measured.
+
+    Raises
+    ------
+    SpecError
+        If no configuration can be measured.
+    """
+    kernels = {one: load(Kernel(_with_only(spec, one))) for one in configurations_of(spec, variant)}
+    logarithms: dict[Configuration, float] = dict.fromkeys(kernels, 0.0)
+    failed: dict[Configuration, str] = {}
+    for sizes in calls:
+        _, _, sets = sets_of_arguments(spec, variant, sizes, seed, device)
+        functions: dict[str, Calls] = {}
+        for one, kernel in kernels.items():
+            if one in failed:
+                continue
+            function = calls_of(kernel, sets)
+            try:
+                function(0)
+            except TkjitError as error:  # for example, too much shared memory for this device
+                failed[one] = str(error).splitlines()[0]
+            else:
+                functions[_text(one)] = function
+        if not functions:
+            raise SpecError(f"{spec.name} ({variant}): no configuration works: {next(iter(failed.values()))}")
+        times = interleaved(functions, device, rounds)
+        for one in kernels:
+            if one not in failed:
+                logarithms[one] += math.log(median(times[_text(one)])) / len(calls)
+    return {one: math.exp(logarithms[one]) for one in kernels if one not in failed}, failed
+
+
+def _with_only(spec: Spec, configuration: Configuration) -> Spec:
+    """Return a spec whose only configuration is the given one."""
+    tuning = tuple((name, (value,)) for name, value in configuration)
+    return replace(spec, parameters=replace(spec.parameters, tuning=tuning))
+
+
+def _text(configuration: Configuration) -> str:
+    return ", ".join(f"{name}={value}" for name, value in configuration)
