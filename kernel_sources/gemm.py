@@ -23,6 +23,8 @@ def gradients(grad_c, a, b, needed):
     block=CExpr("Launch<T>::threads"),
     shared_memory=CExpr("Launch<T>::shared_bytes"),
     variants={"T": ("float32", "bfloat16", "float16")},
+    tune={"STAGES": (4, 3, 5, 6), "TILE_N": (256, 128)},
+    constraints="STAGES * (128 + TILE_N) <= 1536",  # of a block's shared memory on Hopper
     backward=gradients,
     flops="2 * M * N * K",
     sizes=[

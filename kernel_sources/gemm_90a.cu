@@ -1,4 +1,4 @@
-// C = A * B, row-major, any M, N and K, for Hopper: a block computes a tile of 128 x 256. One warpgroup starts TMA copies
+// C = A * B, row-major, any M, N and K, for Hopper: a block computes a tile of 128 x TILE_N. One warpgroup starts TMA copies
 // of the tiles of A and B into a ring of stages in shared memory. Two others multiply them with wgmma, 64 rows each.
 //
 // Where a tile extends past A or B, it is filled with zeros. TMA needs the bytes of a row to be a multiple of 16; if they
@@ -12,8 +12,9 @@
 
 #include "gemm_tile.cuh"
 
-constexpr int kWarpgroup = 128, kConsumers = 2, kStages = 4;
-constexpr int kRows = 64 * kConsumers, kCols = 256, kDepth = 64;  // of a block's tile; a row of kDepth elements is 128 bytes
+// STAGES and TILE_N are chosen by `tkjit tune gemm`.
+constexpr int kWarpgroup = 128, kConsumers = 2, kStages = STAGES;
+constexpr int kRows = 64 * kConsumers, kCols = TILE_N, kDepth = 64;  // of a block's tile; a row of kDepth elements is 128 bytes
 constexpr int kColsOfBox = 64;                                    // of a box of B; a row of it is also 128 bytes
 
 template <typename T>

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import tkjit
 from tkjit import testing
+from tkjit.spec import variants_of
+from tkjit.spec.variants import configurations_of
 
 pytestmark = pytest.mark.compiles
 
@@ -49,6 +53,16 @@ def test_views_at_addresses_that_tma_cannot_copy():
     b = buffer[m * k + 8 : m * k + 8 + k * n].view(k, n).normal_()
     c = tkjit.load("gemm")(a, b)
     torch.testing.assert_close(c.float(), a.float() @ b.float(), rtol=0.02, atol=0.1)
+
+
+@pytest.mark.slow
+def test_other_configurations():
+    (spec,) = tkjit.find("gemm").specs
+    a, b = torch.randn(140, 136).bfloat16(), torch.randn(136, 264).bfloat16()
+    for configuration in configurations_of(spec, variants_of(spec)[1]):
+        tuning = tuple((name, (value,)) for name, value in configuration)
+        c = tkjit.load(tkjit.Kernel(replace(spec, parameters=replace(spec.parameters, tuning=tuning))))(a, b)
+        torch.testing.assert_close(c.float(), a.float() @ b.float(), rtol=0.02, atol=0.1)
 
 
 def test_only_hopper_uses_this_source():

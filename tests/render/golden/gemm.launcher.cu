@@ -1,9 +1,11 @@
-// Launcher of gemm for T=float16, rendered by tkjit.
+// Launcher of gemm for T=float16, STAGES=4, TILE_N=256, rendered by tkjit.
 // arg_x is the argument x; v_N is the value of N.
 #include <tkjit/launcher.h>
 #include <cuda_fp16.h>
 
 using T = __half;
+constexpr int STAGES = 4;
+constexpr int TILE_N = 256;
 
 #include <tkjit/source_main.h>
 #line 1 "gemm.cu"
@@ -28,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Problem
     TKJIT_DYNAMIC_SHARED(T, stages);
     multiply(stages, g.a, g.b, g.c);
 }
-#line 32 "launcher.cu"
+#line 34 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(gemm<T>)
