@@ -47,8 +47,8 @@ bench: $(VENV)/.installed-for-benchmarks
 gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
 
-# on a machine with a GPU, in two minutes: verifies the bundled kernels and measures them beside their peers; writes
-# gpu-results/tune.json
+# on a machine with a GPU, in two minutes: verifies and tunes the bundled kernels, and measures them beside their peers;
+# writes gpu-results/tune.json
 tune: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.tune
 

@@ -1,4 +1,4 @@
-"""Verifies and times the bundled kernels on a GPU: ``python -m benchmarks.tune``.
+"""Verifies, tunes and times the bundled kernels on a GPU: ``python -m benchmarks.tune``.
 
 It stops after ``--minutes``, and writes one JSON file with the device, the date, the commit, the measurements and their
 predictions, and what there was no time for.
@@ -18,7 +18,9 @@ import torch
 
 from benchmarks.harness import ROOT
 from tkjit.benchmark.measure import measurements
+from tkjit.benchmark.tuning import choices
 from tkjit.errors import TkjitError
+from tkjit.kernel import find
 from tkjit.verify import Options, verify
 
 TYPES = ("bfloat16",)
@@ -63,6 +65,8 @@ def _tuned(name: str, device: str, deadline: float) -> dict[str, Any]:
         for outcome in verify([name], Options(device=device, types=TYPES)):
             if not outcome.is_right:
                 result["wrong"].append(f"{outcome}: {outcome.verdict}")
+        if any(spec.tuning for spec in find(name).specs):
+            result["tuned"] = [choice.as_json() for choice in choices(name, types=TYPES, device=device)]
         for one in measurements(name, types=TYPES, device=device, inductor=device == "cuda"):
             result["calls"].append(one.as_json())
             if time.monotonic() > deadline:

@@ -73,6 +73,21 @@ def test_calls_and_peers_of_the_spec(spec_file, capsys):
         }
 
 
+def test_operations_may_depend_on_leading_dims():
+    @tkjit.kernel(
+        "__global__ void twice(Globals g) { g.y[blockIdx.x] = 2 * g.x[blockIdx.x]; }",
+        entry="twice",
+        grid="x.numel",
+        block=1,
+        flops="x.rows * N + x.numel",
+    )
+    def twice(x: In[Tensor, "float32", "... N"], y: Out[Tensor, "float32", "... N"]) -> Tensor:
+        return 2 * x
+
+    (found,) = bench(twice, {"...": (2, 3), "N": 4}, device="cpu", rounds=1)
+    assert found.flops == 3 * 4 + 2 * 3 * 4
+
+
 def test_the_table_has_all_combinations_of_extents(spec_file, capsys):
     words = ["bench", "twice", "--device", "cpu", "--rounds", "1", "--types", "float32", "--dim", "N=4,5"]
     assert main(words) == 0
@@ -87,14 +102,15 @@ def test_the_table_has_all_combinations_of_extents(spec_file, capsys):
 def test_an_error_in_one_kernel_does_not_stop_the_others(spec_file, capsys):
     assert main(["bench", "gemm", "twice", "--device", "cpu", "--rounds", "1", "--dim", "N=4"]) == 1
     out, err = capsys.readouterr()
-    assert "tkjit: gemm has no variant for N=4; a call needs M, K, N" in err and "twice(T=float64, N=4)" in out
+    assert "tkjit: gemm has no variant for N=4; a call sets M, K, N" in err and "twice(T=float64, N=4)" in out
 
 
 @pytest.mark.parametrize(
     ("options", "sizes", "message"),
     [
-        ({}, (), "twice has no sizes=, so bench needs the extents of a call: --dim N=4096"),
+        ({}, (), "twice has no sizes=; give the extents of a call, such as --dim N=4096"),
         ({}, {"K": 3, "N": 4}, "twice has no dim or number K"),
+        ({}, {"N": 4.0}, "twice: N=4.0 is not an extent"),
         ({}, {"T": "float16", "N": 4}, "twice has no variant for T=float16, N=4"),
         ({"constraints": "N % 8 == 0"}, {"N": 4}, "twice: the constraint N % 8 == 0 does not hold"),
     ],
@@ -113,5 +129,5 @@ def test_a_kernel_without_a_reference_cannot_be_compared_with_inductor():
 
 
 def test_parallel_kernels_are_rejected():
-    with pytest.raises(SpecError, match="all_reduce: bench measures kernels that run on one device"):
+    with pytest.raises(SpecError, match="all_reduce is a kernel over several devices, which cannot be measured"):
         bench("all_reduce", {"N": 8})

@@ -58,18 +58,32 @@ def test_a_choice_is_used_by_the_next_process_and_shown(spec_file, python, capsy
     assert python(call) == "[13.0, 13.0, 13.0]\n"  # from the warm record
     assert main(["tune", "mark", "--types", "float32", "--device", "cpu", "--rounds", "3"]) == 0
     first, *others = capsys.readouterr().out.splitlines()
-    assert first == "mark (T=float32) on cpu: STEP=2, MORE=3"
+    target = loader_for(Settings.from_environment()).target("cpu").name
+    assert first == f"mark (T=float32) on cpu ({target}): STEP=2, MORE=3"
     assert len(others) == 3 and others[0].startswith("  STEP=2, MORE=3: ") and others[0].endswith("(1.00)")
     assert python(call) == "[23.0, 23.0, 23.0]\n"
     assert python(call.replace("torch.zeros(3)", "torch.zeros(3).double()")) == "[13.0, 13.0, 13.0]\n"
     assert main(["show", "mark"]) == 0
     out = capsys.readouterr().out
-    assert "tune: STEP in 1, 2; MORE in 3, 4" in out and "tuned: mark (T=float32) on cpu: STEP=2, MORE=3" in out
+    assert "tune: STEP in 1, 2; MORE in 3, 4" in out and f"tuned: mark (T=float32) on cpu ({target}): STEP=2" in out
     bundle = spec_file / "bundle"
     assert main(["bundle", "mark", "--device", "cpu", "--types", "float32", "--output", str(bundle)]) == 0
     assert [json.loads(path.read_text())["configuration"] for path in bundle.glob("v1/tuned/mark-*/*.json")] == [
         {"STEP": 2, "MORE": 3}
     ]
+
+
+def test_a_kernel_that_is_loaded_after_tuning_uses_the_choice(cache_with_runtime):
+    kernel = configurations(tune={"STEP": (1, 2), "MORE": (3,)}, sizes={"N": 64})
+    loaded = tkjit.load(kernel)
+    assert loaded(torch.zeros(1)).item() == 13
+    tkjit.tune(kernel, types=["float32"], device="cpu", rounds=3)
+    assert tkjit.load(kernel)(torch.zeros(1)).item() == 23
+
+
+def test_a_tuned_kernel_is_checked(session_cache):
+    kernel = configurations(tune={"STEP": (2, 1), "MORE": (3,)})
+    assert tkjit.testing.check(kernel, torch.zeros(5), modes=["memory"]).findings == []
 
 
 def test_a_damaged_or_outdated_choice_is_ignored(spec_file, python):
@@ -79,6 +93,7 @@ def test_a_damaged_or_outdated_choice_is_ignored(spec_file, python):
     directory.mkdir(parents=True)
     choice = {"kernel": "mark", "variant": "T=float32", "device": "cpu", "target": loader.target("cpu").name}
     (directory / "damaged.json").write_text('{"kernel": "mark"')
+    (directory / "list.json").write_text(json.dumps({**choice, "configuration": ["STEP", 2]}))
     (directory / "other.json").write_text(json.dumps({**choice, "configuration": {"STEP": 9, "MORE": 3}}))
     assert python(call) == "13.0\n"
 

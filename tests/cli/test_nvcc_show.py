@@ -83,3 +83,8 @@ def test_sass_without_the_tool(compiler, capsys, monkeypatch):
     monkeypatch.setattr("tkjit.compile.toolchain.Toolchain._which", lambda self, name: None)
     assert main(["show", "scale", "--arch", "90a", "--sass"]) == 1
     assert "no cuobjdump" in capsys.readouterr().err
+
+
+def test_ptx_of_a_kernel_with_configurations(capsys):
+    assert main(["show", "gemm", "--ptx", "--arch", "90a", "--types", "bfloat16"]) == 0
+    assert "m64n256k16" in capsys.readouterr().out

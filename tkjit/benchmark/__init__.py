@@ -27,15 +27,15 @@ def bench(
 ) -> list[Measurement]:
     """Measure a kernel beside its peers.
 
-    The kernel and its peers run in turns, with random inputs that rotate so that none is in the L2 cache. Each gets
-    the median of its rounds. On a GPU, only the device's time counts, because the calls of a round are queued while the
-    device is still busy.
+    The kernel and its peers run in turns, and the result is the median of each one's rounds. The inputs are random,
+    and each call takes another copy of them, so that it finds none in the L2 cache. On a GPU, only the device's time
+    counts, because the calls of a round are queued while the device is still busy.
 
     Parameters
     ----------
     kernel : str or Kernel
     sizes : mapping or sequence of mappings, optional
-        The calls to measure. Each has values for all dims, and optionally for numbers and variants:
+        The calls to measure. Each sets every dim, and may set numbers and variants:
         ``{"M": 4096, "N": 4096, "K": 4096}``. ``"..."`` is a tuple of leading dims. The default is the spec's
         ``sizes=``.
     types : sequence of str, optional

@@ -14,7 +14,7 @@ from tkjit.check.arguments import each_tensor, tensors_of
 from tkjit.check.cases import Case, case_of_sizes
 from tkjit.spec import Spec, Variant
 
-_MAX_SETS = 32
+_MAX_SETS = 256
 _CACHES_PER_ROTATION = 2  # the sets together are this many times as large as the L2 cache
 
 
@@ -37,11 +37,11 @@ def sets_of_arguments(
     TkjitError
         If the sizes do not satisfy the spec.
     """
-    in_place = spec.verification.prepare is None  # prepare= expects tensors on the CPU
-    case = case_of_sizes(spec, variant, sizes, seed, str(device) if in_place else "cpu")
+    made_on = "cpu" if spec.verification.prepare is not None else str(device)  # prepare= expects tensors on the CPU
+    case = case_of_sizes(spec, variant, sizes, seed, made_on)
     moved = moved_bytes(spec, case)
     first = {
-        f.name: each_tensor(case.arguments[f.name], lambda tensor: tensor.to(device))
+        f.name: each_tensor(case.arguments[f.name], lambda tensor: _copied(tensor, device))
         for f in spec.given
         if not f.is_allocated and (case.arguments[f.name] is not None or f.is_required)
     }
@@ -50,7 +50,7 @@ def sets_of_arguments(
     for f in spec.dtype_fields:
         first[f.name] = getattr(torch, str(first[f.name]).removeprefix("torch."))
     copies = [
-        {name: each_tensor(value, _copied) for name, value in first.items()}
+        {name: each_tensor(value, lambda tensor: _copied(tensor, device)) for name, value in first.items()}
         for _ in range(_number_of_sets(moved, device) - 1)
     ]
     return case.name, moved, [first, *copies]
@@ -96,5 +96,7 @@ def _number_of_sets(moved: int, device: torch.device) -> int:
     return max(1, min(wanted, fitting, _MAX_SETS))
 
 
-def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.clone(memory_format=torch.preserve_format)
+def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy a tensor with its strides; ``clone`` would close the gaps between rows."""
+    copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+    return copy.copy_(tensor)

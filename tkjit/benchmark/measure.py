@@ -20,6 +20,8 @@ from tkjit.kernel import Kernel, load
 from tkjit.kernel.find import complete
 from tkjit.kernel.host import HostKernel
 from tkjit.spec import Spec, Variant, variants_of
+from tkjit.spec.dim_order import derived_in_order
+from tkjit.spec.expr import EXTENTS
 from tkjit.spec.variants import chooses
 
 
@@ -33,14 +35,31 @@ def measurements(
     seed: int = 0,
 ) -> Iterator[Measurement]:
     """Yield the measurements of ``tkjit.bench`` one by one; the parameters and errors are the same."""
+    kernel = kernel_to_measure(kernel, rounds)
+    chosen = device_to_measure(device)
+    for spec, variant, call_sizes in calls_to_measure(kernel, sizes, types):
+        with torch.cuda.device(chosen if chosen.type == "cuda" else -1), torch.no_grad():
+            measurement = _measure(kernel, spec, variant, call_sizes, chosen, inductor, rounds, seed)
+        yield measurement
+
+
+def kernel_to_measure(kernel: str | Kernel, rounds: int) -> Kernel:
+    """Return a kernel with its sizes and peers.
+
+    Raises
+    ------
+    SpecError
+        If the kernel cannot be measured, or the number of rounds is not positive.
+    """
     if rounds < 1:
         raise SpecError(f"rounds is {rounds}; expected at least 1")
-    kernel = complete(kernel)
-    if isinstance(kernel, HostKernel) or kernel.specs[0].is_parallel:
-        raise SpecError(f"{kernel.name}: bench measures kernels that run on one device and take their own tensors")
-    where = device_to_measure(device)
-    for spec, variant, call_sizes in calls_to_measure(kernel, sizes, types):
-        yield _measure(kernel, spec, variant, call_sizes, where, inductor, rounds, seed)
+    found = complete(kernel)
+    if isinstance(found, HostKernel) or found.specs[0].is_parallel:
+        what = "a function of a torch extension" if isinstance(found, HostKernel) else "a kernel over several devices"
+        raise SpecError(
+            f"{found.name} is {what}, which cannot be measured; expected a kernel with a spec, on one device"
+        )
+    return found
 
 
 def device_to_measure(device: str | torch.device | None) -> torch.device:
@@ -57,7 +76,10 @@ def device_to_measure(device: str | torch.device | None) -> torch.device:
     if where.type == "cuda":
         if not torch.cuda.is_available():
             raise SpecError("there is no GPU here; --device cpu measures kernels in the simulator")
-        where = torch.device("cuda", torch.cuda.current_device() if where.index is None else where.index)
+        index = torch.cuda.current_device() if where.index is None else where.index
+        if index >= torch.cuda.device_count():
+            raise SpecError(f"there is no {where}; this machine has {torch.cuda.device_count()} GPUs")
+        where = torch.device("cuda", index)
     return where
 
 
@@ -72,9 +94,13 @@ def calls_to_measure(
         If there are no sizes, or no variant for them.
     """
     given = [sizes] if isinstance(sizes, Mapping) else list(sizes)
-    names = {"...", *(name for spec in kernel.specs for name in _choices(spec))}
+    names = {"...", *(name for spec in kernel.specs for name in _settable(spec))}
     if unknown := {name for one in given for name in one} - names:
         raise SpecError(f"{kernel.name} has no dim or number {', '.join(sorted(unknown))}")
+    dims = {name for spec in kernel.specs for name in spec.dim_names}
+    for name, value in (item for one in given for item in one.items() if item[0] in dims):
+        if type(value) is not int or value < 0:
+            raise SpecError(f"{kernel.name}: {name}={value!r} is not an extent; expected an integer of at least 0")
     found = []
     for spec in kernel.specs:
         for one, variant in itertools.product(given or spec.benchmark.sizes, variants_of(spec, types)):
@@ -84,16 +110,14 @@ def calls_to_measure(
         return found
     if not given and not any(spec.benchmark.sizes for spec in kernel.specs):
         example = " ".join(f"--dim {name}=4096" for name in kernel.specs[0].dim_names)
-        raise SpecError(f"{kernel.name} has no sizes=, so bench needs the extents of a call: {example}")
+        raise SpecError(f"{kernel.name} has no sizes=; give the extents of a call, such as {example}")
     asked = ", ".join([*types, *(f"{name}={value}" for one in given for name, value in one.items())])
-    raise SpecError(
-        f"{kernel.name} has no variant for {asked or 'its sizes'}; "
-        f"a call needs {', '.join(kernel.specs[0].dim_names) or 'no dims'}"
-    )
+    needed = ", ".join(kernel.specs[0].dim_names) or "no dims"
+    raise SpecError(f"{kernel.name} has no variant for {asked or 'its sizes'}; a call sets {needed}")
 
 
-def _choices(spec: Spec) -> set[str]:
-    """Return what the sizes of a call may set: dims, variants and numbers."""
+def _settable(spec: Spec) -> set[str]:
+    """Return the names that the sizes of a call may set: dims, variants and numbers."""
     return {*spec.dim_names, *dict(spec.variants), *(f.name for f in spec.fields if not f.is_tensor)}
 
 
@@ -107,6 +131,9 @@ def _measure(
     rounds: int,
     seed: int,
 ) -> Measurement:
+    roofline = None
+    if device.type == "cuda":  # before the inputs take memory
+        roofline = measured(device, _dtype_of_products(spec, variant) if spec.benchmark.flops is not None else None)
     name, moved, sets = sets_of_arguments(spec, variant, sizes, seed, device)
     functions: dict[str, Calls] = {"": calls_of(load(kernel), sets)}
     missing = {}
@@ -114,17 +141,16 @@ def _measure(
         calls = calls_of(function, sets_for_peer(function, sets))
         try:
             calls(0)
+            if device.type == "cuda":
+                torch.cuda.synchronize()  # an error in the peer's kernels is raised here
         except ImportError as error:
             missing[peer] = f"not installed: {error}"
         except Exception as error:  # a peer may raise anything, for example on a device or a dtype that it lacks
             missing[peer] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         else:
             functions[peer] = calls
-    with torch.no_grad():
-        seconds = interleaved(functions, device, rounds)
+    seconds = interleaved(functions, device, rounds, len(sets))
     own = seconds.pop("")
-    tensors = [tensor for f in spec.inputs for tensor in tensors_of(sets[0].get(f.name))]
-    floating = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
     return Measurement(
         kernel.name,
         str(variant),
@@ -136,8 +162,14 @@ def _measure(
         _flops(spec, variant, sizes, sets[0]),
         {peer: median(times) for peer, times in seconds.items()},
         missing,
-        measured(device, floating[0] if floating else torch.float32) if device.type == "cuda" else None,
+        roofline,
     )
+
+
+def _dtype_of_products(spec: Spec, variant: Variant) -> torch.dtype | None:
+    """Return the dtype of the first floating-point input, or None if there is none."""
+    dtypes: list[torch.dtype] = [getattr(torch, variant.dtype_of(f).name) for f in spec.inputs]
+    return next((dtype for dtype in dtypes if dtype.is_floating_point), None)
 
 
 def _peers(kernel: Kernel, spec: Spec, inductor: bool) -> dict[str, Callable[..., object]]:
@@ -149,6 +181,7 @@ def _peers(kernel: Kernel, spec: Spec, inductor: bool) -> dict[str, Callable[...
         if not peers:
             peers["reference"] = partial(reference, **no_outputs)
         if inductor:
+            torch.compiler.reset()  # after eight compilations of one function, torch would run it uncompiled
             peers["Inductor"] = partial(torch.compile(reference, dynamic=False), **no_outputs)
     elif inductor:
         raise SpecError(f"{kernel.name} has no reference for torch.compile: its function's body is empty")
@@ -160,9 +193,14 @@ def _flops(spec: Spec, variant: Variant, sizes: Mapping[str, Any], arguments: Ma
         return 0
     values = {name: value for name, value in (*sizes.items(), *variant.values) if isinstance(value, int)}
     values |= {f.name: arguments[f.name] for f in spec.fields if f.is_integer and arguments.get(f.name) is not None}
-    for name, expr in spec.derived:
-        if expr.names <= values.keys():
-            values[name] = expr.evaluate(values)
+    for f in spec.inputs:
+        for tensor in tensors_of(arguments.get(f.name))[:1]:
+            padded = (*(1,) * (4 - tensor.dim()), *tensor.shape)[-4:]
+            values |= {
+                f"{f.name}.{extent}": size for extent, size in zip(EXTENTS, (*padded, tensor.numel()), strict=True)
+            }
+    for name, expr in derived_in_order(spec, [spec.benchmark.flops]):
+        values[name] = expr.evaluate(values)
     try:
         return spec.benchmark.flops.evaluate({name: int(value) for name, value in values.items()})
     except KeyError as error:

@@ -33,7 +33,7 @@ def plot(found: Sequence[Measurement], file: Path) -> None:
     """Write a figure with one panel for the speeds, and one for the roofline if it was measured."""
     from matplotlib.figure import Figure  # without pyplot, which would choose a window system
 
-    has_roofline = any(one.roofline is not None and one.moved_bytes for one in found)
+    has_roofline = any(one.roofline is not None and one.flops for one in found)
     figure = Figure(figsize=(12 if has_roofline else 7, 4.5), layout="constrained")
     panels = figure.subplots(1, 1 + has_roofline, squeeze=False)[0]
     _draw_speeds(panels[0], found)

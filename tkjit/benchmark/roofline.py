@@ -40,10 +40,10 @@ class Roofline:
         return max(moved_bytes / self.bytes_per_s, flops / self.flops_per_s if self.flops_per_s else 0.0)
 
 
-@cache
-def measured(device: torch.device, dtype: torch.dtype) -> Roofline:
-    """Measure the limits of a GPU for one dtype, with random data."""
-    return Roofline(_copy_rate(device), _product_rate(device, dtype))
+def measured(device: torch.device, dtype: torch.dtype | None) -> Roofline:
+    """Measure the limits of a GPU with random data: of copies, and of products of a dtype if one is given."""
+    with torch.cuda.device(device):
+        return Roofline(_copy_rate(device), 0.0 if dtype is None else _product_rate(device, dtype))
 
 
 @cache
@@ -54,17 +54,18 @@ def _copy_rate(device: torch.device) -> float:
     return 2 * size / _seconds(lambda: target.copy_(source), device)
 
 
+@cache
 def _product_rate(device: torch.device, dtype: torch.dtype) -> float:
     rates = [0.0]
     for side in _MATRIX_SIDES:
-        a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
-        product = partial(torch.mm, a, b)
-        if dtype.itemsize == 1:
-            one = torch.ones((), device=device)
-            product = partial(torch._scaled_mm, a, b.t(), one, one, out_dtype=torch.bfloat16)
         try:
+            a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+            product = partial(torch.mm, a, b)
+            if dtype.itemsize == 1:
+                one = torch.ones((), device=device)
+                product = partial(torch._scaled_mm, a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
             rates.append(2 * side**3 / _seconds(product, device))
-        except RuntimeError:  # torch has no product of this dtype here
+        except (RuntimeError, ValueError):  # torch has no product of this dtype here, or there is too little memory
             break
     return max(rates)
 

@@ -11,12 +11,11 @@ from typing import Any
 import torch
 
 from tkjit.benchmark.calls import calls_of, sets_of_arguments
-from tkjit.benchmark.measure import calls_to_measure, device_to_measure
+from tkjit.benchmark.measure import calls_to_measure, device_to_measure, kernel_to_measure
 from tkjit.benchmark.timing import Calls, interleaved
 from tkjit.config import Settings
-from tkjit.errors import SpecError, TkjitError
+from tkjit.errors import LaunchError, SpecError, TkjitError
 from tkjit.kernel import Kernel, load
-from tkjit.kernel.find import complete
 from tkjit.loader import loader_for
 from tkjit.loader.tuned import Choice
 from tkjit.spec import Spec, Variant
@@ -32,19 +31,20 @@ def choices(
     seed: int = 0,
 ) -> Iterator[Choice]:
     """Tune each variant, store the choice, and yield it; the parameters and errors are those of ``tkjit.tune``."""
-    kernel = complete(kernel)
+    kernel = kernel_to_measure(kernel, rounds)
     if not any(spec.tuning for spec in kernel.specs):
         raise SpecError(f"{kernel.name} has no tune=, so there is nothing to choose")
-    where = device_to_measure(device)
+    chosen = device_to_measure(device)
     calls: dict[tuple[Spec, Variant], list[Mapping[str, Any]]] = {}
     for spec, variant, one in calls_to_measure(kernel, sizes, types):
         if spec.tuning:
             calls.setdefault((spec, variant), []).append(one)
     loader = loader_for(Settings.from_environment())
-    target = loader.target(where.type, where.index or 0).name
-    name = torch.cuda.get_device_name(where) if where.type == "cuda" else "cpu"
+    target = loader.target(chosen.type, chosen.index or 0).name
+    name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu"
     for (spec, variant), of_variant in calls.items():
-        seconds, failed = _measured(spec, variant, of_variant, where, rounds, seed)
+        with torch.cuda.device(chosen if chosen.type == "cuda" else -1), torch.no_grad():
+            seconds, failed = _measured(spec, variant, of_variant, chosen, rounds, seed)
         fastest = min(seconds, key=lambda configuration: seconds[configuration])
         choice = Choice(
             kernel.name,
@@ -81,13 +81,17 @@ def _measured(
             function = calls_of(kernel, sets)
             try:
                 function(0)
+                if device.type == "cuda":
+                    torch.cuda.synchronize()  # an error in the kernel is raised here
             except TkjitError as error:  # for example, too much shared memory for this device
                 failed[one] = str(error).splitlines()[0]
+            except RuntimeError as error:  # an error in the kernel makes the device unusable for this process
+                raise LaunchError(f"{spec.name} ({_text(one)}): {str(error).splitlines()[0]}") from error
             else:
                 functions[_text(one)] = function
         if not functions:
             raise SpecError(f"{spec.name} ({variant}): no configuration works: {next(iter(failed.values()))}")
-        times = interleaved(functions, device, rounds)
+        times = interleaved(functions, device, rounds, len(sets))
         for one in kernels:
             if one not in failed:
                 logarithms[one] += math.log(median(times[_text(one)])) / len(calls)

@@ -179,7 +179,8 @@ class _VariantChecker:
         self, mode: str, cases: Sequence[Case], launch: Callable[[Path, Case], list[Run]], report: Report
     ) -> bool:
         """Run the cases; stop and return False if a launch times out, because the others would as well."""
-        plan = CheckerPlan(self._loader.env, self._spec, self._variant, self._target, mode)
+        variant = self._loader.configured(self._spec, self._variant, self._target)
+        plan = CheckerPlan(self._loader.env, self._spec, variant, self._target, mode)
         program = self._loader.open(plan).loaded
         symbols = Symbols(program, plan.source.path, plan.source.name)
         for case in cases:

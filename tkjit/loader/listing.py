@@ -31,7 +31,8 @@ def listing_of(loader: Loader, spec: Spec, variant: Variant, target: Target, kin
         If the source does not compile.
     """
     if kind == "ptx":
-        text: str = loader.open(PtxPlan(loader.env, locate(spec, loader.settings), variant, target)).loaded
+        chosen = loader.configured(spec, variant, target)
+        text: str = loader.open(PtxPlan(loader.env, locate(spec, loader.settings), chosen, target)).loaded
         return text
     entry = loader.launcher(spec, variant, target)
     if kind == "sass":

@@ -141,7 +141,11 @@ class Loader:
 
     def open_variant(self, spec: Spec, variant: Variant, target: Target) -> Opened:
         """Load a variant's launcher, and return it with the address of its launch function."""
-        return self.open(self.launcher_plan(spec, variant, target))
+        opened = self.open(self.launcher_plan(spec, variant, target))
+        if not spec.tuning:
+            return opened
+        fingerprint = opened.entry.fingerprint + self.tuned.fingerprint(spec)  # a new choice makes it outdated
+        return opened._replace(entry=replace(opened.entry, fingerprint=fingerprint))
 
     @property
     def records(self) -> bool:

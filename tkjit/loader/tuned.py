@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tkjit.cache import Cache
+from tkjit.cache import Cache, fingerprints
 from tkjit.cache.entry import LAYOUT
 from tkjit.errors import CacheError
 from tkjit.spec import Spec, Variant
@@ -48,7 +48,7 @@ class Choice:
     def __str__(self) -> str:
         chosen = ", ".join(f"{name}={value}" for name, value in self.configuration.items())
         variant = f" ({self.variant})" if self.variant else ""
-        return f"{self.kernel}{variant} on {self.device}: {chosen}"
+        return f"{self.kernel}{variant} on {self.device} ({self.target}): {chosen}"
 
 
 class Tuned:
@@ -60,6 +60,11 @@ class Tuned:
     def directory(self, spec: Spec) -> Path:
         """Return the directory for the choices of a spec. A spec with other options of ``tune=`` has another one."""
         return self._cache.root / _DIRECTORY / _name(spec)
+
+    def fingerprint(self, spec: Spec) -> bytes:
+        """Return the fingerprint of the directories with a spec's choices; each new choice changes one of them."""
+        roots = (self._cache.root, *self._cache.layers)
+        return fingerprints.of(str(root / _DIRECTORY / _name(spec)) for root in roots)
 
     def find(self, spec: Spec, variant: Variant, target: str, device: str) -> Choice | None:
         """Return the choice for a device; if there is none, the choice for another device with the same target."""
@@ -106,7 +111,8 @@ def _name(spec: Spec) -> str:
 def _choices_in(directory: Path) -> Iterator[Choice]:
     for path in sorted(directory.glob("*.json")):
         try:
-            content = files.read_json(path)
-            yield Choice(**content)
+            choice = Choice(**files.read_json(path))
+            if isinstance(choice.configuration, dict):
+                yield choice
         except (OSError, ValueError, TypeError):  # removed in the meantime, damaged, or of another version of tkjit
             continue

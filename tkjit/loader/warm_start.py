@@ -19,7 +19,6 @@ from tkjit.errors import SpecError
 from tkjit.loader.environment import Environment
 from tkjit.loader.modules import GluePlan
 from tkjit.loader.plan import Opened
-from tkjit.loader.tuned import Tuned
 from tkjit.registry import Definitions
 from tkjit.spec import Spec
 from tkjit.spec.model import Benchmark, Verification
@@ -113,10 +112,6 @@ class WarmLoader(Protocol):
     def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
         """Return whether all files are unchanged. Load the runtime, which compares them."""
 
-    @property
-    def tuned(self) -> Tuned:
-        """The configurations that tuning has chosen."""
-
     def open_launcher(self, path: Path) -> int:
         """Load a launcher and return the address of its launch function."""
 
@@ -142,8 +137,6 @@ class WarmStarts:
             if any(bytes(entry.shared_object) not in entry.fingerprint for entry in entries):
                 return  # the fingerprint of an entry could not be taken during its build
             combined = fingerprint + b"".join(entry.fingerprint for entry in entries)
-            # a new choice changes the directory, or creates it
-            combined += fingerprints.of(str(self._loader.tuned.directory(spec)) for spec in specs if spec.tuning)
             more = [use, name, doc, [spec.returns for spec in specs], pack(specs, path)] if plain else None
             self._loader.cache.write_record(self._warm_key(path, name, module), entries, combined, more)
 

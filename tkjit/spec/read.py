@@ -14,7 +14,7 @@ from tkjit.errors import SpecError
 from tkjit.spec.advice import name_without_quotes
 from tkjit.spec.cpp_words import CPP_KEYWORDS
 from tkjit.spec.dispatch_arguments import deciding
-from tkjit.spec.expr import Expr, parse_list
+from tkjit.spec.expr import EXTENTS, Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import (
@@ -209,7 +209,8 @@ def _benchmark(kernel: str, options: Options, parameters: Parameters) -> Benchma
     known: set[str] = {name for f in parameters.fields for dim in f.dims for name in dim.names}
     known |= {f.name for f in parameters.fields if f.is_integer}
     known |= {name for name, _ in (*parameters.variants, *parameters.derived)}
-    if isinstance(flops, Expr) and (unknown := flops.names - known):
+    extents = {f"{f.name}.{extent}" for f in parameters.fields if f.is_input for extent in EXTENTS}
+    if isinstance(flops, Expr) and (unknown := flops.names - known - extents):
         raise SpecError(
             f"{kernel}: flops uses {', '.join(sorted(unknown))}; "
             f"expected dims, integer parameters and variants: {', '.join(sorted(known)) or 'none'}"

@@ -2,8 +2,7 @@
 //
 // The threads take turns in groups of eight elements, which are loaded with accesses of 16 bytes if the row's address is
 // a multiple of 16. A row of up to 16384 elements is kept in registers, so that memory is read once however many passes
-// follow. Each pass over a longer row reads it again; up to 131072 elements of 16 bits, the rows of all blocks that run
-// at once fit in the L2 cache of an H100.
+// follow. Each pass over a longer row reads it again.
 #pragma once
 
 #include <tkjit/reduce.cuh>
@@ -90,18 +89,6 @@ public:
         float own = 0.f;
         each_element([&](float x, int) { own += term(x); });
         return block_reduce<Sum, Shape::threads>(own);
-    }
-
-    /// Returns the largest element, and the sum of exp(x - largest).
-    __device__ Exponentials exponentials() const {
-        Exponentials own;
-        each_group([&](const Group<T>& group, int col) {
-            float largest = -INFINITY, sum = 0.f;
-            each_of(group, col, [&](float x, int) { largest = Max::combine(largest, x); });
-            each_of(group, col, [&](float x, int) { sum += __expf(x - largest); });
-            own.add(largest, sum);
-        });
-        return block_reduce<AddExponentials, Shape::threads>(own);
     }
 
     /// Calls `f(x, col)` for each of this thread's elements.
