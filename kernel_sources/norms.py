@@ -86,6 +86,13 @@ def rms_norm(
     return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
 
 
+def add_rms_norm_gradients(grad_y, grad_total, total, weight, eps, needed):
+    wanted = {"x"} | ({"weight"} & set(needed))
+    grad, grad_weight = rms_norm_gradients(grad_y, total, weight, eps, wanted)
+    grad = grad + grad_total
+    return grad if "x" in needed else None, grad if "residual" in needed else None, grad_weight
+
+
 @tkjit.kernel(
     "add_rms_norm.cu",
     entry="add_rms_norm<T, SIZE>",
@@ -93,6 +100,7 @@ def rms_norm(
     block=BLOCK,
     dims={"SIZE": SIZE},
     variants={"T": DTYPES, "SIZE": SIZES},
+    backward=add_rms_norm_gradients,
     examples=EXAMPLES,
     sizes=CALLS,
 )

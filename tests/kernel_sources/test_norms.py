@@ -78,6 +78,18 @@ def test_gradients(names):
         assert torch.allclose(mine.grad.double(), exact.grad, atol=1e-5)
 
 
+def test_gradients_of_a_sum():
+    given = [torch.randn(2, 3, 20), torch.randn(2, 3, 20), torch.randn(20)]
+    ours = [tensor.clone().requires_grad_() for tensor in given]
+    theirs = [tensor.double().requires_grad_() for tensor in given]
+    grads = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
+    torch.autograd.backward(tkjit.load("add_rms_norm")(*ours), grads)
+    total = theirs[0] + theirs[1]
+    torch.autograd.backward((F.rms_norm(total, (20,), theirs[2], 1e-6), total), [grad.double() for grad in grads])
+    for mine, exact in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine.grad.double(), exact.grad, atol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(0, 8), (3, 0)])
 def test_empty_tensors(shape):
     assert tkjit.load("layer_norm")(torch.empty(shape)).shape == shape

@@ -128,6 +128,7 @@ def test_exported_program_runs_after_saving_and_loading(tmp_path):
 
 def samples() -> dict[str, tuple]:
     a, b = torch.randn(32, 16), torch.randn(16, 24)
+    x, weight = torch.randn(2, 3, 5).requires_grad_(), torch.randn(5).requires_grad_()
     return {
         "axpy": (tkjit.load("axpy"), "default", (torch.randn(10), torch.randn(10), 2.0)),
         "gemm": (tkjit.load("gemm"), "default", (a, b)),
@@ -135,6 +136,9 @@ def samples() -> dict[str, tuple]:
         "gemm, out": (tkjit.load("gemm"), "out", (a.detach(), b, torch.empty(32, 24))),
         "softmax": (tkjit.load("softmax"), "default", (torch.randn(2, 3, 5).requires_grad_(),)),
         "softmax of half": (tkjit.load("softmax"), "default", (torch.randn(3, 5).half(),)),
+        "rms_norm": (tkjit.load("rms_norm"), "default", (x, weight)),
+        "add_rms_norm": (tkjit.load("add_rms_norm"), "default", (x, x.detach(), weight)),
+        "layer_norm": (tkjit.load("layer_norm"), "default", (x, weight, weight.detach())),
         "parts": (parts, "default", (torch.randn(7),)),
     }
 
