@@ -31,6 +31,7 @@ from tkjit import In, Out, Tensor
     """{SOURCE}""",
     entry="mark<T>", grid="cdiv(N, STEP)", block=1, variants={{"T": ("float32", "float64")}},
     tune={{"STEP": (1, 2), "MORE": (3, 4)}}, constraints="STEP + MORE != 6", sizes={{"N": 64}},
+    unchecked="y",  # so that a test sees which configuration ran
 )
 def mark(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor: ...
 '''
@@ -74,7 +75,7 @@ def test_a_choice_is_used_by_the_next_process_and_shown(spec_file, python, capsy
 
 
 def test_a_kernel_that_is_loaded_after_tuning_uses_the_choice(cache_with_runtime):
-    kernel = configurations(tune={"STEP": (1, 2), "MORE": (3,)}, sizes={"N": 64})
+    kernel = configurations(tune={"STEP": (1, 2), "MORE": (3,)}, sizes={"N": 64}, unchecked="y")
     loaded = tkjit.load(kernel)
     assert loaded(torch.zeros(1)).item() == 13
     tkjit.tune(kernel, types=["float32"], device="cpu", rounds=3)
@@ -123,6 +124,13 @@ def test_a_configuration_that_does_not_compile_is_skipped(session_cache):
 
     (choice,) = tkjit.tune(mark, {"N": 8}, device="cpu", rounds=1)
     assert choice.configuration == {"STEP": 1, "MORE": 3} and list(choice.failed) == ["STEP=2, MORE=3"]
+
+
+def test_a_configuration_with_other_results_is_skipped(session_cache):
+    kernel = configurations(tune={"STEP": (1, 2), "MORE": (3,)}, sizes={"N": 8})
+    (choice,) = tkjit.tune(kernel, types=["float32"], device="cpu", rounds=1)
+    assert choice.configuration == {"STEP": 1, "MORE": 3}
+    assert choice.failed == {"STEP=2, MORE=3": "its results differ from those of STEP=1, MORE=3"}
 
 
 def test_configurations_meet_the_constraints_and_the_first_is_the_default():

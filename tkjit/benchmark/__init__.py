@@ -85,8 +85,9 @@ def tune(
     """Choose the fastest configuration of each variant of a kernel on this device, and store the choice in the cache.
 
     The configurations of the spec's ``tune=`` are measured in turns, as in ``bench``. If several calls choose the same
-    variant, the configuration with the smallest geometric mean of their times wins. Kernels that are loaded afterwards
-    use it, on this device and on others with the same target that have no choice of their own.
+    variant, the configuration with the smallest geometric mean of their times wins. A configuration whose results
+    differ from the default's by more than rounding cannot win. Kernels that are loaded afterwards use the choice, on
+    this device and on others with the same target that have no choice of their own.
 
     Parameters
     ----------

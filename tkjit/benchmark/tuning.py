@@ -13,6 +13,7 @@ import torch
 from tkjit.benchmark.calls import calls_of, sets_of_arguments
 from tkjit.benchmark.measure import calls_to_measure, device_to_measure, kernel_to_measure
 from tkjit.benchmark.timing import Calls, interleaved
+from tkjit.check.arguments import each_tensor
 from tkjit.config import Settings
 from tkjit.errors import LaunchError, SpecError, TkjitError
 from tkjit.kernel import Kernel, load
@@ -20,6 +21,9 @@ from tkjit.loader import loader_for
 from tkjit.loader.tuned import Choice
 from tkjit.spec import Spec, Variant
 from tkjit.spec.variants import Configuration, configurations_of
+from tkjit.verify.bounds import bound_of, row_error
+from tkjit.verify.compare import results_of
+from tkjit.verify.reference import Results
 
 
 def choices(
@@ -75,20 +79,22 @@ def _measured(
     for sizes in calls:
         _, _, sets = sets_of_arguments(spec, variant, sizes, seed, device)
         functions: dict[str, Calls] = {}
+        expected: tuple[str, Results] | None = None  # of the first configuration that works
         for one, kernel in kernels.items():
             if one in failed:
                 continue
-            function = calls_of(kernel, sets)
             try:
-                function(0)
-                if device.type == "cuda":
-                    torch.cuda.synchronize()  # an error in the kernel is raised here
+                results = _results(spec, kernel, sets[0])
             except TkjitError as error:  # for example, too much shared memory for this device
                 failed[one] = str(error).splitlines()[0]
+                continue
             except RuntimeError as error:  # an error in the kernel makes the device unusable for this process
                 raise LaunchError(f"{spec.name} ({_text(one)}): {str(error).splitlines()[0]}") from error
-            else:
-                functions[_text(one)] = function
+            expected = expected or (_text(one), results)
+            if not spec.is_random and not _agree(expected[1], results, bound_of(spec, variant).row):
+                failed[one] = f"its results differ from those of {expected[0]}"
+                continue
+            functions[_text(one)] = calls_of(kernel, sets)
         if not functions:
             raise SpecError(f"{spec.name} ({variant}): no configuration works: {next(iter(failed.values()))}")
         times = interleaved(functions, device, rounds, len(sets))
@@ -96,6 +102,25 @@ def _measured(
             if one not in failed:
                 logarithms[one] += math.log(median(times[_text(one)])) / len(calls)
     return {one: math.exp(logarithms[one]) for one in kernels if one not in failed}, failed
+
+
+def _results(spec: Spec, kernel: Kernel, arguments: Mapping[str, Any]) -> Results:
+    """Call a kernel with copies of the arguments, and return its results."""
+    copies = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
+    returned = kernel(**copies)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()  # an error in the kernel is raised here
+    results = results_of(spec, copies, returned)
+    return {name: tensors for name, tensors in results.items() if name not in spec.verification.unchecked}
+
+
+def _agree(expected: Results, results: Results, largest_error: float) -> bool:
+    """Return whether two configurations have the same results, except for rounding."""
+    return all(
+        row_error(one, other) <= largest_error
+        for name in expected
+        for one, other in zip(expected[name], results[name], strict=True)
+    )
 
 
 def _with_only(spec: Spec, configuration: Configuration) -> Spec:
