@@ -88,9 +88,11 @@ def test_operations_may_depend_on_leading_dims():
     assert found.flops == 3 * 4 + 2 * 3 * 4
 
 
-def test_the_table_has_all_combinations_of_extents(spec_file, capsys):
+def test_the_table_and_the_plot_have_all_combinations_of_extents(spec_file, capsys, tmp_path):
+    plot = tmp_path / "twice.svg"
     words = ["bench", "twice", "--device", "cpu", "--rounds", "1", "--types", "float32", "--dim", "N=4,5"]
-    assert main(words) == 0
+    assert main([*words, "--plot", str(plot)]) == 0
+    assert "<!-- N=5 -->" in plot.read_text()
     out, err = capsys.readouterr()
     heading, *rows = out.splitlines()
     assert heading.split() == ["call", "time", "spread", "speed", "of", "roofline", "add", "(ratio)"]
@@ -131,3 +133,20 @@ def test_a_kernel_without_a_reference_cannot_be_compared_with_inductor():
 def test_parallel_kernels_are_rejected():
     with pytest.raises(SpecError, match="all_reduce is a kernel over several devices, which cannot be measured"):
         bench("all_reduce", {"N": 8})
+
+
+def test_operations_in_terms_of_unknown_names_are_rejected():
+    with pytest.raises(SpecError, match=r"twice: flops: undefined dim Q in 'N \* Q'; defined are N"):
+        double(flops="N * Q")
+
+
+@pytest.mark.parametrize(
+    ("peers", "message"),
+    [
+        ({"other": "torch.add"}, "peers is .*; expected a function for each name"),
+        ({"other": lambda q: q}, "the peer other takes q, which the kernel does not"),
+    ],
+)
+def test_wrong_peers_are_rejected(peers, message):
+    with pytest.raises(SpecError, match=message):
+        double(peers=peers)

@@ -70,6 +70,7 @@ def test_sizes_of_the_command_line(dims, leading, others, expected):
     [
         (["N"], "", "'N' is not an assignment; expected NAME=EXTENT"),
         (["N=2.5"], "", "N=2.5: '2.5' is not an extent"),
+        (["M,N=1", "N=2"], "", "--dim gives N twice"),
         (["N=-1"], "", "N=-1: '-1' is not an extent"),
         (["2=3"], "", "'2=3' is not an assignment"),
         ([], "3,x", "--leading: 'x' is not an extent"),

@@ -114,7 +114,7 @@ def test_a_choice_for_another_device_with_the_same_target_is_used_if_there_is_no
 
 
 def test_a_configuration_that_does_not_compile_is_skipped(session_cache):
-    kernel = configurations(tune={"STEP": (1, 2), "MORE": (3,)}, sizes={"N": 8}, defines={"mark": "mark"})
+    kernel = configurations(tune={"STEP": (1, 2), "MORE": (3,)})
     source = kernel.specs[0].sources[0][1].text.replace("template", 'static_assert(STEP == 1, "no"); template')
 
     @tkjit.kernel(

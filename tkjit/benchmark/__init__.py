@@ -70,7 +70,7 @@ def bench(
     """
     from tkjit.benchmark.measure import measurements
 
-    return list(measurements(kernel, sizes, types, device, inductor, rounds, seed))
+    return list(measurements(kernel, sizes, types, device, inductor=inductor, rounds=rounds, seed=seed))
 
 
 def tune(
@@ -117,4 +117,4 @@ def tune(
     """
     from tkjit.benchmark.tuning import choices
 
-    return list(choices(kernel, sizes, types, device, rounds, seed))
+    return list(choices(kernel, sizes, types, device, rounds=rounds, seed=seed))

@@ -30,7 +30,7 @@ def sets_of_arguments(
     moved_bytes : int
         The bytes that one call has to move.
     sets : list of dict
-        The arguments of each call by name, without those that the call allocates.
+        The arguments of each call by name, except outputs and scratch, which the call allocates.
 
     Raises
     ------

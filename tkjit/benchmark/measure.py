@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from statistics import median, quantiles
 from typing import Any
@@ -27,18 +28,19 @@ from tkjit.spec.variants import chooses
 
 def measurements(
     kernel: str | Kernel,
-    sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any] = (),
-    types: Sequence[str] = (),
-    device: str | torch.device | None = None,
-    inductor: bool = False,
-    rounds: int = 15,
+    sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any],
+    types: Sequence[str],
+    device: str | torch.device | None,
+    *,
+    inductor: bool,
+    rounds: int,
     seed: int = 0,
 ) -> Iterator[Measurement]:
     """Yield the measurements of ``tkjit.bench`` one by one; the parameters and errors are the same."""
     kernel = kernel_to_measure(kernel, rounds)
     chosen = device_to_measure(device)
     for spec, variant, call_sizes in calls_to_measure(kernel, sizes, types):
-        with torch.cuda.device(chosen if chosen.type == "cuda" else -1), torch.no_grad():
+        with current(chosen), torch.no_grad():
             measurement = _measure(kernel, spec, variant, call_sizes, chosen, inductor, rounds, seed)
         yield measurement
 
@@ -81,6 +83,11 @@ def device_to_measure(device: str | torch.device | None) -> torch.device:
             raise SpecError(f"there is no {where}; this machine has {torch.cuda.device_count()} GPUs")
         where = torch.device("cuda", index)
     return where
+
+
+def current(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a GPU the current one in a block of code; for the CPU, do nothing."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def calls_to_measure(
@@ -173,7 +180,7 @@ def _dtype_of_products(spec: Spec, variant: Variant) -> torch.dtype | None:
 
 
 def _peers(kernel: Kernel, spec: Spec, inductor: bool) -> dict[str, Callable[..., object]]:
-    """Return the implementations to compare with: those that the spec names, otherwise its reference."""
+    """Return the peers of a spec by name. If it names none, its reference is the peer."""
     reference = spec.reference or kernel.specs[0].reference
     peers: dict[str, Callable[..., object]] = dict(spec.benchmark.peers)
     if reference is not None:

@@ -38,7 +38,7 @@ def plot(found: Sequence[Measurement], file: Path) -> None:
     panels = figure.subplots(1, 1 + has_roofline, squeeze=False)[0]
     _draw_speeds(panels[0], found)
     if has_roofline:
-        _draw_roofline(panels[1], [one for one in found if one.roofline is not None])
+        _draw_roofline(panels[1], [one for one in found if one.roofline is not None and one.flops])
     figure.suptitle(", ".join(dict.fromkeys(one.device for one in found)))
     figure.savefig(file)
 
@@ -66,13 +66,11 @@ def _draw_speeds(panel: Any, found: Sequence[Measurement]) -> None:
 
 def _draw_roofline(panel: Any, found: Sequence[Measurement]) -> None:
     """Draw each call's rate over its operations per byte, below the device's limits."""
-    counted = [one for one in found if one.flops and one.moved_bytes]
-    for one in counted:
+    for one in found:
         panel.plot(one.flops / one.moved_bytes, one.flops / one.seconds / 1e12, "o", label=str(one))
-    intensities = [one.flops / one.moved_bytes for one in counted] or [1.0]
+    intensities = [one.flops / one.moved_bytes for one in found]
     ends = (min(intensities) / 4, max(intensities) * 4)
-    for limit in dict.fromkeys(one.roofline for one in found):
-        assert limit is not None
+    for limit in dict.fromkeys(one.roofline for one in found if one.roofline is not None):
         ridge = limit.flops_per_s / limit.bytes_per_s
         at = sorted({ends[0], ends[1], *([ridge] if ends[0] < ridge < ends[1] else [])})
         rates = [min(x * limit.bytes_per_s, limit.flops_per_s or float("inf")) / 1e12 for x in at]

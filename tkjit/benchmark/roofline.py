@@ -41,9 +41,8 @@ class Roofline:
 
 
 def measured(device: torch.device, dtype: torch.dtype | None) -> Roofline:
-    """Measure the limits of a GPU with random data: of copies, and of products of a dtype if one is given."""
-    with torch.cuda.device(device):
-        return Roofline(_copy_rate(device), 0.0 if dtype is None else _product_rate(device, dtype))
+    """Measure the limits of the current GPU with random data: of copies, and of products of a dtype if one is given."""
+    return Roofline(_copy_rate(device), 0.0 if dtype is None else _product_rate(device, dtype))
 
 
 @cache

@@ -26,10 +26,12 @@ def interleaved(
 
     Parameters
     ----------
+    device : torch.device
+        The CPU, or the current GPU.
     sets : int
         The number of sets of inputs. A function that is timed again goes on with the next set.
     """
-    timer = _GpuTimer(device) if device.type == "cuda" else _seconds_on_cpu
+    timer = _GpuTimer() if device.type == "cuda" else _seconds_on_cpu
     counts, made = {}, dict.fromkeys(functions, 0)
     for name, function in functions.items():
         for i in range(sets):  # the first call compiles, and each set's first call allocates its outputs
@@ -55,17 +57,16 @@ def _seconds_on_cpu(function: Calls, first: int, count: int) -> float:
 class _GpuTimer:
     """Times calls between two events, while the device is busy with something else until all calls are queued."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self) -> None:
         self._busy_cycles = _FIRST_BUSY_CYCLES
 
     def __call__(self, function: Calls, first: int, count: int) -> float:
-        with torch.cuda.device(self._device):
-            while True:
-                seconds, was_busy = self._attempt(function, first, count)
-                if was_busy or self._busy_cycles >= _MAX_BUSY_CYCLES:  # a function that waits for the device never is
-                    return seconds
-                self._busy_cycles *= 2
+        while True:
+            seconds, was_busy = self._attempt(function, first, count)
+            # during a function that waits for the device, the device never stays busy
+            if was_busy or self._busy_cycles >= _MAX_BUSY_CYCLES:
+                return seconds
+            self._busy_cycles *= 2
 
     def _attempt(self, function: Calls, first: int, count: int) -> tuple[float, bool]:
         """Return the seconds per call, and whether the device was busy until the last call was queued."""

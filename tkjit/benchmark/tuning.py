@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tkjit.benchmark.calls import calls_of, sets_of_arguments
-from tkjit.benchmark.measure import calls_to_measure, device_to_measure, kernel_to_measure
+from tkjit.benchmark.measure import calls_to_measure, current, device_to_measure, kernel_to_measure
 from tkjit.benchmark.timing import Calls, interleaved
 from tkjit.check.arguments import each_tensor
 from tkjit.config import Settings
@@ -28,10 +28,11 @@ from tkjit.verify.reference import Results
 
 def choices(
     kernel: str | Kernel,
-    sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any] = (),
-    types: Sequence[str] = (),
-    device: str | torch.device | None = None,
-    rounds: int = 9,
+    sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any],
+    types: Sequence[str],
+    device: str | torch.device | None,
+    *,
+    rounds: int,
     seed: int = 0,
 ) -> Iterator[Choice]:
     """Tune each variant, store the choice, and yield it; the parameters and errors are those of ``tkjit.tune``."""
@@ -47,7 +48,7 @@ def choices(
     target = loader.target(chosen.type, chosen.index or 0).name
     name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu"
     for (spec, variant), of_variant in calls.items():
-        with torch.cuda.device(chosen if chosen.type == "cuda" else -1), torch.no_grad():
+        with current(chosen), torch.no_grad():
             seconds, failed = _measured(spec, variant, of_variant, chosen, rounds, seed)
         fastest = min(seconds, key=lambda configuration: seconds[configuration])
         choice = Choice(
@@ -105,11 +106,9 @@ def _measured(
 
 
 def _results(spec: Spec, kernel: Kernel, arguments: Mapping[str, Any]) -> Results:
-    """Call a kernel with copies of the arguments, and return its results."""
+    """Call a kernel with copies of the arguments, and return its results on the CPU, which waits for the kernel."""
     copies = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
     returned = kernel(**copies)
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.synchronize()  # an error in the kernel is raised here
     results = results_of(spec, copies, returned)
     return {name: tensors for name, tensors in results.items() if name not in spec.verification.unchecked}
 

@@ -70,7 +70,8 @@ def _bench(arguments: argparse.Namespace) -> int:
     failed = False
     for name in names:
         try:
-            for one in measurements(name, sizes, types, arguments.device, arguments.inductor, arguments.rounds):
+            options = {"inductor": arguments.inductor, "rounds": arguments.rounds}
+            for one in measurements(name, sizes, types, arguments.device, **options):
                 found.append(one)
                 if not arguments.json:
                     print(f"{one}: {_time_text(one.seconds)}", file=sys.stderr, flush=True)
@@ -97,7 +98,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     failed = False
     for name in kernels_named(arguments.names):
         try:
-            for choice in choices(name, sizes, types, arguments.device, arguments.rounds):
+            for choice in choices(name, sizes, types, arguments.device, rounds=arguments.rounds):
                 found.append(choice)
                 if not arguments.json:
                     _print_choice(choice)
@@ -125,6 +126,9 @@ def _sizes(dims: Sequence[str], leading: str, others: Mapping[str, Any]) -> Iter
         choices.append([{"...": tuple(_extent("--leading", text) for text in leading.split(","))}])
     if not choices and not others:
         return
+    names = [name for one in choices for name in one[0]]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SpecError(f"--dim gives {', '.join(twice)} twice; to measure several extents, write N=1024,4096")
     for chosen in itertools.product(*choices):
         yield {**{name: value for one in chosen for name, value in one.items()}, **others}
 

@@ -158,9 +158,9 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
         if builds := _object_lines(kernel._extension_name):
             print("\n".join(["", "builds in the cache:", *builds]))
         return
-    loader = loader_for(Settings.from_environment())
+    tuned = loader_for(Settings.from_environment()).tuned
     for spec in kernel.specs:
-        chosen = [f"tuned: {choice}" for choice in loader.tuned.all(spec)] if spec.tuning else []
+        chosen = [f"tuned: {choice}" for choice in tuned.all(spec)]
         print("\n".join(["", *_spec_lines(spec), *chosen]))
     if builds := _build_lines(kernel.name):
         print("\n".join(["", "builds in the cache:", *builds]))

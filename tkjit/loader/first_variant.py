@@ -18,8 +18,8 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
     """Return the variant that a call will probably need, or None if the arguments do not show it.
 
     A first call uses the prediction to build the launcher next to the glue. The glue makes the final choice, so a wrong
-    prediction costs that call one extra launcher. ``Kernel.warm_up`` and ``tkjit.warming`` build what is predicted. The
-    prediction ignores constraints, so it cannot tell apart overloads that differ only in these.
+    prediction costs that call one extra launcher. ``Kernel.warm_up`` and ``tkjit.warming`` build the predicted
+    variant. The prediction ignores constraints, so it cannot tell apart overloads that differ only in these.
     """
     import torch
 

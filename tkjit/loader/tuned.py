@@ -76,7 +76,7 @@ class Tuned:
         roots = (self._cache.root, *self._cache.layers)
         return [choice for root in roots for choice in _choices_in(root / _DIRECTORY / _name(spec))]
 
-    def store(self, spec: Spec, choice: Choice) -> Path:
+    def store(self, spec: Spec, choice: Choice) -> None:
         """Write a choice, replacing an earlier one for the same variant and device.
 
         Raises
@@ -91,7 +91,6 @@ class Tuned:
             files.write(path, files.to_json(choice.as_json(), indent=1), shared=self._cache.shared)
         except OSError as error:
             raise CacheError(f"cannot store the tuned configuration in {directory}: {error.strerror}") from error
-        return path
 
     def bundled(self, specs: list[Spec]) -> dict[str, Path]:
         """Return the files with the choices of some specs, by their paths in a bundle."""

@@ -105,7 +105,7 @@ class CheckedCall:
         is_computed = name in dict(self.spec.derived)
         return [
             f"int option_of_{name} = 0;",
-            f"switch ({f'value_or_none({local(name)})' if is_computed else local(name)}) {{",
+            f"switch ({f'value_or_least({local(name)})' if is_computed else local(name)}) {{",
             *(f"    case {option}: option_of_{name} = {i}; break;" for i, option in enumerate(options)),
             f"    default: return unsatisfied(call, {constraint}, {value});",
             "}",

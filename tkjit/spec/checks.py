@@ -284,7 +284,8 @@ def _check_dims(spec: Description) -> None:
     _check_optional_dims(spec)
     of_launch = [what for what, _ in spec.launch.shape] + [f"computed[{name!r}]" for name, _ in spec.computed]
     for where, expr in _expressions(spec):
-        for name in sorted(expr.names - known - (dict(spec.tuning).keys() if where in of_launch else set())):
+        allowed = spec.tuning if where in of_launch else spec.variants if where == "flops" else ()
+        for name in sorted(expr.names - known - dict(allowed).keys()):
             if ".stride(" in name:
                 _fail(spec, f"{where}: {name} in {expr.text!r}: {_why_no_stride(spec, name.partition('.')[0])}")
             defined = ", ".join(sorted(name for name in known if "." not in name)) or "none"
@@ -378,6 +379,7 @@ def _expressions(spec: Description) -> list[tuple[str, Expr]]:
         *((f"computed[{name!r}]", expr) for name, expr in spec.computed),
         *((f"{f.name}'s draws", f.draws) for f in spec.fields if f.draws is not None),
         *(("constraints", expr) for expr in spec.constraints),
+        *([("flops", spec.benchmark.flops)] if spec.benchmark.flops is not None else []),
     ]
 
 

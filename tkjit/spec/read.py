@@ -14,7 +14,7 @@ from tkjit.errors import SpecError
 from tkjit.spec.advice import name_without_quotes
 from tkjit.spec.cpp_words import CPP_KEYWORDS
 from tkjit.spec.dispatch_arguments import deciding
-from tkjit.spec.expr import EXTENTS, Expr, parse_list
+from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import (
@@ -206,15 +206,6 @@ def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Ver
 
 def _benchmark(kernel: str, options: Options, parameters: Parameters) -> Benchmark:
     flops = parse_at(kernel, "flops", options.get("flops"), Expr.parse)
-    known: set[str] = {name for f in parameters.fields for dim in f.dims for name in dim.names}
-    known |= {f.name for f in parameters.fields if f.is_integer}
-    known |= {name for name, _ in (*parameters.variants, *parameters.derived)}
-    extents = {f"{f.name}.{extent}" for f in parameters.fields if f.is_input for extent in EXTENTS}
-    if isinstance(flops, Expr) and (unknown := flops.names - known - extents):
-        raise SpecError(
-            f"{kernel}: flops uses {', '.join(sorted(unknown))}; "
-            f"expected dims, integer parameters and variants: {', '.join(sorted(known)) or 'none'}"
-        )
     peers = options.get("peers", {})
     if not isinstance(peers, Mapping) or not all(inspect.isfunction(peer) for peer in peers.values()):
         raise SpecError(f"{kernel}: peers is {peers!r}; expected a function for each name: {{'cuBLAS': torch_mm}}")

@@ -73,7 +73,7 @@ public:
     static __device__ Row sum(const T* a, const T* b, T* total, int n) {
         if constexpr (!is_held) {
             for (int i = 0; column(i) < n; ++i) store_sum(a, b, total, column(i), n);
-            return Row(total, n);  // each thread reads only what it has written itself
+            return Row(total, n);  // without a barrier, because a thread reads back only its own elements
         } else {
             Row row(total, n, Unread());
 #pragma unroll

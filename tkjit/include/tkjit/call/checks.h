@@ -237,8 +237,8 @@ bool satisfied(const Call& call, Int holds, const char* text, std::initializer_l
     return false;
 }
 
-// The value of a computed dim that chooses a variant. No option equals the value of an invalid one.
-inline int64_t value_or_none(Int value) { return value.valid() ? value.value() : INT64_MIN; }
+// The value of a computed dim that chooses a variant; if it is invalid, a number that is no option.
+inline int64_t value_or_least(Int value) { return value.valid() ? value.value() : INT64_MIN; }
 
 // The sizes of an output, computed from its dims.
 struct Shape {
