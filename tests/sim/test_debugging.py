@@ -147,7 +147,7 @@ def test_the_trace_has_a_line_for_each_barrier(fresh, tmp_path):
     fresh.run(CALL, TKJIT_SIM_TRACE=str(trace))
     lines = trace.read_text().splitlines()
     assert len(lines) == 2 * 4  # two rows, two reductions with two barriers each
-    pattern = r"block \(\d, 0, 0\) thread \(\d+, 0, 0\): __syncthreads completes, 256 threads \(softmax\.cu:\d+\)"
+    pattern = r"block \(\d, 0, 0\) thread \(\d+, 0, 0\): __syncthreads completes, 256 threads \(\S*reduce\.cuh:\d+\)"
     assert all(re.fullmatch(pattern, line) for line in lines)
     fresh.run(CALL, TKJIT_SIM_TRACE=str(trace))
     assert len(trace.read_text().splitlines()) == 2 * len(lines)  # the second run appends
@@ -174,17 +174,18 @@ needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb; inst
 def test_gdb_shows_a_blocks_threads_and_where_they_wait(tmp_path, cache_with_runtime):
     program = tmp_path / "program.py"
     program.write_text(CALL.replace("(2, 40)", "(1, 40)"))  # one block, so that it is the one that stops
-    commands = ["break softmax.cu:33", "run", "tkjit threads", "tkjit thread 3", "tkjit thread 255", "tkjit thread 256"]
+    commands = ["break reduce.cuh:38", "run", "tkjit threads", "tkjit thread 3", "tkjit thread 255", "tkjit thread 256"]
     batch = [word for command in commands for word in ("--batch", command)]
     done = subprocess.run(
         [sys.executable, "-m", "tkjit", "debug", *batch, "--", sys.executable, program], capture_output=True, text=True
     )
     printed = done.stdout + done.stderr
     assert "block (0, 0, 0), 256 threads" in printed, printed
-    assert "threads 0 to 253: waits in syncthreads at softmax.cu:31" in printed and "thread 254: runs" in printed
+    assert re.search(r"threads 0 to 253: waits in syncthreads at \S*/tkjit/reduce\.cuh:37", printed), printed
+    assert "thread 254: runs" in printed
     stack = printed.split("thread 3: waits")[1].split("thread 255")[0]
-    assert re.search(r"block_reduce<Max>.* at \S*/kernel_sources/softmax\.cu:31", stack), stack
-    assert re.search(r"softmax<float>.* at \S*/kernel_sources/softmax\.cu:46", stack), stack
+    assert re.search(r"block_reduce<tkjit::Max.* at \S*/tkjit/reduce\.cuh:37", stack), stack
+    assert re.search(r"softmax<float>.* at \S*/kernel_sources/softmax\.cu:15", stack), stack
     assert "expected a thread's linear index in the block, as in: tkjit thread 37" in printed
 
 
