@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import In, Out, Tensor, testing
+from tkjit import In, Out, Scratch, Tensor, testing
 from tkjit.cli import main
 from tkjit.kernel import Kernel
 from tkjit.loader.warm_start import pack, unpack
@@ -22,7 +22,7 @@ from tkjit.verify import Outcome
 pytestmark = pytest.mark.compiles
 HEAD = """
 import tkjit
-from tkjit import In, Out, Tensor, kernel
+from tkjit import In, Out, Scratch, Tensor, kernel
 """
 ONE = '''
 @kernel(
@@ -170,6 +170,18 @@ def test_a_required_tensor_that_may_be_none_is_tried_with_and_without_one(sessio
         return x if b is None else x + b
 
     assert {"no b" in outcome.case for outcome in testing.verify(add)} == {True, False}
+
+
+def test_a_reference_gets_no_scratch(session_cache):
+    source = "__global__ void twice(Globals g) { g.t[0] = g.x[0]; g.y[0] = 2 * g.t[0]; }"
+
+    @tkjit.kernel(source, entry="twice", grid=1, block=1)
+    def twice(x: In[Tensor, "int32", 1], t: Scratch[Tensor, "int32", 1], y: Out[Tensor, "int32", 1]) -> Tensor:
+        assert t is None and y is None
+        return 2 * x
+
+    assert testing.verify(twice)
+    assert testing.check(twice, modes=["memory"]).findings == []
 
 
 def test_an_interrupt_leaves_no_process_behind(directory):

@@ -184,7 +184,7 @@ def _peers(kernel: Kernel, spec: Spec, inductor: bool) -> dict[str, Callable[...
     reference = spec.reference or kernel.specs[0].reference
     peers: dict[str, Callable[..., object]] = dict(spec.benchmark.peers)
     if reference is not None:
-        no_outputs = dict.fromkeys((f.name for f in spec.outputs), None)  # the reference makes its own
+        no_outputs = dict.fromkeys(f.name for f in (*spec.outputs, *spec.scratch))  # the reference makes its own
         if not peers:
             peers["reference"] = partial(reference, **no_outputs)
         if inductor:

@@ -36,8 +36,7 @@ def against_reference(
     if reference is None or spec.is_random:
         return []
     copies = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
-    for f in spec.outputs:
-        copies[f.name] = None
+    copies |= dict.fromkeys(f.name for f in (*spec.outputs, *spec.scratch))
     try:
         with torch.no_grad():
             expected = reference(**copies)

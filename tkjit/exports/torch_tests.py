@@ -108,7 +108,7 @@ def _tests(signature: CSignature, cases: list[Case], reference: FunctionSource) 
             *(f"        {line}," for line in _arguments(listed, case.arguments)),
             "    ),",
         ]
-    outputs = "".join(f", {f.name}=None" for f in spec.outputs)
+    outputs = "".join(f", {f.name}=None" for f in (*spec.outputs, *spec.scratch))
     returned = "tuple(result)" if len(spec.returns) > 1 else "result"
     positional = ", ".join(
         f"call[{repr_text(p.name)}]" for p in operator_parameters(signature) if p.kind is not Kind.SEED

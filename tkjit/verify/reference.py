@@ -84,10 +84,9 @@ def _as_float64(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def reference_arguments(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a call's arguments for its reference, without scratch and with None for outputs."""
+    """Copy a call's arguments for its reference, with None for outputs and scratch."""
     copies = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
-    copies.update(dict.fromkeys((f.name for f in spec.outputs), None))
-    return {name: value for name, value in copies.items() if name not in {f.name for f in spec.scratch}}
+    return copies | dict.fromkeys(f.name for f in (*spec.outputs, *spec.scratch))
 
 
 def returned_by_name(spec: Spec, returned: Any) -> dict[str, Any]:
