@@ -7,7 +7,7 @@ import torch
 from support.named_variants import combine
 
 import tkjit
-from tkjit import ArgumentError, CompileError, InOut, SpecError, Tensor
+from tkjit import ArgumentError, CompileError, In, InOut, Out, SpecError, Tensor
 
 pytestmark = pytest.mark.compiles
 
@@ -31,6 +31,28 @@ def test_torch_compile_chooses_a_variant():
     compiled = torch.compile(lambda x: loaded(x, mode=MODES[1]), fullgraph=True, backend="aot_eager")
     x = torch.randn(70)
     torch.testing.assert_close(compiled(x), x * 256)
+
+
+def test_the_gradient_gets_the_chosen_name():
+    source = """
+    struct once { static constexpr int times = 1; };
+    struct twice { static constexpr int times = 2; };
+    template <class How> __global__ void scale(Globals g) { g.y[threadIdx.x] = How::times * g.x[threadIdx.x]; }
+    """
+
+    @tkjit.kernel(
+        source,
+        entry="scale<how>",
+        grid=1,
+        block="N",
+        variants={"how": ("once", "twice")},
+        backward=lambda grad_y, how: {"once": 1, "twice": 2}[how] * grad_y,
+    )
+    def scale(x: In[Tensor, "float32", "N"], how: str, *, y: Out[Tensor, "float32", "N"]) -> Tensor: ...
+
+    x = torch.randn(3).requires_grad_()
+    tkjit.load(scale)(x, "twice").sum().backward()
+    assert x.grad.tolist() == [2.0] * 3
 
 
 def test_unknown_variants_are_rejected():

@@ -115,6 +115,8 @@ def chooses(spec: Spec, variant: Variant, sizes: Mapping[str, Any]) -> bool:
 def with_names(spec: Spec, variant: Variant) -> Spec:
     """Replace each parameter that chooses a name with the chosen name, in the entry, struct and launch.
 
+    The result describes a launch, and therefore has no ``backward=``, which may take such a parameter.
+
     Examples
     --------
     >>> import tkjit
@@ -146,7 +148,7 @@ def with_names(spec: Spec, variant: Variant) -> Spec:
         fields=tuple(f for f in spec.fields if f.name not in names),
         variants=tuple((name, options) for name, options in spec.variants if name not in names),
     )
-    return replace(spec, launch=launch, parameters=parameters)
+    return replace(spec, launch=launch, parameters=parameters, operator=replace(spec.operator, backward=None))
 
 
 def known_variant(spec: Spec, variant: Variant) -> Variant | None:
