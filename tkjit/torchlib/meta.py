@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -63,6 +63,7 @@ def scratch_of(
     """
     call = _Call(spec, arguments, known or {})
     call.outputs()
+    call.derive(dim for f in spec.scratch for dim in f.dims)
     return {f.name: call.empty(f) for f in spec.scratch}
 
 
@@ -77,8 +78,7 @@ def numbers_drawn(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tup
     call = _Call(spec, arguments, {})
     call.outputs()
     assert field.draws is not None
-    for name, expr in derived_in_order(spec, [field.draws]):
-        call.values[name] = expr.evaluate(call.values)
+    call.derive([field.draws])
     return call.device, field.draws.evaluate(call.values)
 
 
@@ -105,8 +105,9 @@ class _Call:
         for f in given:
             for tensor in self._tensors(f):
                 self._input(f, tensor)
-        for name, expr in derived_in_order(spec, [*(dim for f in spec.tensors for dim in f.dims), *spec.constraints]):
-            self.values[name] = expr.evaluate(self.values)
+        # without the sizes of scratch, whose comparisons would become guards of a traced call
+        tensors = [f for f in spec.tensors if f not in spec.scratch]
+        self.derive([*(dim for f in tensors for dim in f.dims), *spec.constraints])
         for f in given:
             for tensor in self._tensors(f):
                 self._computed_dims(f, tensor)
@@ -114,6 +115,11 @@ class _Call:
             failure = ShapeError(f"{spec.name}: the constraint {expr} does not hold")
             self._require(expr.evaluate(self.values), lambda failure=failure: failure)  # type: ignore[misc]
         return tuple(made for f in spec.outputs for made in self._output(f))
+
+    def derive(self, exprs: Iterable[Expr]) -> None:
+        """Compute the computed dims that some expressions use."""
+        for name, expr in derived_in_order(self.spec, exprs):
+            self.values[name] = expr.evaluate(self.values)
 
     def _tensors(self, f: Field) -> list[torch.Tensor]:
         """Return the tensors of a field: a single one, or all tensors in its list."""
