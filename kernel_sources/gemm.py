@@ -1,7 +1,21 @@
-"""Matrix product: tiles in dynamic shared memory, tensor cores for 16-bit types, FMA for float32."""
+"""Matrix products: gemm, and linear for a layer with a bias and an activation."""
 
 import tkjit
-from tkjit import CExpr, In, Out, Tensor
+from tkjit import CExpr, In, Member, Out, Scratch, Tensor, Zero
+
+# With few tiles and a large K, several blocks share a tile, and each adds up a part of K: see gemm_split.cuh. There are then
+# at most 132 blocks, the number of multiprocessors of an H100.
+SPLIT = {
+    "TILES": "max(1, cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 256))",
+    "SPLITS": "max(1, min(132 // TILES, K // 1024))",
+    "SPLIT_SUMS": "(SPLITS > 1) * SPLITS * cdiv(M, 128) * cdiv(N, 256) * 32768",
+    "SPLIT_TILES": "(SPLITS > 1) * cdiv(M, 64) * cdiv(N, 128)",
+}
+
+
+# chosen by `tkjit tune`: a ring of at most 192 KiB, of the 227 KiB of Hopper's shared memory
+TUNE = {"STAGES": (4, 3, 5, 6), "TILE_N": (256, 128)}
+RING_FITS = "STAGES * (128 + TILE_N) <= 1536"
 
 
 def cublas(a, b):
@@ -19,12 +33,15 @@ def gradients(grad_c, a, b, needed):
     archs={"90a": "gemm_90a.cu"},
     entry="gemm<T>",
     struct="Problem<T>",
-    grid=CExpr("Launch<T>::blocks(M, N)"),
+    grid=CExpr("Launch<T>::blocks(M, N, SPLITS)"),
     block=CExpr("Launch<T>::threads"),
     shared_memory=CExpr("Launch<T>::shared_bytes"),
+    dims=SPLIT,
+    computed={"splits": "SPLITS"},
+    fields="a b sums finished splits c",
     variants={"T": ("float32", "bfloat16", "float16")},
-    tune={"STAGES": (4, 3, 5, 6), "TILE_N": (256, 128)},
-    constraints="STAGES * (128 + TILE_N) <= 1536",  # a ring of at most 192 KiB, of Hopper's 227
+    tune=TUNE,
+    constraints=RING_FITS,
     backward=gradients,
     flops="2 * M * N * K",
     sizes=[
@@ -37,7 +54,13 @@ def gradients(grad_c, a, b, needed):
     ],
     peers={"cuBLAS": cublas},
 )
-def gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], c: Out[Tensor, "T", "M", "N"]) -> Tensor:
+def gemm(
+    a: In[Tensor, "T", "M", "K"],
+    b: In[Tensor, "T", "K", "N"],
+    sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")],
+    finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero],
+    c: Out[Tensor, "T", "M", "N"],
+) -> Tensor:
     """Computes a @ b, summed in float32.
 
     Parameters
@@ -55,3 +78,80 @@ def gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], c: Out[Tens
     wgmma: PTX ISA, "Warp Level Matrix Instructions" and "Asynchronous Warpgroup Level Matrix Instructions".
     """
     return a @ b
+
+
+def linear_gradients(grad_y, x, weight, bias, activation, needed):
+    import torch
+
+    aten = torch.ops.aten
+    if activation != "identity":
+        sums = linear(x, weight, bias)
+        grad_y = {
+            "relu": lambda: aten.threshold_backward(grad_y, sums, 0),
+            "gelu": lambda: aten.gelu_backward(grad_y, sums),
+            "gelu_tanh": lambda: aten.gelu_backward(grad_y, sums, approximate="tanh"),
+            "silu": lambda: aten.silu_backward(grad_y, sums),
+        }[activation]()
+    grad = grad_y.reshape(-1, weight.shape[0])
+    grad_x = gemm(grad, weight).view(x.shape) if "x" in needed else None
+    grad_weight = gemm(grad.T.contiguous(), x.reshape(-1, x.shape[-1])) if "weight" in needed else None
+    grad_bias = grad.float().sum(0).to(bias.dtype) if bias is not None and "bias" in needed else None
+    return grad_x, grad_weight, grad_bias
+
+
+@tkjit.kernel(
+    "linear.cu",
+    archs={"90a": "linear_90a.cu"},
+    entry="linear<T, activation>",
+    struct="Layer<T>",
+    grid=CExpr("Launch<T>::blocks(M, N, SPLITS)"),
+    block=CExpr("Launch<T>::threads"),
+    shared_memory=CExpr("Launch<T>::shared_bytes"),
+    dims={"M": "x.batch * x.depth * x.rows", **SPLIT},
+    computed={"splits": "SPLITS"},
+    fields="x weight sums finished splits y bias",
+    variants={
+        "T": ("float32", "bfloat16", "float16"),
+        "activation": ("identity", "relu", "gelu", "gelu_tanh", "silu"),
+    },
+    tune=TUNE,
+    constraints=RING_FITS,
+    backward=linear_gradients,
+    flops="2 * M * N * K",
+    sizes=[
+        {"...": (4096,), "N": 4096, "K": 4096},
+        {"...": (8192,), "N": 14336, "K": 4096},
+        {"...": (16,), "N": 14336, "K": 4096},
+        {"...": (128,), "N": 4096, "K": 14336},
+    ],
+)
+def linear(
+    x: In[Tensor, "T", "... K", Member("a")],
+    weight: In[Tensor, "T", "N", "K", Member("b")],
+    bias: In[Tensor, "T", "N"] | None = None,
+    activation: str = "identity",
+    *,
+    sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")],
+    finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero],
+    y: Out[Tensor, "T", "... N", Member("c")],
+) -> Tensor:
+    """Computes f(x @ weight.T + bias), summed in float32.
+
+    Parameters
+    ----------
+    x : (..., K) float32, bfloat16 or float16
+    weight : (N, K) of x's dtype
+    bias : (N,) of x's dtype, optional
+    activation : "identity", "relu", "gelu", "gelu_tanh" or "silu"
+        The function f, computed in float32.
+
+    Returns
+    -------
+    y : (..., N) of x's dtype
+    """
+    import torch
+
+    F = torch.nn.functional
+    y = F.linear(x.float(), weight.float(), None if bias is None else bias.float())
+    functions = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+    return functions.get(activation, lambda x: x)(y).to(x.dtype)

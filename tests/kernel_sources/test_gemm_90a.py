@@ -26,6 +26,9 @@ SHAPES = [
     (129, 72, 264),  # one more tile in both directions
     (1, 8, 8),
     (53, 37, 71),  # rows that TMA cannot copy
+    (40, 3100, 264),  # three blocks share a tile, and each adds up a part of K
+    (70, 2100, 71),
+    (2200, 16, 264),  # more rows of tiles than are computed one after another
     (300, 130, 520),
     (16, 0, 8),
 ]
@@ -67,5 +70,5 @@ def test_other_configurations():
 
 def test_only_hopper_uses_this_source():
     kernel = tkjit.find("gemm")
-    assert "wgmma" in kernel.render(arch="90a", T="bfloat16").launcher
-    assert "wgmma" not in kernel.render(arch="80", T="bfloat16").launcher
+    assert "hopper::" in kernel.render(arch="90a", T="bfloat16").launcher
+    assert "hopper::" not in kernel.render(arch="80", T="bfloat16").launcher

@@ -1,0 +1,20 @@
+// Activations of a layer's sums, by the names that calls use.
+#pragma once
+
+#include <cuda_runtime.h>
+
+struct identity {
+    static __device__ float of(float x) { return x; }
+};
+struct relu {
+    static __device__ float of(float x) { return x < 0.f ? 0.f : x; }  // keeps NaN
+};
+struct gelu {
+    static __device__ float of(float x) { return 0.5f * x * (1.f + erff(x * 0.70710678f)); }
+};
+struct gelu_tanh {
+    static __device__ float of(float x) { return 0.5f * x * (1.f + tanhf(0.79788456f * (x + 0.044715f * x * x * x))); }
+};
+struct silu {
+    static __device__ float of(float x) { return x / (1.f + __expf(-x)); }
+};

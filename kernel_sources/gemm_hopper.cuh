@@ -1,0 +1,272 @@
+// Matrix products on Hopper, for elements of 16 bits and any M, N and K.
+//
+// As many blocks as the GPU has multiprocessors take turns with the tiles of C. In each block, one warpgroup starts TMA
+// copies of the tiles of A and B into a ring of stages in shared memory. Two others multiply them with wgmma, and store C
+// with TMA while the first warpgroup already loads the next tile. A tile has 128 rows, 64 for each of the two; a product
+// with at most 64 rows has tiles of 64 rows, and each of the two computes half of the columns.
+//
+// In shared memory, all matrices are in boxes of 64 x 64 elements, whose rows have 128 bytes. Where a box extends past A or
+// B, it is filled with zeros. TMA needs the bytes of a row to be a multiple of 16; if they are not, the first warpgroup
+// copies the elements of A and B itself, and the others store those of C.
+//
+// Source of the method: NVIDIA's CUTLASS, "Efficient GEMM in CUDA", on warp specialisation, persistent blocks and split K.
+#pragma once
+
+#include <tkjit/bulk_copy.cuh>
+#include <tkjit/mbarrier.cuh>
+#include <tkjit/named_barrier.cuh>
+#include <tkjit/registers.cuh>
+#include <tkjit/stmatrix.cuh>
+#include <tkjit/tensor_map.cuh>
+#include <tkjit/wgmma.cuh>
+
+#include "gemm_split.cuh"
+
+namespace hopper {
+
+constexpr int kSide = 64;  // of a box
+constexpr int kWarpgroup = 128, kConsumers = 2, kThreads = kWarpgroup * (1 + kConsumers);
+constexpr int kRows = kSide * kConsumers;
+constexpr int kTilesInColumn = 16;  // which are computed one after another, so that the L2 cache holds their rows of A
+
+template <class T>
+using Boxes = tkjit::tiled<T, kSide, kSide>;
+
+template <class T, int Cols, int Stages>
+struct Ring {
+    using dtype = T;
+    static constexpr int cols = Cols, size = Stages;
+    using Box = T[kSide * kSide];
+    struct Stage {
+        alignas(1024) Box a[kConsumers];
+        Box b[Cols / kSide];
+    };
+    Stage stages[Stages];
+    alignas(1024) Box c[kConsumers][2];  // on their way to C
+    uint64_t full[Stages], empty[Stages];
+    bool is_last;
+};
+
+/// The position in a ring: the stage, and the parity of the phase of its barriers.
+template <class Ring>
+struct Position {
+    int stage = 0;
+    uint32_t parity = 0;
+
+    __device__ void advance() {
+        if (++stage < Ring::size) return;
+        stage = 0;
+        parity ^= 1;
+    }
+};
+
+/// A block's share of C: the steps from `first_step` to before `last_step` of the tile at (row, col).
+struct Work {
+    int row, col, first_step, last_step;
+    Split split;
+};
+
+/// How the tiles of C and their splits are numbered.
+template <int Cols>
+struct Schedule {
+    int rows_of_tile, tiles_down, tiles_across, steps, splits;
+
+    template <class Problem>
+    __device__ explicit Schedule(const Problem& g)
+        : rows_of_tile(g.c.rows() > kSide ? kRows : kSide),
+          tiles_down((g.c.rows() + rows_of_tile - 1) / rows_of_tile),
+          tiles_across((g.c.cols() + Cols - 1) / Cols),
+          steps((g.a.cols() + kSide - 1) / kSide),
+          splits(g.splits) {}
+
+    __device__ int count() const { return tiles_down * tiles_across * splits; }
+
+    __device__ Work operator[](int index) const {
+        const int tile = index / splits, split = index % splits;
+        const int first = tile / (kTilesInColumn * tiles_across) * kTilesInColumn;  // row of tiles
+        const int down = min(kTilesInColumn, tiles_down - first), place = tile - first * tiles_across;
+        const auto begin = [&](int split) { return int(int64_t(steps) * split / splits); };
+        return {(first + place % down) * rows_of_tile, place / down * Cols, begin(split), begin(split + 1), {tile, split, splits}};
+    }
+};
+
+/// The launch parameters, which specs read.
+template <class Ring>
+struct Launch {
+    static constexpr int threads = kThreads;
+    static constexpr size_t shared_bytes = sizeof(Ring);
+
+    static size_t blocks(size_t m, size_t n, size_t splits) {
+        const size_t rows = m > kSide ? kRows : kSide;
+        const size_t count = (m + rows - 1) / rows * ((n + Ring::cols - 1) / Ring::cols) * splits;
+        int device = 0, multiprocessors = 0;
+        cudaGetDevice(&device);
+        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+        return multiprocessors > 0 && count > size_t(multiprocessors) ? multiprocessors : count;
+    }
+};
+
+/// Copies a box at (row, col) as TMA would, with all threads of a warpgroup.
+template <class T>
+__device__ void copy_by_hand(T* box, const Boxes<T>& matrix, int row, int col) {
+    for (int i = threadIdx.x % kWarpgroup; i < kSide * kSide; i += kWarpgroup) {
+        const int at_row = row + i / kSide, at_col = col + i % kSide;
+        const bool inside = at_row < matrix.rows() && at_col < matrix.cols();
+        const T value = inside ? matrix.raw_ptr[size_t(at_row) * matrix.cols() + at_col] : T(0.f);
+        *reinterpret_cast<T*>(reinterpret_cast<char*>(box) + tkjit::place_in_tile<Boxes<T>>(i / kSide, i % kSide)) = value;
+    }
+}
+
+// A `Problem` below has the matrices `a`, `b` and `c` in boxes, the `partial` sums of `splits`, and `b_is_transposed`: whether B
+// is stored as N x K.
+
+/// Whether the first warpgroup copies A and B without TMA.
+template <class Problem>
+__device__ bool copies_by_hand(const Problem& g) {
+    return !g.a.is_mapped || !g.b.is_mapped;
+}
+
+template <class Ring, class Problem>
+__device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring::cols>& schedule) {
+    const bool by_hand = copies_by_hand(g);
+    if (!by_hand && threadIdx.x != 0) return;
+    const int boxes_of_a = schedule.rows_of_tile / kSide, boxes_of_b = Ring::cols / kSide;
+    Position<Ring> at;
+    for (int index = blockIdx.x; index < schedule.count(); index += gridDim.x) {
+        const Work work = schedule[index];
+        for (int step = work.first_step; step < work.last_step; ++step, at.advance()) {
+            auto& stage = ring.stages[at.stage];
+            uint64_t* const full = &ring.full[at.stage];
+            const auto copy = [&](auto* box, const auto& matrix, int row, int col) {
+                if (by_hand) copy_by_hand(box, matrix, row, col);
+                else tkjit::tensor_load(box, matrix, row, col, full);
+            };
+            tkjit::mbarrier_wait(&ring.empty[at.stage], at.parity ^ 1);  // the first round does not wait
+            if (!by_hand) tkjit::mbarrier_arrive_expect_bytes(full, (boxes_of_a + boxes_of_b) * sizeof(typename Ring::Box));
+            for (int box = 0; box < boxes_of_a; ++box) copy(stage.a[box], g.a, work.row + box * kSide, step * kSide);
+            for (int box = 0; box < boxes_of_b; ++box) {
+                const int col = work.col + box * kSide;
+                if constexpr (Problem::b_is_transposed) copy(stage.b[box], g.b, col, step * kSide);
+                else copy(stage.b[box], g.b, step * kSide, col);
+            }
+            if (!by_hand) continue;
+            tkjit::fence_async_proxy();  // because wgmma reads these writes
+            tkjit::mbarrier_arrive(full);
+        }
+    }
+}
+
+__device__ inline uint32_t pack(__nv_bfloat16, float low, float high) {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(both);
+}
+__device__ inline uint32_t pack(__half, float low, float high) {
+    const __half2 both = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(both);
+}
+
+/// Multiplies and stores a consumer's 64 x Cols elements of each tile. `finish(sum, row, col)` makes an element of C.
+template <int Cols, class Ring, class Problem, class Finish>
+__device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>& schedule, Finish finish) {
+    using T = typename Ring::dtype;
+    const int consumer = threadIdx.x / kWarpgroup - 1, lane = threadIdx.x % 32;
+    const bool is_leader = threadIdx.x % kWarpgroup == 0;
+    const int box_of_a = Cols == Ring::cols ? consumer : 0, box_of_b = Cols == Ring::cols ? 0 : consumer * Cols / kSide;
+    const int m = g.c.rows(), n = g.c.cols();
+    int stores = 0;
+    Position<Ring> at;
+    for (int index = blockIdx.x; index < schedule.count(); index += gridDim.x) {
+        const Work work = schedule[index];
+        const int first_row = work.row + box_of_a * kSide, first_col = work.col + box_of_b * kSide;
+
+        float sums[Cols / 2] = {};
+        uint64_t* previous = nullptr;
+        for (int step = work.first_step; step < work.last_step; ++step, at.advance()) {
+            const auto& stage = ring.stages[at.stage];
+            tkjit::mbarrier_wait(&ring.full[at.stage], at.parity);
+            const auto a = tkjit::wgmma_rows(stage.a[box_of_a]);
+            const auto b = Problem::b_is_transposed ? tkjit::wgmma_rows(stage.b[box_of_b])
+                                                 : tkjit::wgmma_columns(stage.b[box_of_b], sizeof(typename Ring::Box));
+            tkjit::wgmma_fence(sums);
+#pragma unroll
+            for (int k = 0; k < kSide / tkjit::wgmma_depth<T>; ++k)
+                tkjit::wgmma<Cols, T, !Problem::b_is_transposed>(sums, a.advanced(k), b.advanced(k));
+            tkjit::wgmma_commit();
+            tkjit::wgmma_wait<1>(sums);  // the previous step is done with its stage
+            if (previous && lane == 0) tkjit::mbarrier_arrive(previous);
+            previous = &ring.empty[at.stage];
+        }
+        tkjit::wgmma_wait<0>(sums);
+        if (previous && lane == 0) tkjit::mbarrier_arrive(previous);
+
+        const int row = first_row + tkjit::wgmma_row(0), col = first_col + tkjit::wgmma_col(0);
+        if (schedule.splits > 1) {
+            const auto each = [&](auto f) {
+#pragma unroll
+                for (int i = 0; i < Cols / 2; ++i)
+                    if (row + i / 2 % 2 * 8 < m) f(i, sums[i]);
+            };
+            const auto sync = [] { tkjit::named_barrier_sync(3, kWarpgroup * kConsumers); };
+            const int thread = threadIdx.x - kWarpgroup;
+            if (!add_splits<Cols / 2, kWarpgroup * kConsumers>(g.partial, work.split, thread, ring.is_last, each, sync)) continue;
+        }
+        if (!g.c.is_mapped) {
+            T* const first = g.c.raw_ptr + size_t(row) * n + col;
+            T* const rows[2] = {first, first + size_t(8) * n};
+#pragma unroll
+            for (int i = 0; i < Cols / 2; ++i) {
+                const int down = i / 2 % 2 * 8, right = i / 4 * 8 + i % 2;
+                if (row + down < m && col + right < n) rows[down / 8][right] = T(finish(sums[i], row + down, col + right));
+            }
+            continue;
+        }
+#pragma unroll
+        for (int box = 0; box < Cols / kSide; ++box, ++stores) {
+            if (first_col + box * kSide >= n) break;
+            T* const staged = ring.c[consumer][stores % 2];
+            if (is_leader) tkjit::bulk_store_wait_read<1>();  // the store before the previous one has read its box
+            tkjit::named_barrier_sync(1 + consumer, kWarpgroup);
+#pragma unroll
+            for (int i = 0; i < kSide / 2; i += 8) {  // 16 columns
+                uint32_t pairs[4];
+#pragma unroll
+                for (int pair = 0; pair < 4; ++pair) {
+                    const int at = box * kSide / 2 + i + 2 * pair, down = pair % 2 * 8, right = at / 4 * 8;
+                    pairs[pair] = pack(T(), finish(sums[at], row + down, col + right), finish(sums[at + 1], row + down, col + right + 1));
+                }
+                const int to_row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16, to_col = 2 * i + lane / 16 * 8;
+                tkjit::stmatrix_x4(reinterpret_cast<char*>(staged) + tkjit::place_in_tile<Boxes<T>>(to_row, to_col), pairs);
+            }
+            tkjit::fence_async_proxy();
+            tkjit::named_barrier_sync(1 + consumer, kWarpgroup);
+            if (!is_leader) continue;
+            tkjit::tensor_store(g.c, first_row, first_col + box * kSide, staged);
+            tkjit::bulk_store_commit();
+        }
+    }
+    if (is_leader) tkjit::bulk_store_wait_read<0>();  // shared memory is the block's only until it ends
+}
+
+/// The work of a block. `finish(sum, row, col)` makes an element of C.
+template <class Ring, class Problem, class Finish>
+__device__ void multiply(Ring& ring, const Problem& g, Finish finish) {
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < Ring::size; ++stage) {
+            tkjit::mbarrier_init(&ring.full[stage], copies_by_hand(g) ? kWarpgroup : 1);
+            tkjit::mbarrier_init(&ring.empty[stage], kConsumers * kWarpgroup / 32);
+        }
+        tkjit::fence_mbarrier_init();
+    }
+    __syncthreads();
+    const Schedule<Ring::cols> schedule(g);
+    if (threadIdx.x < kWarpgroup) {
+        tkjit::decrease_registers<56>();
+        produce(ring, g, schedule);
+    } else {
+        tkjit::increase_registers<224>();
+        if (schedule.rows_of_tile == kRows) consume<Ring::cols>(ring, g, schedule, finish);
+        else consume<Ring::cols / kConsumers>(ring, g, schedule, finish);
+    }
+}
+
+}  // namespace hopper

@@ -1,0 +1,22 @@
+// A linear layer with an activation: y = f(x * weight^T + bias), for any number of rows, N and K. The tiles are those of
+// gemm.cu.
+#include "gemm_tile.cuh"
+#include "linear_finish.cuh"
+
+template <typename T>
+struct Layer {
+    tkjit::gl<T> a;
+    tkjit::gl<T, 1, 1> b;
+    Partial partial;
+    int splits;
+    tkjit::gl<T> c;
+    tkjit::gl<T, 1, 1, 1> bias;
+};
+template <typename T>
+using Launch = TileLaunch<T, true>;
+
+template <typename T, typename Activation>
+__global__ void __launch_bounds__(kThreads) linear(const __grid_constant__ Layer<T> g) {
+    TKJIT_DYNAMIC_SHARED(T, stages);
+    multiply<true>(stages, g, Finish<T, Activation>{g.bias});
+}
