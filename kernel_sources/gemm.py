@@ -3,8 +3,8 @@
 import tkjit
 from tkjit import CExpr, In, Member, Out, Scratch, Tensor, Zero
 
-# With few tiles and a large K, several blocks share a tile, and each adds up a part of K: see gemm_split.cuh. There are then
-# at most 132 blocks, the number of multiprocessors of an H100.
+# With few tiles and a large K, several blocks share a tile, and each adds up a part of K: see gemm_split.cuh. There are
+# then at most 132 blocks, the number of multiprocessors of an H100.
 SPLIT = {
     "TILES": "max(1, cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 256))",
     "SPLITS": "max(1, min(132 // TILES, K // 1024))",

@@ -17,7 +17,7 @@ Parameter parameters_0[] = {  // name, required, None means not given
 const Signature signature_0{"gemm", parameters_0, 5, 2};
 const Numbers numbers_0{nullptr, 0, ""};
 
-// gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], c: Out[Tensor, "T", "M", "N"])
+// gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")], finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero], c: Out[Tensor, "T", "M", "N"])
 PyObject* overload_0(Call& call) {
     PyObject* given[5];
     if (!bind(call, signature_0, given)) return nullptr;
@@ -51,6 +51,11 @@ PyObject* overload_0(Call& call) {
         return mismatch(call, v_b, {{"K", v_K, "a"}, {"N"}}, nullptr, Use::read, "a", v_a);
     v_N = v_b.sizes[1];
 
+    const Int v_TILES = max(1, cdiv(Int(v_M), 64 + 64 * (Int(v_M) > 64)) * cdiv(Int(v_N), 256));
+    const Int v_SPLITS = max(1, min(132 / v_TILES, Int(v_K) / 1024));
+    const Int v_SPLIT_SUMS = (v_SPLITS > 1) * v_SPLITS * cdiv(Int(v_M), 128) * cdiv(Int(v_N), 256) * 32768;
+    const Int v_SPLIT_TILES = (v_SPLITS > 1) * cdiv(Int(v_M), 64) * cdiv(Int(v_N), 128);
+
     // c: Out[Tensor, "T", "M", "N"]
     Shape shape_of_c;
     shape_of_c.wide = true;
@@ -69,6 +74,22 @@ PyObject* overload_0(Call& call) {
         object_of_c.borrow(given_c);
     }
 
+    // sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")]
+    Shape shape_of_sums;
+    shape_of_sums.wide = true;
+    if (!shape_of_sums.compute(call, "scratch sums", Leading{}, {v_SPLIT_SUMS})) return nullptr;
+    TensorView v_sums;
+    v_sums.wide = true;
+    Object object_of_sums;
+
+    // finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero]
+    Shape shape_of_finished;
+    shape_of_finished.wide = true;
+    if (!shape_of_finished.compute(call, "scratch finished", Leading{}, {v_SPLIT_TILES})) return nullptr;
+    TensorView v_finished;
+    v_finished.wide = true;
+    Object object_of_finished;
+
     void* stream = nullptr;
     if (!find_stream(call, given_stream, v_a, stream)) return nullptr;
 
@@ -77,13 +98,17 @@ PyObject* overload_0(Call& call) {
     const TkjitLaunch launch_function = launcher(call, 0, v_T, v_a);  // overload, variant
     if (!launch_function) return nullptr;
     if (!given_c && !allocate(call, "c", object_of_c, v_c, shape_of_c, v_a.dtype, v_a)) return nullptr;
+    if (!allocate_scratch(call, "sums", object_of_sums, v_sums, shape_of_sums, TKJIT_FLOAT32, v_a)) return nullptr;
+    if (!allocate_scratch(call, "finished", object_of_finished, v_finished, shape_of_finished, TKJIT_INT32, v_a)) return nullptr;
 
-    TkjitArg args[3];
+    TkjitArg args[5];
     set(args[0], v_a);
     set(args[1], v_b);
-    set(args[2], v_c);
+    set(args[2], v_sums);
+    set(args[3], v_finished);
+    set(args[4], v_c);
     if (!empty(v_c) && !launch(call, launch_function, args, v_a, stream)) return nullptr;
-    if (!record_stream(call, given_stream, v_a, {given_a, given_b, object_of_c.get()})) return nullptr;
+    if (!record_stream(call, given_stream, v_a, {given_a, given_b, object_of_sums.get(), object_of_finished.get(), object_of_c.get()})) return nullptr;
     if (given_c && !written(call, given_c)) return nullptr;
     if (!given_c && !as_given(call, object_of_c, v_a)) return nullptr;
     return object_of_c.release();
@@ -93,7 +118,7 @@ const Overload overloads[] = {
     {overload_0, "gemm(a: Tensor, b: Tensor, *, c: Tensor = None, out=None, stream=None)", kForOperator | kRequiresGrad},
 };
 const Signature* const signatures[] = {&signature_0};
-const char* const kinds[] = {"---"};  // a letter for each argument: p for a parallel layout
+const char* const kinds[] = {"-----"};  // a letter for each argument: p for a parallel layout
 const Numbers numbers[] = {numbers_0};
 constexpr Contents contents{"gemm", overloads, signatures, kinds, numbers, 1, 3};  // 1 overload, 3 variants
 
