@@ -222,10 +222,10 @@ def test_arguments_are_packed_and_written_tensors_unpacked():
     (spec,) = tkjit.find("gemm").specs
     case = cases(tkjit.find("gemm"), {"M": 3, "N": 5, "K": 7})[0]
     packed = pack(spec, case.arguments)
-    names = [name for name, _ in tensors_in_order(spec, case.arguments)]
-    assert names == ["a", "b", "c"]
+    tensors = list(tensors_in_order(spec, case.arguments))
+    assert [name for name, _ in tensors] == ["a", "b", "sums", "finished", "c"]
     header = 168  # bytes before each argument's name and data
-    assert len(packed) == sum(header + 1 + tensor.nbytes for _, tensor in tensors_in_order(spec, case.arguments))
+    assert len(packed) == sum(header + len(name) + tensor.nbytes for name, tensor in tensors)
     after = b"".join(
         bytes(tensor.reshape(-1).view(torch.uint8).tolist()) for _, tensor in tensors_in_order(spec, case.arguments)
     )

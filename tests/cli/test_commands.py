@@ -61,7 +61,7 @@ def test_show_prints_the_spec_and_rendered_text(capsys):
     for fact in (
         '  a: In[Tensor, "T", "M", "K"]',
         "entry: gemm<T>",
-        "grid: Launch<T>::blocks(M, N)",
+        "grid: Launch<T>::blocks(M, N, SPLITS)",
         "block: Launch<T>::threads",
     ):
         assert fact in printed.splitlines()
