@@ -1,22 +1,18 @@
-// One block of 256 threads per row. Each thread walks the row with a stride of the block's size.
+// A block for each row. It reads the row twice; the second time, the row is in a cache unless it is very long.
 #include <tkjit/gl.h>
-#include <tkjit/reduce.cuh>
 
-constexpr int kThreads = 256;
+#include "online_softmax.cuh"
 
 template <typename T>
 __global__ void softmax(const __grid_constant__ Globals g) {
     const int n = g.x.cols();
-    const T* x = g.x.raw_ptr + size_t(blockIdx.x) * n;
-    T* y = g.y.raw_ptr + size_t(blockIdx.x) * n;
-
-    float largest = tkjit::Max::identity;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) largest = tkjit::Max::combine(largest, float(x[i]));
-    largest = tkjit::block_reduce<tkjit::Max, kThreads>(largest);
-
-    float sum = 0.f;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += __expf(float(x[i]) - largest);
-    sum = tkjit::block_reduce<tkjit::Sum, kThreads>(sum);
-
-    for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = T(__expf(float(x[i]) - largest) / sum);
+    const T* const x = g.x.raw_ptr + size_t(blockIdx.x) * n;
+    T* const y = g.y.raw_ptr + size_t(blockIdx.x) * n;
+    const Normalizer normalizer = normalizer_of(x, n);
+    each_group_of_row(x, n, [&](const tkjit::Group<T>& group, int col) {
+        tkjit::Group<T> shares;
+#pragma unroll
+        for (int i = 0; i < group.size; ++i) shares.element[i] = T(normalizer.share_of(float(group.element[i])));
+        tkjit::store_group(y, col, n, shares);
+    });
 }

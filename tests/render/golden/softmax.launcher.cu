@@ -14,29 +14,25 @@ struct Globals {
 #else
 #include <tkjit/source_main.h>
 #line 1 "softmax.cu"
-// One block of 256 threads per row. Each thread walks the row with a stride of the block's size.
+// A block for each row. It reads the row twice; the second time, the row is in a cache unless it is very long.
 #include <tkjit/gl.h>
-#include <tkjit/reduce.cuh>
 
-constexpr int kThreads = 256;
+#include "online_softmax.cuh"
 
 template <typename T>
 __global__ void softmax(const __grid_constant__ Globals g) {
     const int n = g.x.cols();
-    const T* x = g.x.raw_ptr + size_t(blockIdx.x) * n;
-    T* y = g.y.raw_ptr + size_t(blockIdx.x) * n;
-
-    float largest = tkjit::Max::identity;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) largest = tkjit::Max::combine(largest, float(x[i]));
-    largest = tkjit::block_reduce<tkjit::Max, kThreads>(largest);
-
-    float sum = 0.f;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += __expf(float(x[i]) - largest);
-    sum = tkjit::block_reduce<tkjit::Sum, kThreads>(sum);
-
-    for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = T(__expf(float(x[i]) - largest) / sum);
+    const T* const x = g.x.raw_ptr + size_t(blockIdx.x) * n;
+    T* const y = g.y.raw_ptr + size_t(blockIdx.x) * n;
+    const Normalizer normalizer = normalizer_of(x, n);
+    each_group_of_row(x, n, [&](const tkjit::Group<T>& group, int col) {
+        tkjit::Group<T> shares;
+#pragma unroll
+        for (int i = 0; i < group.size; ++i) shares.element[i] = T(normalizer.share_of(float(group.element[i])));
+        tkjit::store_group(y, col, n, shares);
+    });
 }
-#line 40 "launcher.cu"
+#line 36 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(softmax<T>)
@@ -49,6 +45,7 @@ TKJIT_SAME_LAYOUT(sizeof(Globals), alignof(Globals), offsetof(Globals, x), offse
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const TkjitArg &arg_x = args[0], &arg_y = args[1];
+        const tkjit::Int v_N = arg_x.extents[arg_x.rank - 1];
         const tkjit::Int batch_of_x = tkjit::padded_extent(arg_x, 0);
         const tkjit::Int depth_of_x = tkjit::padded_extent(arg_x, 1);
         const tkjit::Int rows_of_x = tkjit::padded_extent(arg_x, 2);
@@ -59,7 +56,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
         };
         tkjit::LaunchShape shape;
         shape.set_grid(batch_of_x * depth_of_x * rows_of_x);
-        shape.set_block(256);
+        shape.set_block(32 * min(32, max(1, cdiv(v_N, 512))));
         return tkjit::launch(TKJIT_KERNEL(softmax<T>), shape, device, stream, globals);
     });
 }

@@ -26,20 +26,26 @@ __device__ float warp_reduce(float value) {
     return value;
 }
 
-/// Reduces over a block of `Threads` threads, a multiple of 32, or over each warp if `Threads` is 32.
-template <class Op, int Threads>
+/// Reduces over a block, whose number of threads is a multiple of 32.
+template <class Op>
 __device__ float block_reduce(float value) {
     value = warp_reduce<Op>(value);
-    if constexpr (Threads > 32) {
-        __shared__ float of_warp[32];
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        if (lane == 0) of_warp[warp] = value;
-        __syncthreads();
-        value = lane < Threads / 32 ? of_warp[lane] : Op::identity;
-        value = warp_reduce<Op>(value);
-        __syncthreads();  // of_warp is free for the next reduction
-    }
+    if (blockDim.x <= 32) return value;
+    __shared__ float of_warp[32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (lane == 0) of_warp[warp] = value;
+    __syncthreads();
+    value = lane < blockDim.x / 32 ? of_warp[lane] : Op::identity;
+    value = warp_reduce<Op>(value);
+    __syncthreads();  // of_warp is free for the next reduction
     return value;
+}
+
+/// Reduces over a block of `Threads` threads, or over each warp if `Threads` is 32.
+template <class Op, int Threads>
+__device__ float block_reduce(float value) {
+    if constexpr (Threads > 32) return block_reduce<Op>(value);
+    else return warp_reduce<Op>(value);
 }
 
 }  // namespace tkjit
