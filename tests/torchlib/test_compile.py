@@ -140,6 +140,14 @@ def samples() -> dict[str, tuple]:
         "rms_norm": (tkjit.load("rms_norm"), "default", (x, weight)),
         "add_rms_norm": (tkjit.load("add_rms_norm"), "default", (x, x.detach(), weight)),
         "layer_norm": (tkjit.load("layer_norm"), "default", (x, weight, weight.detach())),
+        "cross_entropy": (tkjit.load("cross_entropy"), "default", (x, torch.tensor([[1, 0, 4], [2, -100, 3]]))),
+        "cross_entropy_gradient": (
+            tkjit.load("cross_entropy_gradient"),
+            "default",
+            (torch.randn(3), torch.randn(3), torch.randn(3, 5), torch.tensor([1, 0, 4]), torch.randn(3)),
+        ),
+        "silu_mul": (tkjit.load("silu_mul"), "default", (x, x.detach())),
+        "rotary": (tkjit.load("rotary"), "default", (torch.randn(1, 2, 1, 4), torch.randn(2, 1), torch.randn(2, 1))),
         "parts": (parts, "default", (torch.randn(7),)),
     }
 

@@ -1,0 +1,72 @@
+"""The row-wise kernels, silu_mul and rotary on a GPU, with each variant of ``tkjit::Row`` and rows at odd addresses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tkjit
+
+pytestmark = pytest.mark.gpu
+F = torch.nn.functional
+LENGTHS = (1, 100, 256, 1000, 1024, 3001, 4096, 9000, 16384, 20001, 70000, 262144)
+ROUNDING = {torch.float32: 2e-6, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+
+
+def assert_near(got: torch.Tensor, exact: torch.Tensor) -> None:
+    assert got.shape == exact.shape
+    bound = 1.01 * ROUNDING[got.dtype] * exact.abs() + 2e-5
+    assert bool(((got.double() - exact).abs() <= bound).all())
+
+
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_results(gpu, n, dtype):
+    x, residual = (torch.randn(37, n, device=gpu).to(dtype) for _ in range(2))
+    weight, bias = (torch.randn(n, device=gpu).to(dtype) for _ in range(2))
+    assert_near(tkjit.load("rms_norm")(x, weight), F.rms_norm(x.double(), (n,), weight.double(), 1e-6))
+    y, total = tkjit.load("add_rms_norm")(x, residual, weight)
+    assert torch.equal(total, x + residual)
+    assert_near(y, F.rms_norm(total.double(), (n,), weight.double(), 1e-6))
+    if n > 1:
+        exact = F.layer_norm(x.double(), (n,), weight.double(), bias.double())
+        assert_near(tkjit.load("layer_norm")(x, weight, bias), exact)
+
+
+@pytest.mark.parametrize("n", [999, 1000, 8192])
+def test_rows_at_any_address(gpu, n):
+    x = torch.randn(8 * n + 1, device=gpu).bfloat16()[1:].view(8, n)
+    assert_near(tkjit.load("rms_norm")(x), F.rms_norm(x.double(), (n,), None, 1e-6))
+
+
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_softmax_and_cross_entropy(gpu, n, dtype):
+    x = (3 * torch.randn(37, n, device=gpu)).to(dtype)
+    target = torch.randint(n, (37,), device=gpu)
+    assert_near(tkjit.load("softmax")(x), x.double().softmax(-1))
+    ours, exact = x.clone().requires_grad_(), x.double().requires_grad_()
+    result = tkjit.load("cross_entropy")(ours, target)
+    loss = F.cross_entropy(exact, target, reduction="none")
+    torch.testing.assert_close(result.loss.double(), loss, rtol=1e-5, atol=1e-5)
+    result.loss.sum().backward()
+    loss.sum().backward()
+    assert_near(ours.grad, exact.grad)
+
+
+@pytest.mark.parametrize("n", [1, 53, 2048, 14336])
+def test_silu_mul(gpu, n):
+    gate, up = (torch.randn(50, n, device=gpu).bfloat16() for _ in range(2))
+    y = tkjit.load("silu_mul")(gate, up)
+    assert_near(y, F.silu(gate.double()) * up.double())
+    assert torch.equal(tkjit.load("silu_mul")(torch.cat((gate, up), -1)), y)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("pairs", [64, 24, 9])
+def test_rotary(gpu, pairs, interleaved):
+    x = torch.randn(3, 100, 8, 128, device=gpu).bfloat16()
+    angles = torch.rand(100, pairs, device=gpu)
+    arguments = (x, angles.cos(), angles.sin(), torch.randint(100, (3, 100), device=gpu), interleaved)
+    kernel = tkjit.load("rotary")
+    torch.testing.assert_close(kernel(*arguments), kernel.specs[0].reference(*arguments, y=None), rtol=0.01, atol=0.01)

@@ -1,0 +1,172 @@
+"""softmax, cross_entropy, silu_mul and rotary on the CPU: values, gradients, unusual numbers and bad input."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.sampling import sample
+
+import tkjit
+
+pytestmark = pytest.mark.compiles
+F = torch.nn.functional
+INFINITY, NAN = float("inf"), float("nan")
+LENGTHS = (1, 7, 512, 1031, 20001)
+
+
+@pytest.fixture(params=sample(("float32", "bfloat16", "float16"), "bfloat16"))
+def dtype(request) -> torch.dtype:
+    return getattr(torch, request.param)
+
+
+def near(got: torch.Tensor, exact: torch.Tensor) -> None:
+    """Compare with a float64 result, allowing one rounding to the dtype."""
+    assert got.shape == exact.shape
+    bound = torch.finfo(got.dtype).eps * exact.abs() + 2e-6
+    assert bool(((got.double() - exact).abs() <= bound).all())
+
+
+# ---- softmax
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_softmax(dtype, n):
+    x = (3 * torch.randn(2, 3, n)).to(dtype)
+    near(tkjit.load("softmax")(x), x.double().softmax(-1))
+
+
+def test_softmax_of_rows_at_any_address():
+    x = torch.randn(4 * 200 + 1)[1:].view(4, 200)
+    near(tkjit.load("softmax")(x), x.double().softmax(-1))
+
+
+def test_softmax_of_unusual_rows():
+    rows = [
+        [1, -INFINITY, 2],
+        [-INFINITY, -INFINITY, -INFINITY],
+        [INFINITY, 1, 2],
+        [NAN, -INFINITY, -INFINITY],
+        [-3e38, -INFINITY, -3e38],
+        [3e38, -3e38, 3e38],
+    ]
+    x = torch.tensor(rows)
+    assert torch.equal(tkjit.load("softmax")(x).nan_to_num(9), x.softmax(-1).nan_to_num(9))
+
+
+# ---- cross_entropy
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_cross_entropy_and_its_gradient(dtype, n):
+    logits = (3 * torch.randn(2, 3, n)).to(dtype)
+    target = torch.randint(n, (2, 3))
+    target[0, 1] = -100
+    ours, exact = logits.clone().requires_grad_(), logits.double().requires_grad_()
+    result = tkjit.load("cross_entropy")(ours, target)
+    loss = F.cross_entropy(exact.view(-1, n), target.view(-1), reduction="none").view(2, 3)
+    near(result.loss, loss)
+    near(result.lse, exact.logsumexp(-1))
+    weights = torch.rand(2, 3)
+    torch.autograd.backward(((result.loss * weights).sum(), 0.01 * result.lse.square().sum()))
+    torch.autograd.backward(((loss * weights).sum(), 0.01 * exact.logsumexp(-1).square().sum()))
+    near(ours.grad, exact.grad)
+
+
+def test_the_loss_of_one_row_and_of_all_ignored_rows():
+    logits = torch.randn(5)
+    loss = tkjit.load("cross_entropy")(logits, torch.tensor(3)).loss
+    torch.testing.assert_close(loss, F.cross_entropy(logits, torch.tensor(3)))
+    ignored = torch.randn(2, 5).requires_grad_()
+    loss = tkjit.load("cross_entropy")(ignored, torch.tensor([7, 7]), ignore_index=7).loss
+    loss.sum().backward()
+    assert not loss.any() and not ignored.grad.any()
+
+
+def test_a_target_that_is_no_class_has_the_loss_nan():
+    loss = tkjit.load("cross_entropy")(torch.randn(3, 4), torch.tensor([1, 4, -1])).loss
+    assert loss.isnan().tolist() == [False, True, True]
+
+
+def test_cross_entropy_rejects_targets_of_another_shape_or_dtype():
+    cross_entropy = tkjit.load("cross_entropy")
+    with pytest.raises(tkjit.ShapeError, match="cross_entropy: target"):
+        cross_entropy(torch.randn(3, 4), torch.tensor([1, 2]))
+    with pytest.raises(tkjit.ArgumentError, match="cross_entropy: target"):
+        cross_entropy(torch.randn(3, 4), torch.tensor([1, 2, 3], dtype=torch.int32))
+
+
+# ---- silu_mul
+
+
+@pytest.mark.parametrize("n", [1, 53, 2048, 5000])
+def test_silu_mul_of_two_tensors_and_of_halves(dtype, n):
+    gate, up = torch.randn(2, 3, n).to(dtype), torch.randn(2, 3, n).to(dtype)
+    silu_mul = tkjit.load("silu_mul")
+    y = silu_mul(gate, up)
+    near(y, F.silu(gate.double()) * up.double())
+    assert torch.equal(silu_mul(torch.cat((gate, up), -1)), y)
+
+
+def test_gradients_of_silu_mul():
+    x = torch.randn(4, 20)
+    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    grad = torch.randn(4, 10)
+    tkjit.load("silu_mul")(ours).backward(grad)
+    gate, up = theirs.chunk(2, -1)
+    (F.silu(gate) * up).backward(grad)
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_silu_mul_rejects_rows_without_halves():
+    with pytest.raises(tkjit.TkjitError, match="silu_mul"):
+        tkjit.load("silu_mul")(torch.randn(2, 5))
+
+
+# ---- rotary
+
+
+def tables(positions: int, pairs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    angles = torch.arange(positions)[:, None] / 10000 ** (torch.arange(pairs) / pairs)
+    return angles.cos(), angles.sin()
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize(("dim", "pairs"), [(64, 32), (21, 9), (2, 1)])
+def test_rotary(dtype, dim, pairs, interleaved):
+    x = torch.randn(2, 5, 3, dim).to(dtype)
+    cos, sin = tables(9, pairs)
+    rotary = tkjit.load("rotary")
+    places = torch.randint(9, (2, 5))
+    for positions in (None, places):
+        y = rotary(x, cos, sin, positions, interleaved=interleaved)
+        at = torch.arange(5).expand(2, 5) if positions is None else positions
+        pairs_of = (
+            (lambda t: t.unflatten(-1, (pairs, 2))) if interleaved else (lambda t: t.unflatten(-1, (2, pairs)).mT)
+        )
+        turn = torch.view_as_complex(pairs_of(x[..., : 2 * pairs].double()).contiguous())
+        turned = torch.view_as_real(turn * torch.complex(cos.double(), sin.double())[at][:, :, None])
+        exact = (turned if interleaved else turned.mT).flatten(-2)
+        near(y, torch.cat((exact, x[..., 2 * pairs :].double()), -1))
+
+
+def test_rotation_keeps_lengths_and_its_gradient_turns_back():
+    x = torch.randn(1, 4, 2, 8).requires_grad_()
+    cos, sin = tables(4, 4)
+    y = tkjit.load("rotary")(x, cos, sin)
+    torch.testing.assert_close(y.norm(dim=-1), x.norm(dim=-1))
+    y.backward(y.detach())
+    torch.testing.assert_close(x.grad, x.detach())
+
+
+def test_a_position_without_a_row_gives_nan():
+    x = torch.randn(1, 2, 1, 4)
+    y = tkjit.load("rotary")(x, *tables(3, 1), torch.tensor([[2, 3]]))
+    assert y[0, 0].isfinite().all() and y[0, 1, 0].isnan().tolist() == [True, True, False, False]
+
+
+def test_rotary_rejects_tables_that_do_not_fit():
+    rotary = tkjit.load("rotary")
+    with pytest.raises(tkjit.ShapeError, match="2 \\* R <= D"):
+        rotary(torch.randn(1, 2, 1, 4), *tables(3, 3))
+    with pytest.raises(tkjit.ShapeError, match="S <= P"):
+        rotary(torch.randn(1, 5, 1, 4), *tables(3, 2))
