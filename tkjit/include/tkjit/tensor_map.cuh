@@ -3,7 +3,9 @@
 //     struct Globals { tkjit::tiled<bf16, 128, 64> a; };    // tiles of 128 rows and 64 columns, swizzled by 128 bytes
 //
 // A launcher makes a `tiled` from a tensor, just as it makes a `tkjit::gl`. Pass the map as a kernel parameter:
-// `const __grid_constant__ Globals g`. Elements outside the matrix are 0 in a loaded tile, and are skipped by a store.
+// `const __grid_constant__ Globals g`. Elements outside the matrix are 0 in a loaded tile, and are skipped by a store. In a
+// `tiled`, a tensor is one matrix, whose rows its leading dimensions count as well. In a `tiled_batch`, it is a matrix for
+// each index of the leading dimensions, and a tile does not extend into the next one.
 //
 // Source: CUDA Driver API, "cuTensorMapEncodeTiled"; PTX ISA, "Data Movement: cp.async.bulk.tensor".
 #pragma once
@@ -42,11 +44,11 @@ constexpr CUtensorMapDataType tensor_map_type() {
 }
 
 /// A matrix that is copied in tiles of `Rows` x `Cols`, swizzled by `Swizzle` bytes: 0, or 32, 64 or 128 if a row of a
-/// tile has that many. Leading dimensions of a tensor count as rows. Constructed on the host.
-template <class T, int Rows, int Cols, int Swizzle = 128>
+/// tile has that many. `Rank` is 3 for many matrices. Constructed on the host.
+template <class T, int Rows, int Cols, int Swizzle = 128, int Rank = 2>
 struct tiled {
     using dtype = T;
-    static constexpr int tile_rows = Rows, tile_cols = Cols, swizzle_bytes = Swizzle;
+    static constexpr int tile_rows = Rows, tile_cols = Cols, swizzle_bytes = Swizzle, rank = Rank;
     static constexpr uint32_t tile_bytes = Rows * Cols * sizeof(T);
     static_assert(Rows <= 256 && Cols <= 256, "a tile has at most 256 rows and columns");
     static_assert(Cols * sizeof(T) % 16 == 0, "a row of a tile is a multiple of 16 bytes");
@@ -58,18 +60,18 @@ struct tiled {
     int extents[4];
     bool is_mapped;  // false if the matrix is empty, or its address or row size is not a multiple of 16 bytes
 
-    __host__ __device__ int rows() const { return extents[0] * extents[1] * extents[2]; }
+    __host__ __device__ int rows() const { return (Rank == 2 ? extents[0] * extents[1] : 1) * extents[2]; }  // of a matrix
     __host__ __device__ int cols() const { return extents[3]; }
 
     tiled(T* pointer, int batch, int depth, int rows, int cols)
         : map{}, raw_ptr(pointer), extents{batch, depth, rows, cols}, is_mapped(false) {
-        const uint64_t sizes[2] = {uint64_t(cols), uint64_t(batch) * depth * rows};
-        const uint64_t row_bytes = cols * sizeof(T);
-        if (!sizes[0] || !sizes[1] || row_bytes % 16 || reinterpret_cast<uintptr_t>(pointer) % 16) return;
-        const uint32_t box[2] = {Cols, Rows}, steps[2] = {1, 1};
+        const uint64_t sizes[3] = {uint64_t(cols), uint64_t(this->rows()), uint64_t(batch) * depth};
+        const uint64_t row_bytes = cols * sizeof(T), strides[2] = {row_bytes, rows * row_bytes};
+        if (!sizes[0] || !sizes[1] || !sizes[2] || row_bytes % 16 || reinterpret_cast<uintptr_t>(pointer) % 16) return;
+        const uint32_t box[3] = {Cols, Rows, 1}, steps[3] = {1, 1, 1};
         const CUresult status = cuTensorMapEncodeTiled(
-            &map, tensor_map_type<std::remove_const_t<T>>(), 2, const_cast<std::remove_const_t<T>*>(pointer), sizes,
-            &row_bytes, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+            &map, tensor_map_type<std::remove_const_t<T>>(), Rank, const_cast<std::remove_const_t<T>*>(pointer), sizes, strides,
+            box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
             Swizzle == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
             : Swizzle == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
             : Swizzle == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
@@ -84,6 +86,9 @@ struct tiled {
         is_mapped = true;
     }
 };
+
+template <class T, int Rows, int Cols, int Swizzle = 128>
+using tiled_batch = tiled<T, Rows, Cols, Swizzle, 3>;
 
 /// The offset of an element in a tile, in bytes. The tile's address is a multiple of 1024 bytes, and bits 4 to 6 are XORed
 /// with bits 7 to 9. Source: PTX ISA, "Swizzling Modes".
@@ -115,11 +120,29 @@ inline void tensor_load(void* shared, const Tiled& matrix, int row, int col, uin
     sim::tensor_load(shared, detail::map_of(matrix), at, 2, barrier, site);
 }
 
+/// The same for a tile of one of many matrices.
+template <class Tiled>
+inline void tensor_load(void* shared, const Tiled& matrices, int number, int row, int col, uint64_t* barrier,
+                        sim::Site site = sim::Site::here()) {
+    static_assert(Tiled::rank == 3, "a tiled_batch has many matrices");
+    const int at[3] = {col, row, number};
+    sim::tensor_load(shared, detail::map_of(matrices), at, 3, barrier, site);
+}
+
 /// Copies a tile from shared memory to (row, col). Commit it and wait for it like the stores of bulk_copy.cuh.
 template <class Tiled>
 inline void tensor_store(const Tiled& matrix, int row, int col, const void* shared, sim::Site site = sim::Site::here()) {
     const int at[2] = {col, row};
     sim::tensor_store(detail::map_of(matrix), at, 2, shared, sim::Reduction::none, site);
+}
+
+/// The same for a tile of one of many matrices.
+template <class Tiled>
+inline void tensor_store(const Tiled& matrices, int number, int row, int col, const void* shared,
+                         sim::Site site = sim::Site::here()) {
+    static_assert(Tiled::rank == 3, "a tiled_batch has many matrices");
+    const int at[3] = {col, row, number};
+    sim::tensor_store(detail::map_of(matrices), at, 3, shared, sim::Reduction::none, site);
 }
 
 /// Adds a tile in shared memory to the matrix at (row, col). The addition of each element is atomic.
@@ -147,11 +170,32 @@ __device__ __forceinline__ void tensor_load(void* shared, const Tiled& matrix, i
         : "memory");
 }
 
+/// The same for a tile of one of many matrices.
+template <class Tiled>
+__device__ __forceinline__ void tensor_load(void* shared, const Tiled& matrices, int number, int row, int col,
+                                            uint64_t* barrier) {
+    static_assert(Tiled::rank == 3, "a tiled_batch has many matrices");
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+            shared_address(shared)),
+        "l"(&matrices.map), "r"(col), "r"(row), "r"(number), "r"(shared_address(barrier))
+        : "memory");
+}
+
 /// Copies a tile from shared memory to (row, col). Commit it and wait for it like the stores of bulk_copy.cuh.
 template <class Tiled>
 __device__ __forceinline__ void tensor_store(const Tiled& matrix, int row, int col, const void* shared) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&matrix.map), "r"(col),
                  "r"(row), "r"(shared_address(shared))
+                 : "memory");
+}
+
+/// The same for a tile of one of many matrices.
+template <class Tiled>
+__device__ __forceinline__ void tensor_store(const Tiled& matrices, int number, int row, int col, const void* shared) {
+    static_assert(Tiled::rank == 3, "a tiled_batch has many matrices");
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&matrices.map),
+                 "r"(col), "r"(row), "r"(number), "r"(shared_address(shared))
                  : "memory");
 }
 

@@ -109,6 +109,16 @@ inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = si
     sim::wgmma(shape, operands, site);
 }
 
+/// The same with A in registers, for elements of 16 bits: the fragment of a 16 x 16 matrix of `mma` in each warp.
+template <int N, class T, bool b_is_columns = false>
+inline void wgmma(float (&sum)[N / 2], const uint32_t (&a)[4], uint64_t b, sim::Site site = sim::Site::here()) {
+    static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
+    static_assert(sizeof(T) == 2, "A in registers needs elements of 16 bits");
+    static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<T>(), detail::wgmma_element<T>(), sim::Sums::f32};
+    sim::WgmmaOperands operands{sum, a, 0, b, true, 1, 1, false, b_is_columns};
+    sim::wgmma(shape, operands, site);
+}
+
 #else
 
 namespace detail {
@@ -179,6 +189,18 @@ namespace detail {
                      : TKJIT_SUMS_##last(kind, sum)                                                                       \
                      : "l"(a), "l"(b), "n"(int(b_is_columns)));                                                           \
     }
+// The same with A in four registers.
+#define TKJIT_WGMMA_REGISTERS(N, last, a0, a1, a2, a3, b_place, columns_place, T, types)                                   \
+    template <bool b_is_columns>                                                                                          \
+    __device__ __forceinline__ void wgmma(const T*, float(&sum)[N / 2], const uint32_t(&a)[4], uint64_t b) {              \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16." types " {" TKJIT_UP_TO_##last "}, {%" #a0 ", %" #a1    \
+                     ", %" #a2 ", %" #a3 "}, %" #b_place ", 1, 1, 1, %" #columns_place ";"                                \
+                     : TKJIT_SUMS_##last(TKJIT_FLOATS, sum)                                                               \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(int(b_is_columns)));                       \
+    }
+#define TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(N, last, ...)                                          \
+    TKJIT_WGMMA_REGISTERS(N, last, __VA_ARGS__, __nv_bfloat16, "f32.bf16.bf16")                   \
+    TKJIT_WGMMA_REGISTERS(N, last, __VA_ARGS__, __half, "f32.f16.f16")
 #define TKJIT_LAYOUT(place) ", 0, %" #place
 #define TKJIT_NO_LAYOUT(place)
 #define TKJIT_WGMMA_OF_ALL_TYPES(N, last, a, b, c)                                                                            \
@@ -198,6 +220,17 @@ TKJIT_WGMMA_OF_ALL_TYPES(192, 5, 96, 97, 98)
 TKJIT_WGMMA_OF_ALL_TYPES(224, 6, 112, 113, 114)
 TKJIT_WGMMA_OF_ALL_TYPES(256, 7, 128, 129, 130)
 
+TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(32, 0, 16, 17, 18, 19, 20, 21)
+TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(64, 1, 32, 33, 34, 35, 36, 37)
+TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(96, 2, 48, 49, 50, 51, 52, 53)
+TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(128, 3, 64, 65, 66, 67, 68, 69)
+TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(160, 4, 80, 81, 82, 83, 84, 85)
+TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(192, 5, 96, 97, 98, 99, 100, 101)
+TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(224, 6, 112, 113, 114, 115, 116, 117)
+TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(256, 7, 128, 129, 130, 131, 132, 133)
+
+#undef TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES
+#undef TKJIT_WGMMA_REGISTERS
 #undef TKJIT_WGMMA_OF_ALL_TYPES
 #undef TKJIT_NO_LAYOUT
 #undef TKJIT_LAYOUT
@@ -214,6 +247,14 @@ __device__ __forceinline__ void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b)
     static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
     static_assert(!b_is_columns || sizeof(T) == 2, "b_is_columns needs elements of 16 bits");
     static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums are int32_t for int8_t, else float");
+    detail::wgmma<b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
+}
+
+/// The same with A in registers, for elements of 16 bits: the fragment of a 16 x 16 matrix of `mma` in each warp.
+template <int N, class T, bool b_is_columns = false>
+__device__ __forceinline__ void wgmma(float (&sum)[N / 2], const uint32_t (&a)[4], uint64_t b) {
+    static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
+    static_assert(sizeof(T) == 2, "A in registers needs elements of 16 bits");
     detail::wgmma<b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
 }
 
