@@ -29,6 +29,7 @@ TYPES = ("bfloat16",)
 PREDICTED = {
     "gemm": 0.97,
     "linear": 0.95,
+    "attention": 0.75,
     "rms_norm": 0.93,
     "add_rms_norm": 0.93,
     "layer_norm": 0.92,

@@ -21,6 +21,7 @@
 #include <tkjit/wgmma.cuh>
 
 #include "gemm_split.cuh"
+#include "pack.cuh"
 
 namespace hopper {
 
@@ -154,15 +155,6 @@ __device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring::cols>
             tkjit::mbarrier_arrive(full);
         }
     }
-}
-
-__device__ inline uint32_t pack(__nv_bfloat16, float low, float high) {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(both);
-}
-__device__ inline uint32_t pack(__half, float low, float high) {
-    const __half2 both = __floats2half2_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(both);
 }
 
 /// Multiplies and stores a consumer's 64 x Cols elements of each tile. `finish(sum, row, col)` makes an element of C.

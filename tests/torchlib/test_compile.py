@@ -129,7 +129,9 @@ def test_exported_program_runs_after_saving_and_loading(tmp_path):
 def samples() -> dict[str, tuple]:
     a, b = torch.randn(32, 16), torch.randn(16, 24)
     x, weight = torch.randn(2, 3, 5).requires_grad_(), torch.randn(5).requires_grad_()
+    q = torch.randn(1, 2, 3, 64).bfloat16().requires_grad_()
     return {
+        "attention": (tkjit.load("attention"), "default", (q, q.detach(), q.detach())),
         "axpy": (tkjit.load("axpy"), "default", (torch.randn(10), torch.randn(10), 2.0)),
         "gemm": (tkjit.load("gemm"), "default", (a, b)),
         "gemm with gradients": (tkjit.load("gemm"), "default", (a.requires_grad_(), b.clone().requires_grad_())),

@@ -1,0 +1,128 @@
+"""attention on the CPU, with Hopper's source and the portable one, against scores in float64."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from support.sampling import sample
+
+import tkjit
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.fixture(params=("80", "90a"))
+def attention(request, session_cache, monkeypatch):
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", request.param)
+    return tkjit.load("attention")
+
+
+def inputs(heads, key_heads, queries, keys, dim, dtype=torch.bfloat16, batch=1) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(queries + keys + dim)
+    shapes = ((batch, heads, queries, dim), *[(batch, key_heads, keys, dim)] * 2)
+    return [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+
+
+def exact(q, k, v, causal=False, window=0, softcap=0.0, scale=None):
+    """Compute each query on its own, as the docstring describes it."""
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    q, k, v = q.double(), k.double(), v.double()
+    o, lse = torch.zeros_like(q), torch.full(q.shape[:3], -math.inf, dtype=torch.float64)
+    for batch in range(q.shape[0]):
+        for head in range(q.shape[1]):
+            shared = head * k.shape[1] // q.shape[1]
+            for query in range(q.shape[2]):
+                position = query + k.shape[2] - q.shape[2]
+                end = max(0, position + 1) if causal or window > 0 else k.shape[2]
+                first = max(0, position + 1 - window) if window > 0 else 0
+                scores = k[batch, shared, first:end] @ q[batch, head, query] * scale
+                if softcap > 0:
+                    scores = softcap * torch.tanh(scores / softcap)
+                if len(scores):
+                    o[batch, head, query] = scores.softmax(0) @ v[batch, shared, first:end]
+                    lse[batch, head, query] = scores.logsumexp(0)
+    return o, lse
+
+
+def near(result, expected) -> None:
+    for got, wanted, allowed in zip(result, expected, (2.0**-7, 1e-5), strict=True):
+        assert got.shape == wanted.shape
+        assert torch.equal(got.isfinite(), wanted.isfinite())
+        difference = (got.double() - wanted).nan_to_num(0, 0, 0).abs()
+        assert bool((difference <= allowed * wanted.nan_to_num(0, 0, 0).abs() + allowed).all())
+
+
+CASES = {
+    "one tile": ((1, 1, 64, 128, 64), {}),
+    "a part of a tile": ((1, 1, 5, 9, 64), {}),
+    "shared heads": ((4, 2, 70, 150, 64), {}),
+    "many tiles": ((1, 1, 20, 600, 64), {}),
+    "causal": ((2, 1, 150, 150, 64), {"causal": True}),
+    "causal, more keys": ((1, 1, 30, 300, 64), {"causal": True}),
+    "causal, more queries": ((1, 1, 200, 60, 64), {"causal": True}),
+    "a window": ((1, 1, 200, 400, 64), {"window": 50}),
+    "a window of one": ((1, 1, 10, 10, 64), {"window": 1}),
+    "a soft cap and a scale": ((1, 1, 30, 40, 64), {"softcap": 2.0, "scale": 1.0}),
+    "no keys": ((1, 1, 5, 0, 64), {}),
+    "wider heads": ((1, 1, 40, 150, 128), {"causal": True}),
+    "the widest heads": ((1, 1, 40, 90, 256), {"causal": True}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(attention, name):
+    shape, options = CASES[name]
+    tensors = inputs(*shape)
+    near(attention(*tensors, **options), exact(*tensors, **options))
+
+
+@pytest.mark.parametrize("dtype", sample((torch.bfloat16, torch.float16), "torch.float16"))
+def test_batches(attention, dtype):
+    tensors = inputs(2, 2, 33, 40, 64, dtype, batch=3)
+    near(attention(*tensors), exact(*tensors))
+
+
+def test_the_next_head_does_not_affect_a_part_of_a_tile(attention):
+    q, k, v = inputs(2, 2, 10, 20, 64)
+    expected = attention(q[:, :1].contiguous(), k[:, :1].contiguous(), v[:, :1].contiguous())
+    k[:, 1], v[:, 1] = math.inf, math.nan
+    o, lse = attention(q, k, v)
+    assert torch.equal(o[:, :1], expected.o) and torch.equal(lse[:, :1], expected.lse)
+
+
+def test_large_scores_do_not_overflow(attention):
+    q, k, v = inputs(1, 1, 8, 16, 64)
+    near(attention(100 * q, 100 * k, v), exact(100 * q, 100 * k, v))
+
+
+def test_other_inputs_are_rejected(session_cache):
+    attention = tkjit.load("attention")
+    q, k, v = inputs(3, 2, 4, 4, 64)
+    with pytest.raises(tkjit.ShapeError, match="H % max\\(G, 1\\) == 0"):
+        attention(q, k, v)
+    with pytest.raises(tkjit.ShapeError, match="D"):
+        attention(*inputs(1, 1, 4, 4, 80))
+    with pytest.raises(tkjit.ArgumentError, match="attention: q"):
+        attention(*(tensor.float() for tensor in inputs(1, 1, 4, 4, 64)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"causal": True}, {"window": 7}, {"softcap": 3.0, "scale": 0.5}],
+    ids=["all", "causal", "window", "capped"],
+)
+def test_gradients(session_cache, options):
+    tensors = inputs(4, 2, 300, 20, 64, torch.float16)
+    ours, theirs = ([tensor.clone().requires_grad_() for tensor in tensors] for _ in range(2))
+    attention = tkjit.load("attention")
+    grads = torch.randn(1, 4, 300, 64).half(), torch.randn(1, 4, 300)
+    result = attention(*ours, **options)
+    rows = result.lse.isfinite()  # autograd has no gradient for the others
+    torch.autograd.backward((result.o, result.lse[rows]), (grads[0], grads[1][rows]))
+    every = {"causal": False, "window": 0, "softcap": 0.0, "scale": None, "o": None, "lse": None} | options
+    o, lse = attention.specs[0].reference(*theirs, **every)
+    torch.autograd.backward((o[rows], lse[rows]), (grads[0][rows], grads[1][rows]))
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=0.02, atol=0.02)
