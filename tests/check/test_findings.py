@@ -10,7 +10,7 @@ import torch
 from support.checked import CLEAN, F32, RACY, found, reverse
 
 import tkjit
-from tkjit import In, Out, Tensor
+from tkjit import In, Out, Scratch, Tensor
 from tkjit.check.cases import cases_of
 from tkjit.check.child_process import ORDERS, run
 from tkjit.check.plan import RACE, CheckerPlan
@@ -130,6 +130,18 @@ def test_an_unwritten_element_is_found():
     (finding,) = found(reverse(CLEAN.replace("    g.y", "    if (threadIdx.x != 7) g.y")), modes=["init"])
     text = "1 element of the output y is not written, the first at index 7: the grid or the index leaves it out"
     assert finding.text.startswith(text)
+
+
+def test_scratch_need_not_be_written_but_is_undefined():
+    @tkjit.kernel(
+        "__global__ void copy(Globals g) { g.t[0] = g.x[0]; g.y[0] = g.t[g.place]; }", entry="copy", grid=1, block=1
+    )
+    def copy(x: In[Tensor, F32, 1], place: int, t: Scratch[Tensor, F32, 8], y: Out[Tensor, F32, 1]) -> Tensor: ...
+
+    x = torch.ones(1)
+    assert check(copy, x, 0, modes=["init"]).findings == []
+    with pytest.raises(KernelCheckError, match="uninitialized"):
+        check(copy, x, 3, modes=["init"])
 
 
 def ones(index: str):

@@ -12,7 +12,7 @@ from tkjit.errors import SpecError
 from tkjit.spec import DTYPES, Field, Spec
 from tkjit.spec.values import ValueType
 
-# kind, dtype, present, starts_blank, rank, padding; 8 extents, 8 strides; sizes of the name and of the payload in bytes
+# kind, dtype, present, starts_blank, rank, is_output; 8 extents, 8 strides; bytes of the name and of the payload
 _HEADER = struct.Struct("<6i8q8q2q")
 _SCALAR, _TENSOR, _LIST, _TEXT = range(4)
 _DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
@@ -76,12 +76,11 @@ def _field(f: Field, value: Any) -> bytes:
     if value is None:
         return _absent(f)
     if f.is_list:
-        items = [
-            _absent(f) if tensor is None else _tensor(f"{f.name}[{i}]", tensor, False) for i, tensor in enumerate(value)
-        ]
+        items = [_absent(f) if tensor is None else _tensor(f"{f.name}[{i}]", tensor) for i, tensor in enumerate(value)]
         return _list(items)
     if f.is_tensor:
-        return _tensor(f.name, value, f.is_allocated and f.fill is None)
+        is_blank = f.is_allocated and f.fill is None
+        return _tensor(f.name, value, starts_blank=is_blank, is_output=f.direction == "out")
     if f.value_type is not None:
         return _value(f.value_type, value)
     return _number(float(value) if f.dtype in ("float", "double") else int(value))
@@ -95,13 +94,19 @@ def _dtype(f: Field) -> int:
     return _DTYPE_NUMBERS.get(f.dtype, 0)
 
 
-def _tensor(name: str, tensor: torch.Tensor, starts_blank: bool) -> bytes:
+def _tensor(name: str, tensor: torch.Tensor, *, starts_blank: bool = False, is_output: bool = False) -> bytes:
     flat = tensor.detach().as_strided((_span(tensor),), (1,))
     payload = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
     number = _DTYPE_NUMBERS[str(tensor.dtype).removeprefix("torch.")]
-    blank = int(starts_blank)
     return _record(
-        _TENSOR, name, payload, extents=tensor.shape, strides=tensor.stride(), dtype=number, starts_blank=blank
+        _TENSOR,
+        name,
+        payload,
+        extents=tensor.shape,
+        strides=tensor.stride(),
+        dtype=number,
+        starts_blank=starts_blank,
+        is_output=is_output,
     )
 
 
@@ -153,10 +158,11 @@ def _record(
     strides: tuple[int, ...] = (),
     dtype: int = 0,
     present: int = 1,
-    starts_blank: int = 0,
+    starts_blank: bool = False,
+    is_output: bool = False,
 ) -> bytes:
     text = name.encode()
-    layout = (len(extents), 0, *_eight(extents), *_eight(strides))
+    layout = (len(extents), is_output, *_eight(extents), *_eight(strides))
     return _HEADER.pack(kind, dtype, present, starts_blank, *layout, len(text), len(payload)) + text + payload
 
 

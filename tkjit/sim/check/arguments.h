@@ -30,9 +30,9 @@ struct ArgumentHeader {
     ArgumentKind kind;
     int32_t dtype;
     int32_t present;
-    int32_t starts_blank;  // an output, whose bytes are undefined
+    int32_t starts_blank;  // an output or scratch, whose bytes are undefined
     int32_t rank;
-    int32_t nothing;
+    int32_t is_output;
     int64_t extents[TKJIT_MAX_RANK];
     int64_t strides[TKJIT_MAX_RANK];
     int64_t name_bytes;
@@ -98,7 +98,7 @@ class Arguments {
         position_ += bytes;
         switch (header.kind) {
             case ArgumentKind::scalar: memcpy(&argument.integer, payload, sizeof(argument.integer)); break;
-            case ArgumentKind::tensor: argument.data = place(payload, bytes, name, header.starts_blank); break;
+            case ArgumentKind::tensor: argument.data = place(payload, bytes, name, header); break;
             case ArgumentKind::text: argument.data = texts_.emplace_back(payload, bytes).data(); break;
             case ArgumentKind::list: {
                 std::vector<TkjitArg>& items = lists_.emplace_back();
@@ -109,7 +109,7 @@ class Arguments {
         return argument;
     }
 
-    void* place(const char* payload, size_t bytes, const std::string& name, bool starts_blank) {
+    void* place(const char* payload, size_t bytes, const std::string& name, const ArgumentHeader& header) {
         constexpr size_t page = 4096, apart = 64 << 20;  // inaccessible pages on both sides
         const size_t room = (bytes + 2 * page - 1) / page * page + page;
         char* const reserved = static_cast<char*>(
@@ -121,7 +121,7 @@ class Arguments {
         char* const begin = reserved + apart + page;
         memcpy(begin, payload, bytes);
         fence_off(begin, begin + bytes, reserved + apart, reserved + apart + room);
-        add_region(begin, bytes, Space::tensor, name, starts_blank);
+        add_region(begin, bytes, Space::tensor, name, header.starts_blank, header.is_output);
         tensors_.push_back({begin, bytes});
         return bytes ? begin : nullptr;
     }

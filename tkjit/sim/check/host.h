@@ -39,7 +39,7 @@ inline void begin() {
 
 inline void end() {
     for (const Region& region : regions) {
-        if (region.space == Space::tensor && region.starts_blank) race::report_unwritten(region);
+        if (region.is_output && region.starts_blank) race::report_unwritten(region);
     }
 }
 #else

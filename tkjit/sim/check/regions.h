@@ -31,6 +31,7 @@ struct Region {
     Space space;
     std::string name;   // of a tensor
     bool starts_blank;  // its bytes are undefined until they are written
+    bool is_output;     // the kernel should write all of it
 
     bool contains(uintptr_t address) const { return begin <= address && address < end; }
 };
@@ -92,14 +93,15 @@ inline void remove_regions(const void* begin, size_t bytes) {
 }
 
 /// Adds a region, replacing any that overlap it, because freed memory may be used again.
-inline void add_region(const void* begin, size_t bytes, Space space, const std::string& name, bool starts_blank) {
+inline void add_region(const void* begin, size_t bytes, Space space, const std::string& name, bool starts_blank,
+                       bool is_output = false) {
     const auto first = reinterpret_cast<uintptr_t>(begin);
     const uintptr_t end = first + bytes;
     remove_regions(begin, bytes);
     const std::lock_guard guard(regions_lock);
     if (bytes == 0) return;
     const auto behind = std::upper_bound(regions.begin(), regions.end(), first, begins_behind);
-    regions.insert(behind, {first, end, space, name, starts_blank});
+    regions.insert(behind, {first, end, space, name, starts_blank, is_output});
 }
 
 /// The program's own memory: its global variables, and its thread-local variables, which are the kernel's static shared
