@@ -16,5 +16,5 @@ struct gelu_tanh {
     static __device__ float of(float x) { return 0.5f * x * (1.f + tanhf(0.79788456f * (x + 0.044715f * x * x * x))); }
 };
 struct silu {
-    static __device__ float of(float x) { return x / (1.f + __expf(-x)); }
+    static __device__ float of(float x) { return __fdividef(x, 1.f + __expf(-x)); }
 };

@@ -173,6 +173,11 @@ __global__ void __launch_bounds__(Launch<T, D>::threads, 1) attention(const __gr
     const AttentionWork work(scores, g.q.extents[1], g.k.extents[1], Launch<T, D>::queries, kKeys<D>);
 
     if (threadIdx.x == 0) {
+        if (work.tiles > 0) {
+            tkjit::prefetch_tensor_map(g.q);
+            tkjit::prefetch_tensor_map(g.k);
+            tkjit::prefetch_tensor_map(g.v);
+        }
         tkjit::mbarrier_init(&shared->q_full, 1);
         for (int stage = 0; stage < kStages; ++stage) {
             tkjit::mbarrier_init(&shared->k_full[stage], 1);

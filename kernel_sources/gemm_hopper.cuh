@@ -193,14 +193,10 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
 
         const int row = first_row + tkjit::wgmma_row(0), col = first_col + tkjit::wgmma_col(0);
         if (schedule.splits > 1) {
-            const auto each = [&](auto f) {
-#pragma unroll
-                for (int i = 0; i < Cols / 2; ++i)
-                    if (row + i / 2 % 2 * 8 < m) f(i, sums[i]);
-            };
             const auto sync = [] { tkjit::named_barrier_sync(3, kWarpgroup * kConsumers); };
+            const bool has_row[2] = {row < m, row + 8 < m};
             const int thread = threadIdx.x - kWarpgroup;
-            if (!add_splits<Cols / 2, kWarpgroup * kConsumers>(g.partial, work.split, thread, ring.is_last, each, sync)) continue;
+            if (!add_splits<kWarpgroup * kConsumers>(g.partial, work.split, thread, ring.is_last, sums, has_row, sync)) continue;
         }
         if (!g.c.is_mapped) {
             T* const first = g.c.raw_ptr + size_t(row) * n + col;
@@ -243,6 +239,8 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
 template <class Ring, class Problem, class Finish>
 __device__ void multiply(Ring& ring, const Problem& g, Finish finish) {
     if (threadIdx.x == 0) {
+        for (const auto* matrix : {&g.a, &g.b, &g.c})
+            if (matrix->is_mapped) tkjit::prefetch_tensor_map(*matrix);
         for (int stage = 0; stage < Ring::size; ++stage) {
             tkjit::mbarrier_init(&ring.full[stage], copies_by_hand(g) ? kWarpgroup : 1);
             tkjit::mbarrier_init(&ring.empty[stage], kConsumers * kWarpgroup / 32);

@@ -17,25 +17,38 @@ struct Split {
 
 /// Adds the sums of a tile's other splits to this block's own. Returns false in all blocks but the last one of the tile.
 ///
-/// `each(f)` calls `f(i, sum)` for the thread's sums, i < Sums. `thread` is the thread's number among the `Threads` that call
-/// this function, `sync()` synchronises them, and `is_last` is in shared memory.
-template <int Sums, int Threads, class Each, class Sync>
-__device__ bool add_splits(const Partial& partial, const Split& split, int thread, bool& is_last, Each each, Sync sync) {
+/// `thread` is the thread's number among the `Threads` that call this function, `sync()` synchronises them, and `is_last` is
+/// in shared memory. Of each four sums, two are in one row of C and two in another one; `has_row` tells which rows exist.
+template <int Threads, int Count, class Sync>
+__device__ bool add_splits(const Partial& partial, const Split& split, int thread, bool& is_last, float (&sums)[Count],
+                           const bool (&has_row)[2], Sync sync) {
     const auto own = [&](int number) {
-        return &partial.sums[unsigned(split.tile * split.count + number) * Sums * Threads + thread];
+        const unsigned part = split.tile * split.count + number;
+        return reinterpret_cast<float2*>(partial.sums.raw_ptr) + part * (Count / 2 * Threads) + thread;
     };
-    float* const to = own(split.number);
-    each([&](int i, float& sum) { to[i * Threads] = sum; });
-    __threadfence();
+    const auto each_pair = [&](float2* memory, auto f) {
+#pragma unroll
+        for (int row = 0; row < 2; ++row)
+            if (has_row[row])
+#pragma unroll
+                for (int i = 2 * row; i < Count; i += 4) f(memory[i / 2 * Threads], sums[i], sums[i + 1]);
+    };
+    each_pair(own(split.number), [](float2& stored, float first, float second) { stored = {first, second}; });
     sync();
-    if (thread == 0) is_last = atomicAdd(&partial.finished[split.tile], 1) == split.count - 1;
+    if (thread == 0) {
+        __threadfence();  // after the barrier, for the writes of all threads
+        is_last = atomicAdd(&partial.finished[split.tile], 1) == split.count - 1;
+        __threadfence();
+    }
     sync();
     if (!is_last) return false;
-    __threadfence();
-    each([&](int, float& sum) { sum = 0.f; });
-    for (int number = 0; number < split.count; ++number) {
-        const float* const from = own(number);
-        each([&](int i, float& sum) { sum += __ldcg(from + i * Threads); });
-    }
+#pragma unroll
+    for (float& sum : sums) sum = 0.f;
+    for (int number = 0; number < split.count; ++number)
+        each_pair(own(number), [](const float2& stored, float& first, float& second) {
+            const float2 other = __ldcg(&stored);
+            first += other.x;
+            second += other.y;
+        });
     return true;
 }

@@ -202,12 +202,10 @@ __device__ void multiply(T* stages, const Problem& g, Finish finish) {
                                                          begin(split.number), begin(split.number + 1));
     if (splits > 1) {
         __shared__ bool is_last;
-        const auto each = [&](auto f) {
-            int i = 0;
-            sums.for_each([&](int, int, float& sum) { f(i++, sum); });
-        };
+        constexpr int count = kTileM * kTileN / kThreads;
+        auto& all = reinterpret_cast<float(&)[count]>(sums.sum);
         const auto sync = [] { __syncthreads(); };
-        if (!add_splits<kTileM * kTileN / kThreads, kThreads>(g.partial, split, threadIdx.x, is_last, each, sync)) return;
+        if (!add_splits<kThreads>(g.partial, split, threadIdx.x, is_last, all, {true, true}, sync)) return;
     }
     sums.for_each([&](int row, int col, float& sum) {
         row += first_row, col += first_col;

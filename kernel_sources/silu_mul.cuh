@@ -14,7 +14,7 @@ __device__ void silu_mul_of_row(const T* gate, const T* up, T* y, int n) {
 #pragma unroll
     for (int i = 0; i < result.size; ++i) {
         const float x = float(gates.element[i]);
-        result.element[i] = T(x / (1.f + __expf(-x)) * float(ups.element[i]));
+        result.element[i] = T(__fdividef(x, 1.f + __expf(-x)) * float(ups.element[i]));
     }
     tkjit::store_group(y, col, n, result);
 }
