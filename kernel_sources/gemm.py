@@ -107,7 +107,7 @@ def linear_gradients(grad_y, x, weight, bias, activation, needed):
     grid=CExpr("Launch<T>::blocks(M, N, SPLITS)"),
     block=CExpr("Launch<T>::threads"),
     shared_memory=CExpr("Launch<T>::shared_bytes"),
-    dims={"M": "x.batch * x.depth * x.rows", **SPLIT},
+    dims=SPLIT | {"M": "x.batch * x.depth * x.rows"},
     computed={"splits": "SPLITS"},
     fields="x weight sums finished splits y bias",
     variants={

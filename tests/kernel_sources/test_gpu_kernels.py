@@ -22,7 +22,19 @@ ROUNDING = {
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (128, 128, 128), (130, 257, 70), (64, 32, 0), (1000, 999, 1001)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [
+        (1, 1, 1),
+        (128, 128, 128),
+        (130, 257, 70),
+        (64, 32, 0),
+        (1000, 999, 1001),
+        (16, 4096, 8192),  # several blocks share a tile
+        (100, 300, 5000),
+        (5000, 2000, 64),  # each block computes several tiles
+    ],
+)
 def test_gemm(gpu, dtype, m, n, k):
     a = torch.randn(m, k, dtype=dtype, device=gpu)
     b = torch.randn(k, n, dtype=dtype, device=gpu)
@@ -32,6 +44,16 @@ def test_gemm(gpu, dtype, m, n, k):
     bound = ROUNDING[dtype] * exact.abs() + k * 2.0**-23 * (a.double().abs() @ b.double().abs()) + 1e-30
     assert c.dtype == dtype and c.device == a.device
     assert bool(((c.double() - exact).abs() <= bound).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "n", "k"), [(7, 30, 20), (1000, 999, 1001), (16, 4096, 8192), (5000, 2000, 64)])
+def test_linear(gpu, dtype, m, n, k):
+    x, weight, bias = (torch.randn(shape, device=gpu).to(dtype) for shape in ((m, k), (n, k), (n,)))
+    weight /= k**0.5
+    exact = torch.nn.functional.gelu(torch.nn.functional.linear(x.double(), weight.double(), bias.double()))
+    y = tkjit.load("linear")(x, weight, bias, activation="gelu")
+    assert bool(((y.double() - exact).abs() <= 1.01 * ROUNDING[dtype] * exact.abs() + 5e-5).all())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -139,7 +139,7 @@ def test_an_exception_from_a_signal_handler_is_raised():
 
 # ---- the trace
 
-CALL = 'import torch, tkjit\ntkjit.load("softmax")(torch.randn(2, 40))\n'
+CALL = 'import torch, tkjit\ntkjit.load("softmax")(torch.randn(2, 4000))\n'
 
 
 def test_the_trace_has_a_line_for_each_barrier(fresh, tmp_path):
@@ -173,7 +173,7 @@ needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb; inst
 @needs_gdb
 def test_gdb_shows_a_blocks_threads_and_where_they_wait(tmp_path, cache_with_runtime):
     program = tmp_path / "program.py"
-    program.write_text(CALL.replace("(2, 40)", "(1, 40)"))  # one block, so that it is the one that stops
+    program.write_text(CALL.replace("(2, 4000)", "(1, 4000)"))  # one block, so that it is the one that stops
     commands = ["break reduce.cuh:38", "run", "tkjit threads", "tkjit thread 3", "tkjit thread 255", "tkjit thread 256"]
     batch = [word for command in commands for word in ("--batch", command)]
     done = subprocess.run(
@@ -185,7 +185,7 @@ def test_gdb_shows_a_blocks_threads_and_where_they_wait(tmp_path, cache_with_run
     assert "thread 254: runs" in printed
     stack = printed.split("thread 3: waits")[1].split("thread 255")[0]
     assert re.search(r"block_reduce<tkjit::Max.* at \S*/tkjit/reduce\.cuh:37", stack), stack
-    assert re.search(r"softmax<float>.* at \S*/kernel_sources/softmax\.cu:15", stack), stack
+    assert re.search(r"softmax<float>.* at \S*/kernel_sources/softmax\.cu:11", stack), stack
     assert "expected a thread's linear index in the block, as in: tkjit thread 37" in printed
 
 

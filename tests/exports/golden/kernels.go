@@ -95,6 +95,11 @@ func AxpyContext(ctx context.Context, stream *Stream, x Tensor, y Tensor, alpha 
 //	Returns
 //	-------
 //	y : (..., N) of x's dtype; each row sums to 1
+//
+//	Notes
+//	-----
+//	The maximum and the sum are found in one pass over the row. Source: Milakov and Gimelshein, "Online normalizer
+//	calculation for softmax", 2018.
 func Softmax(x Tensor) (Tensor, error) {
 	return SoftmaxOn(nil, x)
 }

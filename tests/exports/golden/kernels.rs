@@ -42,6 +42,11 @@ pub fn axpy(
 /// Returns
 /// -------
 /// y : (..., N) of x's dtype; each row sums to 1
+///
+/// Notes
+/// -----
+/// The maximum and the sum are found in one pass over the row. Source: Milakov and Gimelshein, "Online normalizer
+/// calculation for softmax", 2018.
 /// ```
 pub fn softmax(
     x: &Tensor<'_>,

@@ -49,6 +49,11 @@ TKJIT_API tkjit_error layers_axpy_pointers(const void* x, void* y, double alpha,
  * Returns
  * -------
  * y : (..., N) of x's dtype; each row sums to 1
+ *
+ * Notes
+ * -----
+ * The maximum and the sum are found in one pass over the row. Source: Milakov and Gimelshein, "Online normalizer
+ * calculation for softmax", 2018.
  */
 TKJIT_API tkjit_error layers_softmax(const tkjit_tensor* x, tkjit_tensor* y, void* stream);
 TKJIT_API tkjit_error layers_softmax_shape(const tkjit_tensor* x, tkjit_tensor* y);

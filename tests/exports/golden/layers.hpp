@@ -44,6 +44,11 @@ inline tkjit::Result<tkjit::Done> try_axpy(const Tensor& x, Tensor& y, double al
 // Returns
 // -------
 // y : (..., N) of x's dtype; each row sums to 1
+//
+// Notes
+// -----
+// The maximum and the sum are found in one pass over the row. Source: Milakov and Gimelshein, "Online normalizer
+// calculation for softmax", 2018.
 inline void softmax_into(const Tensor& x, Tensor& y, void* stream = nullptr) {
     tkjit::check(layers_softmax(x.get(), y.get(), stream));
 }
