@@ -47,7 +47,7 @@ struct Scores {
     }
 };
 
-/// What a block computes: some queries of a head, and the tiles of keys that they see.
+/// The work of a block: some queries of a head, and the tiles of keys that they see.
 struct AttentionWork {
     int head, key_head, first_query, first_key, tiles;
 

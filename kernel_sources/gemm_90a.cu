@@ -4,26 +4,24 @@
 #include "gemm_tile.cuh"
 
 template <typename T>
-constexpr bool is_on_tensor_cores = sizeof(T) == 2;
-template <typename T>
 using Ring = hopper::Ring<T, TILE_N, STAGES>;  // chosen by `tkjit tune gemm`
 
 template <typename T>
 struct Problem {
     static constexpr bool b_is_transposed = false;
-    using Matrix = std::conditional_t<is_on_tensor_cores<T>, hopper::Boxes<T>, tkjit::gl<T, 1, 1>>;
+    using Matrix = std::conditional_t<hopper::multiplies<T>, hopper::Boxes<T>, tkjit::gl<T, 1, 1>>;
     Matrix a, b;
     Partial partial;
     int splits;
     Matrix c;
 };
 template <typename T>
-using Launch = std::conditional_t<is_on_tensor_cores<T>, hopper::Launch<Ring<T>>, TileLaunch<T>>;
+using Launch = std::conditional_t<hopper::multiplies<T>, hopper::Launch<Ring<T>>, TileLaunch<T>>;
 
 template <typename T>
-__global__ void __launch_bounds__(Launch<T>::threads, is_on_tensor_cores<T> ? 1 : 2) gemm(const __grid_constant__ Problem<T> g) {
+__global__ void __launch_bounds__(Launch<T>::threads, hopper::multiplies<T> ? 1 : 2) gemm(const __grid_constant__ Problem<T> g) {
     const auto finish = [](float sum, int, int) { return sum; };
-    if constexpr (is_on_tensor_cores<T>) {
+    if constexpr (hopper::multiplies<T>) {
         TKJIT_DYNAMIC_SHARED(Ring<T>, ring);
         hopper::multiply(*ring, g, finish);
     } else {

@@ -31,6 +31,9 @@ constexpr int kRows = kSide * kConsumers;
 constexpr int kTilesInColumn = 16;  // which are computed one after another, so that the L2 cache holds their rows of A
 
 template <class T>
+constexpr bool multiplies = sizeof(T) == 2;  // float32 has the code of gemm_tile.cuh instead
+
+template <class T>
 using Boxes = tkjit::tiled<T, kSide, kSide>;
 
 template <class T, int Cols, int Stages>

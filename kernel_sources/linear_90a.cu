@@ -4,15 +4,13 @@
 #include "linear_finish.cuh"
 
 template <typename T>
-constexpr bool is_on_tensor_cores = sizeof(T) == 2;
-template <typename T>
 using Ring = hopper::Ring<T, TILE_N, STAGES>;  // chosen by `tkjit tune linear`
 
 template <typename T>
 struct Layer {
     static constexpr bool b_is_transposed = true;
     template <class Layout>
-    using Matrix = std::conditional_t<is_on_tensor_cores<T>, hopper::Boxes<T>, Layout>;
+    using Matrix = std::conditional_t<hopper::multiplies<T>, hopper::Boxes<T>, Layout>;
     Matrix<tkjit::gl<T>> a;
     Matrix<tkjit::gl<T, 1, 1>> b;
     Partial partial;
@@ -21,12 +19,12 @@ struct Layer {
     tkjit::gl<T, 1, 1, 1> bias;
 };
 template <typename T>
-using Launch = std::conditional_t<is_on_tensor_cores<T>, hopper::Launch<Ring<T>>, TileLaunch<T, true>>;
+using Launch = std::conditional_t<hopper::multiplies<T>, hopper::Launch<Ring<T>>, TileLaunch<T, true>>;
 
 template <typename T, typename Activation>
-__global__ void __launch_bounds__(Launch<T>::threads, is_on_tensor_cores<T> ? 1 : 2) linear(const __grid_constant__ Layer<T> g) {
+__global__ void __launch_bounds__(Launch<T>::threads, hopper::multiplies<T> ? 1 : 2) linear(const __grid_constant__ Layer<T> g) {
     const Finish<T, Activation> finish{g.bias};
-    if constexpr (is_on_tensor_cores<T>) {
+    if constexpr (hopper::multiplies<T>) {
         TKJIT_DYNAMIC_SHARED(Ring<T>, ring);
         hopper::multiply(*ring, g, finish);
     } else {

@@ -28,7 +28,7 @@ def test_warmup_compiles_all_variants_and_architectures():
 
 
 @pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sample((*NAMES, "attention", "linear"), *NAMES, "attention"))
 def test_binary_has_one_architecture_and_no_spills(loader, sass, name, arch):
     spec = tkjit.find(name).specs[0]
     entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))

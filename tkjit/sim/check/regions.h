@@ -39,7 +39,7 @@ struct Region {
 inline std::vector<Region> regions;  // sorted by address; none overlaps another
 inline std::mutex regions_lock;      // the OS threads of cooperative blocks reserve their windows concurrently
 
-inline bool begins_behind(uintptr_t address, const Region& region) { return address < region.begin; }
+inline bool begins_after(uintptr_t address, const Region& region) { return address < region.begin; }
 
 /// Returns the region that contains an address, or null for memory that threads cannot share: their stacks and the
 /// simulator's own memory.
@@ -50,9 +50,9 @@ inline const Region* region_of(uintptr_t address) {
         size_t(__stop_tkjit_registers - __start_tkjit_registers)) {
         return nullptr;
     }
-    const auto behind = std::upper_bound(regions.begin(), regions.end(), address, begins_behind);
-    if (behind == regions.begin() || !behind[-1].contains(address)) return nullptr;
-    last = size_t(behind - regions.begin()) - 1;
+    const auto after = std::upper_bound(regions.begin(), regions.end(), address, begins_after);
+    if (after == regions.begin() || !after[-1].contains(address)) return nullptr;
+    last = size_t(after - regions.begin()) - 1;
     return &regions[last];
 }
 
@@ -100,8 +100,8 @@ inline void add_region(const void* begin, size_t bytes, Space space, const std::
     remove_regions(begin, bytes);
     const std::lock_guard guard(regions_lock);
     if (bytes == 0) return;
-    const auto behind = std::upper_bound(regions.begin(), regions.end(), first, begins_behind);
-    regions.insert(behind, {first, end, space, name, starts_blank, is_output});
+    const auto after = std::upper_bound(regions.begin(), regions.end(), first, begins_after);
+    regions.insert(after, {first, end, space, name, starts_blank, is_output});
 }
 
 /// The program's own memory: its global variables, and its thread-local variables, which are the kernel's static shared
