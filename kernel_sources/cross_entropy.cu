@@ -4,7 +4,7 @@
 #include "online_softmax.cuh"
 
 template <typename T>
-__global__ void cross_entropy(const __grid_constant__ Globals g) {
+__global__ void __launch_bounds__(1024) cross_entropy(const __grid_constant__ Globals g) {
     const int n = g.logits.cols();
     const T* const logits = g.logits.raw_ptr + size_t(blockIdx.x) * n;
     const float lse = normalizer_of(logits, n).log_sum_exp();

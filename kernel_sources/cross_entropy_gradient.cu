@@ -4,14 +4,14 @@
 #include "online_softmax.cuh"
 
 template <typename T>
-__global__ void cross_entropy_gradient(const __grid_constant__ Globals g) {
+__global__ void __launch_bounds__(1024) cross_entropy_gradient(const __grid_constant__ Globals g) {
     const int n = g.logits.cols();
     const T* const logits = g.logits.raw_ptr + size_t(blockIdx.x) * n;
     T* const grad = g.grad.raw_ptr + size_t(blockIdx.x) * n;
     const int64_t target = g.target[blockIdx.x];
     const float of_loss = target == g.ignore_index ? 0.f : g.grad_loss[blockIdx.x];
     const float of_softmax = of_loss + g.grad_lse[blockIdx.x], lse = g.lse[blockIdx.x];
-    each_group_of_row(logits, n, [&](const tkjit::Group<T>& group, int col) {
+    tkjit::each_group(logits, 0, n, [&](const tkjit::Group<T>& group, int col) {
         tkjit::Group<T> grads;
 #pragma unroll
         for (int i = 0; i < group.size; ++i) {

@@ -14,19 +14,12 @@ struct Normalizer {
     __device__ float log_sum_exp() const { return largest + logf(sum); }
 };
 
-/// Calls `f(group, col)` for each of the thread's groups of eight elements of a row that the whole block processes.
-template <class T, class F>
-__device__ void each_group_of_row(const T* row, int n, F f) {
-    constexpr int size = tkjit::Group<T>::size;
-    for (int col = threadIdx.x * size; col < n; col += blockDim.x * size) f(tkjit::load_group(row, col, n), col);
-}
-
 /// The normalizer of a row, for all threads of the block.
 template <class T>
 __device__ Normalizer normalizer_of(const T* row, int n) {
     constexpr int size = tkjit::Group<T>::size;
     Normalizer own;
-    each_group_of_row(row, n, [&](const tkjit::Group<T>& group, int col) {
+    tkjit::each_group(row, 0, n, [&](const tkjit::Group<T>& group, int col) {
         float x[size], largest = own.largest;
 #pragma unroll
         for (int i = 0; i < size; ++i) {

@@ -54,6 +54,40 @@ __device__ void store_group(T* row, int col, int n, const Group<T>& group) {
         if (col + i < n) row[col + i] = group.element[i];
 }
 
+/// Calls `f(group, col)` for each of this thread's groups of row[begin:end], which the whole block processes. Several loads
+/// are in flight. The elements of a group past `end` are undefined.
+template <class T, class F>
+__device__ void each_group(const T* row, int begin, int end, F f) {
+    constexpr int size = Group<T>::size, in_flight = 64 / sizeof(Group<T>);
+    const unsigned step = blockDim.x * size, last = end;
+    unsigned col = begin + threadIdx.x * size;
+    if (is_aligned(row + begin)) {
+        for (; col + size <= last; col += in_flight * step) {
+            Group<T> groups[in_flight];
+#pragma unroll
+            for (int i = 0; i < in_flight; ++i)
+                if (col + i * step + size <= last) groups[i] = *reinterpret_cast<const Group<T>*>(row + col + i * step);
+#pragma unroll
+            for (int i = 0; i < in_flight; ++i)
+                if (col + i * step + size <= last) f(groups[i], int(col + i * step));
+        }
+        const unsigned whole = (last - begin) / size;  // the group after the whole ones belongs to one thread
+        if (whole % blockDim.x != threadIdx.x) return;
+        col = begin + whole * size;
+    }
+    for (; col < last; col += step) f(load_group(row, col, end), int(col));
+}
+
+/// Calls `f(x, col)` for each of this thread's elements of a row of `n` elements.
+template <class T, class F>
+__device__ void each_element(const T* row, int n, F f) {
+    each_group(row, 0, n, [&](const Group<T>& group, int col) {
+#pragma unroll
+        for (int i = 0; i < Group<T>::size; ++i)
+            if (col + i < n) f(group.element[i], col + i);
+    });
+}
+
 template <class T, int Size>
 class Row {
 public:
