@@ -37,6 +37,11 @@ PREDICTED = {
     "cross_entropy": 0.85,
     "silu_mul": 0.93,
     "rotary": 0.88,
+    "reduce": 0.92,
+    "transpose": 0.85,
+    "scan": 0.75,
+    "histogram": 0.6,
+    "top_k": 0.2,
 }
 
 

@@ -150,6 +150,13 @@ def samples() -> dict[str, tuple]:
         ),
         "silu_mul": (tkjit.load("silu_mul"), "default", (x, x.detach())),
         "rotary": (tkjit.load("rotary"), "default", (torch.randn(1, 2, 1, 4), torch.randn(2, 1), torch.randn(2, 1))),
+        "transpose": (tkjit.load("transpose"), "default", (x,)),
+        "embedding": (tkjit.load("embedding"), "default", (torch.tensor([[1, 0]]), torch.randn(3, 5).requires_grad_())),
+        "reduce": (tkjit.load("reduce"), "default", (x, "mean")),
+        "scan": (tkjit.load("scan"), "default", (x,)),
+        "histogram": (tkjit.load("histogram"), "default", (x.detach(), 4)),
+        "top_k": (tkjit.load("top_k"), "default", (x, 2)),
+        "sampling": (tkjit.load("sampling"), "default", (x.detach(), 1.0, 1)),  # of one element: not random
         "parts": (parts, "default", (torch.randn(7),)),
     }
 

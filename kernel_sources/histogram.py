@@ -1,0 +1,58 @@
+"""Histograms."""
+
+import tkjit
+from tkjit import In, Out, Tensor, Zero
+
+
+@tkjit.kernel(
+    "histogram.cu",
+    entry="histogram<T>",
+    grid="min(cdiv(x.numel, 4096), 1056)",  # at most eight blocks for each multiprocessor of an H100
+    block=256,
+    shared_memory="4 * bins * COPIES",
+    # small histograms have several copies in a block, so that fewer threads add to one count at the same time
+    dims={"COPIES": "max(1, min(8, 6144 // max(1, bins)))"},
+    computed={"copies": "COPIES"},
+    variants={"T": ("float32", "bfloat16", "float16")},
+    constraints=["bins >= 1", "bins <= 12288"],
+    examples=[{"...": (2, 3), "N": 37, "bins": 5}, {"...": (), "N": 20001, "bins": 10000}],
+    sizes=[
+        {"...": (), "N": 67108864, "bins": 256},
+        {"...": (), "N": 67108864, "bins": 4096},
+        {"...": (), "N": 1048576, "bins": 256},
+    ],
+)
+def histogram(
+    x: In[Tensor, "T", "... N"],
+    bins: int = 100,
+    low: float = 0.0,
+    high: float = 1.0,
+    *,
+    counts: Out[Tensor, "int32", "bins", Zero],
+) -> Tensor:
+    """Counts the elements of x in each of the equal parts of [low, high].
+
+    Parameters
+    ----------
+    x : (..., N) float32, bfloat16 or float16
+    bins : int
+        The number of parts, at most 12288: a block's counts are in shared memory.
+    low, high : float
+        Elements outside are not counted, and neither is NaN. `high` itself belongs to the last part.
+
+    Returns
+    -------
+    counts : (bins,) int32
+        0 everywhere unless low < high.
+
+    Notes
+    -----
+    The part of an element x is (x - low) * (bins / (high - low)), in float32 and rounded down.
+    """
+    import torch
+
+    x = x.float()
+    low, high, parts = (torch.tensor(number, dtype=torch.float32, device=x.device) for number in (low, high, bins))
+    known = x[(x >= low) & (x <= high) & (low < high)]
+    part = ((known - low) * (parts / (high - low))).int().clamp(max=bins - 1)
+    return torch.bincount(part, minlength=bins).int()
