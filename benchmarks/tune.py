@@ -37,6 +37,7 @@ PREDICTED = {
     "cross_entropy": 0.85,
     "silu_mul": 0.93,
     "rotary": 0.88,
+    "paged_attention": 0.8,
     "reduce": 0.92,
     "transpose": 0.85,
     "scan": 0.75,

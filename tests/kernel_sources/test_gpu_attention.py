@@ -35,3 +35,20 @@ def test_agreement_with_the_simulator(gpu, options):
     simulated = attention(q, k, v, **options)
     torch.testing.assert_close(o.cpu(), simulated.o, rtol=0.02, atol=0.01)
     torch.testing.assert_close(lse.cpu(), simulated.lse, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize(("batch", "heads", "key_heads"), [(1, 32, 8), (20, 8, 8), (3, 40, 1)])
+def test_paged_attention(gpu, batch, heads, key_heads, dim):
+    pages, page_size = 200, 16
+    q = torch.randn(batch, heads, dim, device=gpu).bfloat16()
+    k, v = torch.randn(2, pages, page_size, key_heads, dim, device=gpu).bfloat16()
+    table = torch.randint(pages, (batch, 150), dtype=torch.int32, device=gpu)
+    lengths = torch.randint(150 * page_size + 1, (batch,), dtype=torch.int32, device=gpu)
+    kernel = tkjit.load("paged_attention")
+    for window in (0, 1000):
+        result = kernel(q, k, v, table, lengths, window)
+        scratch = dict.fromkeys(("parts", "part_lse", "finished", "o", "lse"))
+        expected = kernel.specs[0].reference(q, k, v, table, lengths, window, 0.0, None, **scratch)
+        torch.testing.assert_close(result.o.float(), expected[0].float(), rtol=0.02, atol=0.02)
+        torch.testing.assert_close(result.lse, expected[1], rtol=1e-4, atol=1e-4)

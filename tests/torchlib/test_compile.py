@@ -157,6 +157,16 @@ def samples() -> dict[str, tuple]:
         "histogram": (tkjit.load("histogram"), "default", (x.detach(), 4)),
         "top_k": (tkjit.load("top_k"), "default", (x, 2)),
         "sampling": (tkjit.load("sampling"), "default", (x.detach(), 1.0, 1)),  # of one element: not random
+        "paged_attention": (
+            tkjit.load("paged_attention"),
+            "default",
+            (
+                torch.randn(1, 2, 64).bfloat16(),
+                *torch.ones(2, 3, 4, 1, 64).bfloat16(),
+                torch.ones(1, 2).int(),
+                torch.tensor([5]).int(),
+            ),
+        ),
         "parts": (parts, "default", (torch.randn(7),)),
     }
 

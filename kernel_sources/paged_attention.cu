@@ -1,0 +1,181 @@
+// Attention of one token in each sequence to the keys in a paged cache. A block computes up to 16 heads of q, which share a
+// head of the keys, for a part of the keys. Tiles of 64 keys go through two stages of shared memory, and each warp takes 16
+// keys of a tile. The block that finishes a sequence last combines the results of its parts.
+//
+// Sources: Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023; Dao et al.,
+// "Flash-Decoding for long-context inference", 2023.
+#include <tkjit/cp_async.cuh>
+#include <tkjit/gl.h>
+#include <tkjit/ldmatrix.cuh>
+#include <tkjit/mma.cuh>
+#include <tkjit/reduce.cuh>
+#include <tkjit/shared_memory.cuh>
+
+#include "attention_softmax.cuh"
+
+constexpr int kThreads = 128, kWarps = kThreads / 32, kRows = 16, kKeys = 64;
+constexpr int kMostSplits = 396;  // as in the spec
+
+template <typename T, int D>
+struct Shared {
+    static constexpr int stride = D + 8;  // staggers the rows over the banks
+    struct Stage {
+        T k[kKeys * stride], v[kKeys * stride];
+    };
+    struct Part {  // of a warp's keys
+        float output[kRows][D], lse[kRows];
+    };
+    union {
+        Stage stages[2];
+        Part parts[kWarps];                      // after all tiles
+        float share_of_split[kRows][kMostSplits];  // in the last block
+    };
+    alignas(16) T q[kRows * stride];
+    float share_of_warp[kRows][kWarps];
+    bool is_last;
+};
+
+/// Combines the log-sum-exps (in base 2) of several parts of a row, with all threads of a warp. Returns that of all parts,
+/// and sets each part's share of the result.
+template <class LseOf>
+__device__ float combine(int parts, float* shares, LseOf lse_of) {
+    const int lane = threadIdx.x % 32;
+    float largest = -INFINITY, sum = 0.f;
+    for (int part = lane; part < parts; part += 32) largest = fmaxf(largest, lse_of(part));
+    largest = tkjit::warp_reduce<tkjit::Max>(largest);
+    const float base = largest == -INFINITY ? 0.f : largest;
+    for (int part = lane; part < parts; part += 32) sum += shares[part] = exp2_of(lse_of(part) - base);
+    sum = tkjit::warp_reduce<tkjit::Sum>(sum);
+    for (int part = lane; part < parts; part += 32) shares[part] = sum == 0.f ? 0.f : shares[part] / sum;
+    return sum == 0.f ? -INFINITY : base + log2f(sum);
+}
+
+template <typename T, int D>
+__global__ void __launch_bounds__(kThreads) paged_attention(const __grid_constant__ Globals g) {
+    using Block = Shared<T, D>;
+    TKJIT_DYNAMIC_SHARED(Block, shared);
+    constexpr int stride = Block::stride, vector = 16 / sizeof(T), vectors = D / vector;
+    const int heads = g.q.rows(), key_heads = g.k_pages.rows(), page_size = g.k_pages.depth();
+    const int heads_of_key = heads / key_heads, blocks_of_key = (heads_of_key + kRows - 1) / kRows;
+    const int sequence = blockIdx.z, key_head = blockIdx.y / blocks_of_key, split = blockIdx.x, splits = g.splits;
+    const int first_row = blockIdx.y % blocks_of_key * kRows, rows = min(kRows, heads_of_key - first_row);
+    const size_t first_head = size_t(sequence) * heads + key_head * heads_of_key + first_row;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+
+    // the keys of the sequence, and those of this block
+    const int length = g.lengths[sequence], capacity = g.page_table.cols() * page_size;
+    const int first = g.window > 0 ? max(0, length - g.window) : 0, tiles = (max(0, length - first) + kKeys - 1) / kKeys;
+    const int begin = first + int(int64_t(tiles) * split / splits) * kKeys;
+    const int end = min(length, first + int(int64_t(tiles) * (split + 1) / splits) * kKeys);
+
+    const int* const pages = g.page_table.raw_ptr + size_t(sequence) * g.page_table.cols();
+    const auto copy_tile = [&](auto& stage, int first_key) {
+        for (int i = threadIdx.x; i < kKeys * vectors; i += kThreads) {
+            const int row = i / vectors, col = i % vectors * vector, key = first_key + row;
+            const int page = key < min(end, capacity) ? pages[key / page_size] : 0;
+            const bool exists = key < capacity && page >= 0 && page < g.k_pages.batch();
+            const size_t from = ((size_t(page) * page_size + key % page_size) * key_heads + key_head) * D + col;
+            T *const k = stage.k + row * stride + col, *const v = stage.v + row * stride + col;
+            if (key < end && !exists) {
+                const uint32_t nan = 0x7fff7fff;  // in bfloat16 and in float16
+                *reinterpret_cast<uint4*>(k) = *reinterpret_cast<uint4*>(v) = make_uint4(nan, nan, nan, nan);
+                continue;
+            }
+            const uint32_t bytes = key < end ? 16 : 0;
+            tkjit::cp_async_16_zero_fill(k, bytes ? g.k_pages.raw_ptr + from : g.k_pages.raw_ptr, bytes);
+            tkjit::cp_async_16_zero_fill(v, bytes ? g.v_pages.raw_ptr + from : g.v_pages.raw_ptr, bytes);
+        }
+        tkjit::cp_async_commit();
+    };
+
+    if (begin < end) copy_tile(shared->stages[0], begin);
+    for (int i = threadIdx.x; i < kRows * vectors; i += kThreads) {
+        const int row = i / vectors, col = i % vectors * vector;
+        const auto* from = reinterpret_cast<const uint4*>(g.q.raw_ptr + (first_head + row) * D + col);
+        *reinterpret_cast<uint4*>(shared->q + row * stride + col) = row < rows ? *from : uint4{};
+    }
+
+    const Scores scores(1, end, false, 0, g.softcap, g.scale.value_or(rsqrtf(D)));  // all rows see the same keys
+    float output[D / 2] = {};
+    OnlineSoftmax softmax;
+    for (int tile = begin, step = 0; tile < end; tile += kKeys, ++step) {
+        const auto& stage = shared->stages[step % 2];
+        tkjit::cp_async_wait<0>();
+        __syncthreads();  // the tile is complete, and the other stage is not used any more
+        if (tile + kKeys < end) copy_tile(shared->stages[(step + 1) % 2], tile + kKeys);
+
+        const int own = warp * 16;  // of the tile's keys
+        float products[8] = {};
+        const auto add = [&](float* sum, const uint32_t(&a)[4], const uint32_t(&b)[4]) {  // 16 x 16 elements
+            float(&left)[4] = *reinterpret_cast<float(*)[4]>(sum), (&right)[4] = *reinterpret_cast<float(*)[4]>(sum + 4);
+            tkjit::mma_m16n8k16<T>(left, a, {b[0], b[1]}, left);
+            tkjit::mma_m16n8k16<T>(right, a, {b[2], b[3]}, right);
+        };
+        uint32_t a[4], b[4];
+#pragma unroll
+        for (int k = 0; k < D; k += 16) {
+            tkjit::ldmatrix_x4(a, shared->q + lane % 16 * stride + k + lane / 16 * 8);
+            tkjit::ldmatrix_x4(b, stage.k + (own + lane / 16 * 8 + lane % 8) * stride + k + lane / 8 % 2 * 8);
+            add(products, a, b);
+        }
+        softmax.add(products, scores, 0, 1, 0, tile + own);
+#pragma unroll
+        for (int i = 0; i < D / 2; ++i) output[i] *= softmax.shrinking[i / 2 % 2];
+        uint32_t shares[1][4];
+        pack_all<T>(shares, products);
+#pragma unroll
+        for (int col = 0; col < D; col += 16) {
+            tkjit::ldmatrix_x4_trans(b, stage.v + (own + lane % 16) * stride + col + lane / 16 * 8);
+            add(output + col / 2, shares[0], b);
+        }
+    }
+
+    softmax.finish();
+    __syncthreads();  // the parts are where the stages were
+    auto& part = shared->parts[warp];
+    const float inverse[2] = {softmax.inverse(0), softmax.inverse(1)};
+#pragma unroll
+    for (int i = 0; i < D / 2; ++i)
+        part.output[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2] = output[i] * inverse[i / 2 % 2];
+    if (lane % 4 == 0)
+        for (int i = 0; i < 2; ++i) part.lse[lane / 4 + 8 * i] = softmax.log_sum_exp(i, scores) * kLog2E;
+    __syncthreads();
+    for (int row = warp; row < rows; row += kWarps) {
+        const float lse = combine(kWarps, shared->share_of_warp[row], [&](int i) { return shared->parts[i].lse[row]; });
+        if (lane != 0) continue;
+        if (splits > 1) g.part_lse.raw_ptr[(first_head + row) * splits + split] = lse;
+        else g.lse[first_head + row] = lse / kLog2E;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < rows * D; i += kThreads) {
+        const int row = i / D, col = i % D;
+        float o = 0.f;
+        for (int i = 0; i < kWarps; ++i) o += shared->parts[i].output[row][col] * shared->share_of_warp[row][i];
+        if (splits > 1) g.parts.raw_ptr[((first_head + row) * splits + split) * D + col] = o;
+        else g.o.raw_ptr[(first_head + row) * D + col] = T(o);
+    }
+    if (splits == 1) return;
+
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();  // after the barrier, for the writes of all threads
+        shared->is_last = atomicAdd(&g.finished[size_t(sequence) * gridDim.y + blockIdx.y], 1) == splits - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    if (!shared->is_last) return;
+    for (int row = warp; row < rows; row += kWarps) {
+        const float* const lses = g.part_lse.raw_ptr + (first_head + row) * splits;
+        const float lse = combine(splits, shared->share_of_split[row], [&](int i) { return __ldcg(lses + i); });
+        if (lane == 0) g.lse[first_head + row] = lse / kLog2E;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < rows * D; i += kThreads) {
+        const int row = i / D, col = i % D;
+        const float* const parts = g.parts.raw_ptr + (first_head + row) * splits * D + col;
+        float o = 0.f;
+#pragma unroll 4
+        for (int i = 0; i < splits; ++i) o += __ldcg(parts + size_t(i) * D) * shared->share_of_split[row][i];
+        g.o.raw_ptr[(first_head + row) * D + col] = T(o);
+    }
+}
