@@ -38,6 +38,7 @@ PREDICTED = {
     "silu_mul": 0.93,
     "rotary": 0.88,
     "paged_attention": 0.8,
+    "quant_matmul": 0.75,
     "reduce": 0.92,
     "transpose": 0.85,
     "scan": 0.75,

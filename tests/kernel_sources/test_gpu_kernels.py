@@ -158,3 +158,20 @@ def test_foreign_program_runs(gpu, way):
     x = torch.randn(5, 300, device=gpu)
     sizes = {"kernel": (300,), "host": (5, 300)}[way]
     assert torch.equal(foreign[way](x, *sizes), x.flip(1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("m", [1, 16, 50])
+@pytest.mark.parametrize(("n", "k"), [(4096, 14336), (1001, 256)])
+def test_quant_matmul(gpu, dtype, m, n, k):
+    x, scales = torch.randn(m, k, device=gpu).to(dtype), (torch.rand(n, k // 128, device=gpu) / k**0.5).to(dtype)
+    kernel = tkjit.load("quant_matmul")
+    scratch = dict.fromkeys(("sums", "finished", "y"))
+    weight, zeros = (torch.randint(256, (n, size), device=gpu).byte() for size in (k // 2, k // 128))
+    weights = {
+        "four": (weight, scales, zeros % 16),
+        "eight": (torch.randn(n, k, device=gpu).to(torch.float8_e4m3fn), scales),
+    }
+    for spec, arguments in zip(kernel.specs, weights.values(), strict=True):
+        exact = spec.reference(x.float(), *arguments, **scratch)
+        torch.testing.assert_close(kernel(x, *arguments).float(), exact, rtol=0.01, atol=0.01)

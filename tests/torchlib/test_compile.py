@@ -167,6 +167,11 @@ def samples() -> dict[str, tuple]:
                 torch.tensor([5]).int(),
             ),
         ),
+        "quant_matmul": (
+            tkjit.load("quant_matmul"),
+            "default",
+            (torch.ones(3, 128).half(), torch.ones(5, 64, dtype=torch.uint8), torch.ones(5, 1).half()),
+        ),
         "parts": (parts, "default", (torch.randn(7),)),
     }
 
