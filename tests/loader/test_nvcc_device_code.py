@@ -76,6 +76,13 @@ def test_nvrtc_compiles_device_code(loader, source):
     assert "why_nvcc" not in manifest
 
 
+def test_nvrtc_compiles_a_name_that_a_parameter_chooses(loader):
+    source = "struct one { static constexpr int number = 1; };\ntemplate <class Op> " + f("x[0] = Op::number;").lstrip()
+    signature = '(x: InOut[Tensor, "float32", "N"], op: str = "one")'
+    kernel = define(source, signature, entry="f<op>", variants={"op": ("one",)}, compiler="nvrtc", **SHAPE)
+    assert loader.launcher(kernel.specs[0], Variant((("op", "one"),)), HOPPER).manifest["registers"] > 0
+
+
 # sources that need nvcc, by the reason for it, which tkjit finds in the source or in NVRTC's log
 NEEDS_NVCC = {
     "it has host code: <<<": (f("x[0] = 1;") + "inline void go(float* x) { f<<<1, 32>>>(x); }", {}),

@@ -24,6 +24,7 @@ from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.torch_files import torch_files
 from tkjit.loader.variant_names import describe, warmup_command
 from tkjit.spec import Compilation, HeaderLibrary, Source, Spec, Variant
+from tkjit.spec.variants import with_names
 from tkjit.system.fork_safe import cached_property
 from tkjit.torch_headers.declarations import declarations_of_spec
 
@@ -215,7 +216,7 @@ class LauncherPlan(Plan):
         from tkjit.loader.device_code import Halves
 
         env = self._env
-        halves = Halves(self.spec, self.target, nvrtc, self._directory)
+        halves = Halves(with_names(self.spec, self.variant), self.target, nvrtc, self._directory)
         read = halves.dependencies(self.recipe.text)
         cxx, linking = env.toolchain.cxx.path, env.toolchain.quick_linking
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tkjit.cache import Product
 from tkjit.compile.flags import Flags
 from tkjit.loader.launchers import LauncherPlan
+from tkjit.spec.variants import with_names
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class PtxPlan(LauncherPlan):
         from tkjit.compile import compiler
         from tkjit.loader.device_code import Halves
 
-        halves = Halves(self.spec, self.target, nvrtc, self._directory)
+        halves = Halves(with_names(self.spec, self.variant), self.target, nvrtc, self._directory)
         read = halves.dependencies(self.recipe.text)
         unit = replace(self._unit(), search=halves.search, retry_flags=None)
         product = compiler.compile_binary(unit, staging, _PTX, halves.ptx_steps)
