@@ -39,6 +39,7 @@ PREDICTED = {
     "rotary": 0.88,
     "paged_attention": 0.8,
     "quant_matmul": 0.75,
+    "causal_conv1d": 0.88,
     "reduce": 0.92,
     "transpose": 0.85,
     "scan": 0.75,

@@ -1,4 +1,4 @@
-"""The row-wise kernels, silu_mul and rotary on a GPU, with each variant of ``tkjit::Row`` and rows at odd addresses."""
+"""Row-wise kernels on a GPU, with each variant of ``tkjit::Row`` and rows at odd addresses."""
 
 from __future__ import annotations
 
@@ -70,3 +70,20 @@ def test_rotary(gpu, pairs, interleaved):
     arguments = (x, angles.cos(), angles.sin(), torch.randint(100, (3, 100), device=gpu), interleaved)
     kernel = tkjit.load("rotary")
     torch.testing.assert_close(kernel(*arguments), kernel.specs[0].reference(*arguments, y=None), rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize("length", [1, 1000, 5001])
+def test_causal_conv1d(gpu, length):
+    x, weight, bias = (torch.randn(shape, device=gpu).bfloat16() for shape in ((3, 50, length), (50, 4), (50,)))
+    ours, exact = (
+        [one.detach().to(kind, copy=True).requires_grad_() for one in (x, weight, bias)]
+        for kind in (x.dtype, torch.float64)
+    )
+    y = tkjit.load("causal_conv1d")(*ours, activation="silu")
+    expected = F.silu(F.conv1d(F.pad(exact[0], (3, 0)), exact[1][:, None], exact[2], groups=50))
+    assert_near(y, expected)
+    grad = torch.randn_like(y)
+    y.backward(grad)
+    expected.backward(grad.double())
+    for got, wanted in zip(ours, exact, strict=True):
+        torch.testing.assert_close(got.grad.double(), wanted.grad, rtol=0.01, atol=1e-3)

@@ -1,4 +1,4 @@
-"""softmax, cross_entropy, silu_mul and rotary on the CPU: values, gradients, unusual numbers and bad input."""
+"""softmax, cross_entropy, silu_mul, rotary and causal_conv1d on the CPU: values, gradients and bad input."""
 
 from __future__ import annotations
 
@@ -170,3 +170,42 @@ def test_rotary_rejects_tables_that_do_not_fit():
         rotary(torch.randn(1, 2, 1, 4), *tables(3, 3))
     with pytest.raises(tkjit.ShapeError, match="S <= P"):
         rotary(torch.randn(1, 5, 1, 4), *tables(3, 2))
+
+
+# ---- causal_conv1d
+
+
+@pytest.mark.parametrize("activation", ["identity", "silu"])
+@pytest.mark.parametrize(("width", "length"), [(2, 1), (3, 37), (4, 2100)])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_causal_conv1d_and_its_gradients(dtype, width, length, activation, has_bias):
+    shapes = ((2, 3, length), (3, width), *[(3,)] * has_bias)
+    tensors = [torch.randn(shape).to(dtype) for shape in shapes]
+    grad = torch.randn(2, 3, length).to(dtype)
+    ours, exact = (
+        [one.detach().to(kind, copy=True).requires_grad_() for one in tensors] for kind in (dtype, torch.float64)
+    )
+    y = tkjit.load("causal_conv1d")(*ours, activation=activation)
+    x, weight, *bias = exact
+    expected = F.conv1d(F.pad(x, (width - 1, 0)), weight[:, None], *bias, groups=3)
+    expected = F.silu(expected) if activation == "silu" else expected
+    y.backward(grad)
+    expected.backward(grad.double())
+    rounding = torch.finfo(dtype).eps
+    torch.testing.assert_close(y.double(), expected, rtol=rounding, atol=1e-5)
+    for got, wanted in zip(ours, exact, strict=True):
+        torch.testing.assert_close(got.grad.double(), wanted.grad, rtol=rounding, atol=1e-6 * length + 1e-5)
+
+
+def test_causal_conv1d_does_not_see_the_future():
+    x = torch.randn(1, 2, 30)
+    weight = torch.randn(2, 4)
+    changed = x.clone()
+    changed[:, :, 17:] = 100.0
+    conv = tkjit.load("causal_conv1d")
+    assert torch.equal(conv(x, weight)[:, :, :17], conv(changed, weight)[:, :, :17])
+
+
+def test_causal_conv1d_rejects_wide_filters():
+    with pytest.raises(tkjit.ShapeError, match="W"):
+        tkjit.load("causal_conv1d")(torch.randn(1, 2, 30), torch.randn(2, 5))

@@ -172,6 +172,16 @@ def samples() -> dict[str, tuple]:
             "default",
             (torch.ones(3, 128).half(), torch.ones(5, 64, dtype=torch.uint8), torch.ones(5, 1).half()),
         ),
+        "causal_conv1d": (
+            tkjit.load("causal_conv1d"),
+            "default",
+            (x, torch.randn(3, 4).requires_grad_(), None, "silu"),
+        ),
+        "causal_conv1d_gradient": (
+            tkjit.load("causal_conv1d_gradient"),
+            "default",
+            (torch.randn(2, 3, 5), torch.randn(2, 3, 5), torch.randn(3, 4)),
+        ),
         "parts": (parts, "default", (torch.randn(7),)),
     }
 

@@ -1,0 +1,43 @@
+// Short causal convolutions of channels: what the convolution and its gradient share.
+#pragma once
+
+#include <tkjit/gl.h>
+#include <tkjit/row.cuh>
+
+struct identity {
+    static __device__ float of(float x) { return x; }
+    static __device__ float slope(float) { return 1.f; }
+};
+struct silu {
+    static __device__ float sigmoid(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
+    static __device__ float of(float x) { return x * sigmoid(x); }
+    static __device__ float slope(float x) { return sigmoid(x) * (1.f + x * (1.f - sigmoid(x))); }
+};
+
+/// The weights of a channel.
+template <int W>
+struct Filter {
+    float weight[W], bias;
+
+    template <class Globals>
+    __device__ Filter(const Globals& g, int channel) : bias(g.bias ? float(g.bias[channel]) : 0.f) {
+        for (int i = 0; i < W; ++i) weight[i] = g.weight(channel, i);
+    }
+
+    /// The convolution at an element, which the W - 1 before it precede.
+    __device__ float operator()(const float* x) const {
+        float sum = bias;
+#pragma unroll
+        for (int i = 0; i < W; ++i) sum += weight[i] * x[i - (W - 1)];
+        return sum;
+    }
+};
+
+/// Reads the group of eight elements that begins at `col` of a row of `n`. Elements outside the row are 0.
+template <class T>
+__device__ void read_group(float* to, const T* row, int col, int n) {
+    tkjit::Group<T> group;
+    if (col >= 0 && col < n) group = tkjit::load_group(row, col, n);
+#pragma unroll
+    for (int i = 0; i < group.size; ++i) to[i] = col >= 0 && col + i < n ? float(group.element[i]) : 0.f;
+}
