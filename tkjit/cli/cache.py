@@ -140,14 +140,16 @@ def _prune(arguments: argparse.Namespace) -> int:
 def _clear(arguments: argparse.Namespace) -> int:
     names = set(map(own_name, arguments.names))
     removed = clear(_cache(), lambda one: not names or one.name in names)
-    return _print_removed(removed, as_json=arguments.json)
+    choices = loader_for(Settings.from_environment()).tuned.clear(names)
+    return _print_removed(removed, choices, as_json=arguments.json)
 
 
-def _print_removed(removed: list[ListedEntry], *, as_json: bool) -> int:
+def _print_removed(removed: list[ListedEntry], choices: int = 0, *, as_json: bool) -> int:
     if as_json:
-        print_json({"removed": [_as_json(one) for one in removed]})
+        print_json({"removed": [_as_json(one) for one in removed], "tuned_removed": choices})
     else:
-        print(f"removed {len(removed)} entries, {size_text(sum(one.size_bytes for one in removed))}")
+        tuned = f", and {choices} tuned configurations" if choices else ""
+        print(f"removed {len(removed)} entries, {size_text(sum(one.size_bytes for one in removed))}{tuned}")
     return 0
 
 

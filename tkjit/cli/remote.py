@@ -41,12 +41,15 @@ class Moved:
     ----------
     moved, there : int
         How many entries were copied, and how many were already there.
+    tuned : int
+        How many tuned configurations were uploaded.
     missing, failed : list of str
         The builds that neither the cache nor the remote cache has, and the error messages.
     """
 
     moved: int = 0
     there: int = 0
+    tuned: int = 0
     missing: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
@@ -73,11 +76,13 @@ def _pushed(loader: Loader, remote: Remote, names: list[str]) -> Moved:
             written = remote.push(entry.directory)
             moved.moved += written is True
             moved.there += written is False
+    moved.tuned = loader.tuned.push(names)
     return moved
 
 
 def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
     moved = Moved()
+    loader.tuned.asks_again = True
     for plan in _plans(loader, arguments, moved):
         try:
             if loader.find(plan) is not None:
@@ -119,7 +124,8 @@ def _report(arguments: argparse.Namespace, **moved: Moved) -> int:
     else:
         for what, one in moved.items():
             bad = [*(f"{missing}: missing" for missing in one.missing), *one.failed]
-            print(f"{one.moved} {what}, {one.there} already there, {len(bad)} missing or failed")
+            tuned = f", {one.tuned} tuned configurations" if one.tuned else ""
+            print(f"{one.moved} {what}{tuned}, {one.there} already there, {len(bad)} missing or failed")
             for text in bad:
                 print(f"  {text}", file=sys.stderr)
     return 1 if any(one.missing or one.failed for one in moved.values()) else 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,16 @@ class Choice:
 
 
 class Tuned:
-    """The choices in a cache and its layers."""
+    """The choices in a cache and its layers.
+
+    With a remote cache, the choices of a spec are fetched when a call first needs them here. An empty directory notes
+    that the server had none.
+    """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self.asks_again = False  # whether to ask the server although it has been asked before
+        self._asked: set[str] = set()  # the names of specs, in this process
 
     def directory(self, spec: Spec) -> Path:
         """Return the directory for the choices of a spec. A spec with other options of ``tune=`` has another one."""
@@ -68,6 +75,7 @@ class Tuned:
 
     def find(self, spec: Spec, variant: Variant, target: str, device: str) -> Choice | None:
         """Return the choice for a device; if there is none, the choice for another device with the same target."""
+        self._fetch(spec)
         fitting = [one for one in self.all(spec) if (one.variant, one.target) == (str(variant), target)]
         return next((one for one in fitting if one.device == device), fitting[0] if fitting else None)
 
@@ -84,13 +92,64 @@ class Tuned:
         CacheError
             If the cache cannot be written.
         """
-        directory = self.directory(spec)
-        path = directory / f"{files.sha256_of(f'{choice.variant}|{choice.device}|{choice.target}'.encode())[:16]}.json"
+        name = f"{files.sha256_of(f'{choice.variant}|{choice.device}|{choice.target}'.encode())[:16]}.json"
+        self._write(_name(spec), name, choice)
+        if self._cache.remote is not None:
+            self._cache.remote.offer_value(f"tuned/{_name(spec)}", name, choice.as_json())
+
+    def _write(self, directory: str, name: str, choice: Choice) -> None:
+        parent = self._cache.root / _DIRECTORY / directory
         try:
-            self._cache.make_directory(directory)
-            files.write(path, files.to_json(choice.as_json(), indent=1), shared=self._cache.shared)
+            self._cache.make_directory(parent)
+            files.write(parent / name, files.to_json(choice.as_json(), indent=1), shared=self._cache.shared)
         except OSError as error:
-            raise CacheError(f"cannot store the tuned configuration in {directory}: {error.strerror}") from error
+            raise CacheError(f"cannot store the tuned configuration in {parent}: {error.strerror}") from error
+
+    def _fetch(self, spec: Spec) -> None:
+        """Fetch the choices of a spec from the remote cache, unless this has been done before."""
+        name, remote = _name(spec), self._cache.remote
+        if remote is None or name in self._asked or (self.directory(spec).exists() and not self.asks_again):
+            return
+        if (values := remote.values(f"tuned/{name}")) is None:
+            return  # the server does not answer; the next call asks again
+        self._asked.add(name)
+        with suppress(OSError, CacheError):  # such as a read-only cache; the default configuration is right as well
+            self._cache.make_directory(self.directory(spec))
+            for file, value in values.items():
+                if (choice := _choice_of(value)) is not None:
+                    self._write(name, file, choice)
+
+    def push(self, kernels: Collection[str] = ()) -> int:
+        """Upload all choices of this machine's cache, or those of some kernels. Return how many.
+
+        Raises
+        ------
+        CacheError
+            If the server does not accept them.
+        """
+        assert self._cache.remote is not None
+        count = 0
+        for path, choice in self._own(kernels):
+            self._cache.remote.push_value(f"tuned/{path.parent.name}", path.name, choice.as_json())
+            count += 1
+        return count
+
+    def clear(self, kernels: Collection[str] = ()) -> int:
+        """Remove all choices of this machine's cache, or those of some kernels. Return how many."""
+        count = 0
+        for path, _ in self._own(kernels):
+            path.unlink(missing_ok=True)
+            count += 1
+        for directory in files.below(self._cache.root / _DIRECTORY, "*"):
+            with suppress(OSError):  # it has choices of other kernels
+                directory.rmdir()
+        return count
+
+    def _own(self, kernels: Collection[str]) -> Iterator[tuple[Path, Choice]]:
+        for directory in files.below(self._cache.root / _DIRECTORY, "*"):
+            for path, choice in _files_in(directory):
+                if not kernels or choice.kernel in kernels:
+                    yield path, choice
 
     def bundled(self, specs: list[Spec]) -> dict[str, Path]:
         """Return the files with the choices of some specs, by their paths in a bundle."""
@@ -108,10 +167,20 @@ def _name(spec: Spec) -> str:
 
 
 def _choices_in(directory: Path) -> Iterator[Choice]:
+    return (choice for _, choice in _files_in(directory))
+
+
+def _files_in(directory: Path) -> Iterator[tuple[Path, Choice]]:
     for path in sorted(directory.glob("*.json")):
-        try:
-            choice = Choice(**files.read_json(path))
-            if isinstance(choice.configuration, dict):
-                yield choice
-        except (OSError, ValueError, TypeError):  # removed in the meantime, damaged, or of another version of tkjit
-            continue
+        with suppress(OSError, ValueError):  # removed in the meantime, or damaged
+            if (choice := _choice_of(files.read_json(path))) is not None:
+                yield path, choice
+
+
+def _choice_of(value: Any) -> Choice | None:
+    """Make a choice from JSON. Return None if another version of tkjit wrote it."""
+    try:
+        choice = Choice(**value)
+    except TypeError:
+        return None
+    return choice if isinstance(choice.configuration, dict) else None

@@ -10,6 +10,7 @@ with a line:
 * ``{"do": "list", "place": ...}``: ``{"names": [...]}``
 * ``{"do": "get", "place": ..., "name": ..., "to": PATH, "limit": BYTES}``: ``{}``, and the file is written
 * ``{"do": "put", "place": ..., "object": NAME, "files": [PATH, ...], "statement": NAME, "text": ...}``: ``{}``
+* ``{"do": "write", "place": ..., "name": NAME, "text": ...}``: ``{}``
 * ``{"do": "index", "place": ...}``: ``{}``, and the index lists the existing statements
 
 or with ``{"error": KIND, "text": ...}``. KIND is ``missing``, ``denied``, ``too large``, ``failed``, or ``local`` if a
@@ -30,7 +31,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 IDLE_S = 30.0  # the process ends after this time without a request
@@ -113,16 +114,26 @@ class Server:
             for chunk in compressed(files):
                 packed.write(chunk)
             packed.flush()
-            try:
-                self.connect()
-                if self._protocols & _RENAMING:
-                    self._fs.makedirs(f"{self._root}/{place}", exist_ok=True)
+            with self._writing(place):
                 self._put_file(packed.name, f"{self._root}/{place}/{name}")
                 self._put_text(text, f"{self._root}/{place}/{statement}")
-                self.write_index(place)
-            except FileNotFoundError as error:
-                # for example, the bucket is missing; the error kind "missing" would mean that the entry was removed
-                raise OSError(text_of(error)) from None
+
+    def write(self, place: str, name: str, text: str) -> None:
+        with self._writing(place):
+            self._put_text(text, f"{self._root}/{place}/{name}")
+
+    @contextmanager
+    def _writing(self, place: str) -> Iterator[None]:
+        """Let the block write objects to a place, and then write its index."""
+        try:
+            self.connect()
+            if self._protocols & _RENAMING:
+                self._fs.makedirs(f"{self._root}/{place}", exist_ok=True)
+            yield
+            self.write_index(place)
+        except FileNotFoundError as error:
+            # for example, the bucket is missing; the error kind "missing" would mean that the entry was removed
+            raise OSError(text_of(error)) from None
 
     def write_index(self, place: str) -> None:
         """Write the list of a place's statements, and repeat this until the list is right.
@@ -192,6 +203,8 @@ def attempt(server: Server, request: dict[str, Any]) -> dict[str, Any]:
             server.get(place, request["name"], request["to"], request["limit"])
         if request["do"] == "put":
             server.put(place, request["object"], request["files"], request["statement"], request["text"])
+        if request["do"] == "write":
+            server.write(place, request["name"], request["text"])
         if request["do"] == "index":
             server.write_index(place)
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -147,11 +148,40 @@ class Remote:
 
     def _statement(self, place: str, name: str, patience: Patience) -> Statement | None:
         """Read a statement and check its signature. Return None if the statement was removed."""
+        text = self._text(place, name, patience)
+        return None if text is None else statement.from_json(text)
+
+    def _text(self, place: str, name: str, patience: Patience) -> bytes | None:
+        """Read a signed text and check its signature. Return None if the text was removed."""
         with tempfile.TemporaryDirectory(prefix="tkjit-") as directory:
             path = Path(directory, name)
             if not self._get(place, name, path, MAX_STATEMENT_BYTES, patience, None):
                 return None
-            return statement.from_json(self._keys.checked(files.read(path)))
+            return self._keys.checked(files.read(path))
+
+    def values(self, place: str) -> dict[str, Any] | None:
+        """Read the values that ``offer_value`` has written to a place, by name.
+
+        Returns
+        -------
+        dict or None
+            None if the server does not answer, with a warning.
+        """
+        with self._one_at_a_time(lambda: None):
+            if self._outage.is_recent():
+                return None
+            patience, found = Patience(PATIENCE_S), {}
+            try:
+                answer = self._reader.ask({"do": "list", "place": f"{LAYOUT}/{place}"}, patience)
+                self._warn_if_denied(answer)
+                for name in [name for name in answer.get("names", []) if NAME.fullmatch(name)][:MAX_STATEMENTS]:
+                    with self._refusing(place, name):
+                        if (text := self._text(place, name, patience)) is not None:
+                            found[name] = _value(text, place, name)
+            except UnreachableError as error:
+                self._outage.begin(str(error))
+                return None
+            return found
 
     def _take(
         self, found: Statement, place: str, recipe: Recipe, staging: Path, check: Callable[[], None]
@@ -243,6 +273,37 @@ class Remote:
         except (DamagedError, OSError):  # the entry was removed
             return
 
+    def offer_value(self, place: str, name: str, value: Any) -> None:
+        """Upload a value in the background, as a signed text. A failure only causes a warning."""
+        if not self.writes or self._outage.is_recent():
+            return
+        try:
+            self._note_answers(self._writer.send(self._request_of_value(place, name, value)))
+        except UnreachableError as error:
+            self._outage.begin(str(error))
+
+    def push_value(self, place: str, name: str, value: Any) -> None:
+        """Upload a value.
+
+        Raises
+        ------
+        CacheError
+            If the server does not accept it.
+        """
+        self._check_writes()
+        try:
+            answer = self._writer.ask(self._request_of_value(place, name, value), Patience(PUSH_S))
+        except UnreachableError as error:
+            raise CacheError(f"{self._shown} does not accept entries: {error}") from None
+        if answer:
+            raise CacheError(f"{self._shown} does not accept entries: {answer['text']}")
+
+    def _request_of_value(self, place: str, name: str, value: Any) -> dict[str, Any]:
+        # the signature covers the place and the name, so that one value cannot take the place of another
+        text = json.dumps({"place": place, "name": name, "value": value}, sort_keys=True)
+        signed = self._keys.signed(text.encode()).decode()
+        return {"do": "write", "place": f"{LAYOUT}/{place}", "name": name, "text": signed}
+
     def push(self, directory: Path) -> bool | None:
         """Upload an entry unless the server already has it.
 
@@ -258,11 +319,7 @@ class Remote:
         DamagedError
             If the entry is damaged.
         """
-        if not self.writes:
-            raise CacheError(
-                f"cannot write to {self._shown}: set TKJIT_CACHE_REMOTE_KEY to the signing key; an HTTP server is "
-                "read-only, so write through s3:// or sftp://, for example"
-            )
+        self._check_writes()
         if (request := self.request_of(directory)) is None:
             return None
         patience = Patience(PUSH_S)
@@ -279,6 +336,13 @@ class Remote:
         if answer:
             raise CacheError(f"{self._shown} does not accept entries: {answer['text']}")
         return not is_there
+
+    def _check_writes(self) -> None:
+        if not self.writes:
+            raise CacheError(
+                f"cannot write to {self._shown}: set TKJIT_CACHE_REMOTE_KEY to the signing key; an HTTP server is "
+                "read-only, so write through s3:// or sftp://, for example"
+            )
 
     def finish(self, seconds: float = EXIT_S) -> int:
         """Wait for the uploads and end the transfer processes. Return how many entries did not reach the server."""
@@ -317,3 +381,13 @@ class Remote:
         for answer in failed:
             self._warnings.warn("written", f"{self._shown} does not accept entries: {answer['text']}")
         return len(failed)
+
+
+def _value(text: bytes, place: str, name: str) -> Any:
+    try:
+        content = json.loads(text)
+        if (content["place"], content["name"]) == (place, name):
+            return content["value"]
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise RefusedError("it is not a value of this name")
