@@ -14,6 +14,24 @@ def sdpa(q, k, v, causal, window, softcap, scale):
     )
 
 
+def flash_attention(function, q, k, v, causal, window, softcap, scale):
+    limits = (window - 1, 0) if window > 0 else (-1, -1)
+    q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+    return function(q, k, v, softmax_scale=scale, causal=causal, window_size=limits, softcap=softcap)
+
+
+def flash_attention_2(q, k, v, causal, window, softcap, scale):
+    from flash_attn import flash_attn_func
+
+    return flash_attention(flash_attn_func, q, k, v, causal, window, softcap, scale)
+
+
+def flash_attention_3(q, k, v, causal, window, softcap, scale):
+    from flash_attn_interface import flash_attn_func
+
+    return flash_attention(flash_attn_func, q, k, v, causal, window, softcap, scale)
+
+
 def gradients(grad_o, grad_lse, q, k, v, o, lse, causal, window, softcap, scale):
     import torch
 
@@ -68,7 +86,7 @@ def gradients(grad_o, grad_lse, q, k, v, o, lse, causal, window, softcap, scale)
         {"B": 4, "H": 32, "G": 32, "S": 4608, "L": 4608, "D": 64},
         {"B": 4, "H": 32, "G": 8, "S": 4608, "L": 4608, "D": 128},
     ],
-    peers={"SDPA": sdpa},
+    peers={"SDPA": sdpa, "FlashAttention-3": flash_attention_3, "FlashAttention-2": flash_attention_2},
 )
 def attention(
     q: In[Tensor, "T", "B", "H", "S", "D", Align(16)],

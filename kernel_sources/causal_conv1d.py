@@ -12,6 +12,20 @@ SIZES = [
 ]
 
 
+def torch_conv1d(x, weight, bias, activation):
+    import torch
+
+    F = torch.nn.functional
+    y = F.conv1d(x, weight[:, None], bias, padding=weight.shape[1] - 1, groups=x.shape[1])[..., : x.shape[2]]
+    return F.silu(y) if activation == "silu" else y
+
+
+def authors_conv1d(x, weight, bias, activation):
+    from causal_conv1d import causal_conv1d_fn
+
+    return causal_conv1d_fn(x, weight, bias, activation="silu" if activation == "silu" else None)
+
+
 def gradients(grad_y, x, weight, bias, activation):
     grad_x, grad_weight, grad_bias = causal_conv1d_gradient(grad_y, x, weight, bias, activation)
     return grad_x, grad_weight.sum(0).to(weight.dtype), None if bias is None else grad_bias.sum(0).to(bias.dtype)
@@ -26,6 +40,7 @@ def gradients(grad_y, x, weight, bias, activation):
     backward=gradients,
     examples=EXAMPLES,
     sizes=SIZES,
+    peers={"torch": torch_conv1d, "causal-conv1d": authors_conv1d},
 )
 def causal_conv1d(
     x: In[Tensor, "T", "B", "D", "L"],
@@ -53,12 +68,8 @@ def causal_conv1d(
     -----
     The parameters are those of the package causal-conv1d: Dao, "Causal depthwise conv1d in CUDA", 2023.
     """
-    import torch
-
-    F = torch.nn.functional
-    wide = F.pad(x.float(), (weight.shape[1] - 1, 0))
-    y = F.conv1d(wide, weight.float()[:, None], None if bias is None else bias.float(), groups=x.shape[1])
-    return (F.silu(y) if activation == "silu" else y).to(x.dtype)
+    wide = (None if one is None else one.float() for one in (x, weight, bias))
+    return torch_conv1d(*wide, activation).to(x.dtype)
 
 
 @tkjit.kernel(

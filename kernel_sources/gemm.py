@@ -80,6 +80,14 @@ def gemm(
     return a @ b
 
 
+def torch_linear(x, weight, bias, activation):
+    import torch
+
+    F = torch.nn.functional
+    functions = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+    return functions.get(activation, lambda x: x)(F.linear(x, weight, bias))
+
+
 def linear_gradients(grad_y, x, weight, bias, activation, needed):
     import torch
 
@@ -124,6 +132,7 @@ def linear_gradients(grad_y, x, weight, bias, activation, needed):
         {"...": (16,), "N": 14336, "K": 4096},
         {"...": (128,), "N": 4096, "K": 14336},
     ],
+    peers={"torch": torch_linear},
 )
 def linear(
     x: In[Tensor, "T", "... K", Member("a")],
@@ -149,9 +158,5 @@ def linear(
     -------
     y : (..., N) of x's dtype
     """
-    import torch
-
-    F = torch.nn.functional
-    y = F.linear(x.float(), weight.float(), None if bias is None else bias.float())
-    functions = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
-    return functions.get(activation, lambda x: x)(y).to(x.dtype)
+    wide = (None if one is None else one.float() for one in (x, weight, bias))
+    return torch_linear(*wide, activation).to(x.dtype)

@@ -4,6 +4,10 @@ import tkjit
 from tkjit import In, Out, Tensor, Zero
 
 
+def torch_histc(x, bins, low, high):
+    return x.histc(bins, low, high)
+
+
 @tkjit.kernel(
     "histogram.cu",
     entry="histogram<T>",
@@ -21,6 +25,7 @@ from tkjit import In, Out, Tensor, Zero
         {"...": (), "N": 67108864, "bins": 4096},
         {"...": (), "N": 1048576, "bins": 256},
     ],
+    peers={"torch": torch_histc},
 )
 def histogram(
     x: In[Tensor, "T", "... N"],

@@ -31,6 +31,24 @@ CALLS = [
 ]
 
 
+def torch_rms_norm(x, weight, eps):
+    import torch
+
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+def quack_rms_norm(x, weight, eps):
+    from quack import rmsnorm
+
+    return rmsnorm(x, weight, eps=eps)
+
+
+def quack_add_rms_norm(x, residual, weight, eps):
+    from quack import rmsnorm
+
+    return rmsnorm(x, weight, residual=residual, eps=eps, prenorm=True)
+
+
 def rms_norm_gradients(grad_y, x, weight, eps, needed):
     import torch
 
@@ -56,6 +74,7 @@ def rms_norm_gradients(grad_y, x, weight, eps, needed):
     backward=rms_norm_gradients,
     examples=EXAMPLES,
     sizes=CALLS,
+    peers={"torch": torch_rms_norm, "QuACK": quack_rms_norm},
 )
 def rms_norm(
     x: In[Tensor, "T", "... N"],
@@ -81,9 +100,12 @@ def rms_norm(
     A row of up to 16384 elements is read once; ``tkjit/row.cuh`` explains how. Source: Zhang and Sennrich, "Root Mean
     Square Layer Normalization", 2019.
     """
-    import torch
+    return torch_rms_norm(x, weight, eps)
 
-    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+def torch_add_rms_norm(x, residual, weight, eps):
+    total = x + residual
+    return torch_rms_norm(total, weight, eps), total
 
 
 def add_rms_norm_gradients(grad_y, grad_total, total, weight, eps, needed):
@@ -103,6 +125,7 @@ def add_rms_norm_gradients(grad_y, grad_total, total, weight, eps, needed):
     backward=add_rms_norm_gradients,
     examples=EXAMPLES,
     sizes=CALLS,
+    peers={"torch": torch_add_rms_norm, "QuACK": quack_add_rms_norm},
 )
 def add_rms_norm(
     x: In[Tensor, "T", "... N"],
@@ -126,10 +149,7 @@ def add_rms_norm(
     y : (..., N) of x's dtype; as ``rms_norm(total, weight, eps)``
     total : (..., N) of x's dtype; the residual of the next layer
     """
-    import torch
-
-    total = x + residual
-    return torch.nn.functional.rms_norm(total, x.shape[-1:], weight, eps), total
+    return torch_add_rms_norm(x, residual, weight, eps)
 
 
 def layer_norm_gradients(grad_y, x, weight, bias, eps, needed):

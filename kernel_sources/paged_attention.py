@@ -13,6 +13,15 @@ def with_a_full_cache(arguments):
     }
 
 
+def flash_attention_3(q, k_pages, v_pages, page_table, lengths, window, softcap, scale):
+    from flash_attn_interface import flash_attn_with_kvcache
+
+    limits = (window - 1, 0) if window > 0 else (-1, -1)
+    options = {"softmax_scale": scale, "window_size": limits, "softcap": softcap}
+    q = q[:, None]
+    return flash_attn_with_kvcache(q, k_pages, v_pages, cache_seqlens=lengths, page_table=page_table, **options)
+
+
 @tkjit.kernel(
     "paged_attention.cu",
     entry="paged_attention<T, D>",
@@ -40,6 +49,7 @@ def with_a_full_cache(arguments):
         {"B": 16, "H": 64, "G": 8, "D": 128, "P": 8192, "page_size": 16, "N": 512},
         {"B": 16, "H": 32, "G": 32, "D": 128, "P": 2048, "page_size": 16, "N": 128},
     ],
+    peers={"FlashAttention-3": flash_attention_3},
     prepare=with_a_full_cache,
 )
 def paged_attention(

@@ -4,6 +4,12 @@ import tkjit
 from tkjit import In, Out, Scratch, Tensor, Zero
 
 
+def torch_reduction(x, op):
+    import torch
+
+    return getattr(torch, op)(x, -1)
+
+
 def gradient(grad_y, x, y, op):
     grad = grad_y[..., None]
     if op == "sum":
@@ -38,6 +44,7 @@ def gradient(grad_y, x, y, op):
         {"...": (64,), "N": 1048576},
         {"...": (1024,), "N": 65535},
     ],
+    peers={"torch": torch_reduction},
 )
 def reduce(
     x: In[Tensor, "T", "... N"],
@@ -64,6 +71,4 @@ def reduce(
     The order of the additions, and so the result, is the same in each call. Among equal largest or smallest elements,
     the gradient is divided evenly.
     """
-    import torch
-
-    return getattr(torch, op)(x.float(), -1).to(x.dtype)
+    return torch_reduction(x.float(), op).to(x.dtype)

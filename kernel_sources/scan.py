@@ -4,6 +4,10 @@ import tkjit
 from tkjit import In, Out, Scratch, Tensor, Zero
 
 
+def torch_cumsum(x):
+    return x.cumsum(-1)
+
+
 def gradient(grad_y):
     return grad_y.flip(-1).cumsum(-1).flip(-1)
 
@@ -27,6 +31,7 @@ def gradient(grad_y):
         {"...": (65536,), "N": 512},
         {"...": (64,), "N": 1048575},
     ],
+    peers={"torch": torch_cumsum},
 )
 def scan(
     x: In[Tensor, "T", "... N"], states: Scratch[Tensor, "int64", "STATES", Zero], y: Out[Tensor, "T", "... N"]

@@ -24,6 +24,16 @@ def packed_gradient(grad_y, x):
     return torch.cat(gradients(grad_y, *x.chunk(2, -1)), -1)
 
 
+def torch_silu_mul(gate, up):
+    import torch
+
+    return torch.nn.functional.silu(gate) * up
+
+
+def torch_packed_silu_mul(x):
+    return torch_silu_mul(*x.chunk(2, -1))
+
+
 @tkjit.kernel(
     "silu_mul.cu",
     entry="silu_mul<T>",
@@ -32,6 +42,7 @@ def packed_gradient(grad_y, x):
     variants={"T": ("float32", "bfloat16", "float16")},
     backward=gradients,
     sizes=CALLS,
+    peers={"torch": torch_silu_mul},
 )
 def silu_mul(gate: In[Tensor, "T", "... N"], up: In[Tensor, "T", "... N"], y: Out[Tensor, "T", "... N"]) -> Tensor:
     """Computes gate / (1 + exp(-gate)) * up.
@@ -46,9 +57,7 @@ def silu_mul(gate: In[Tensor, "T", "... N"], up: In[Tensor, "T", "... N"], y: Ou
     -------
     y : (..., N) of gate's dtype
     """
-    import torch
-
-    return (torch.nn.functional.silu(gate.float()) * up.float()).to(gate.dtype)
+    return torch_silu_mul(gate.float(), up.float()).to(gate.dtype)
 
 
 @silu_mul.overload(
@@ -61,6 +70,7 @@ def silu_mul(gate: In[Tensor, "T", "... N"], up: In[Tensor, "T", "... N"], y: Ou
     constraints="W % 2 == 0",
     backward=packed_gradient,
     sizes=[{"...": (8192,), "W": 28672}, {"...": (16,), "W": 28672}],
+    peers={"torch": torch_packed_silu_mul},
 )
 def silu_mul(x: In[Tensor, "T", "... W"], y: Out[Tensor, "T", "... N"]) -> Tensor:
     """Computes gate / (1 + exp(-gate)) * up for the halves of each row.
@@ -73,7 +83,4 @@ def silu_mul(x: In[Tensor, "T", "... W"], y: Out[Tensor, "T", "... N"]) -> Tenso
     -------
     y : (..., N) of x's dtype
     """
-    import torch
-
-    gate, up = x.float().chunk(2, -1)
-    return (torch.nn.functional.silu(gate) * up).to(x.dtype)
+    return torch_packed_silu_mul(x.float()).to(x.dtype)

@@ -17,6 +17,16 @@ CALLS = [
 ]
 
 
+def torch_softmax(x):
+    return x.softmax(-1)
+
+
+def quack_softmax(x):
+    from quack import softmax
+
+    return softmax(x)
+
+
 def gradient(grad_y, y):
     return y * (grad_y - (grad_y * y).sum(-1, keepdim=True))
 
@@ -29,6 +39,7 @@ def gradient(grad_y, y):
     variants={"T": ("float32", "bfloat16", "float16")},
     backward=gradient,
     sizes=CALLS,
+    peers={"torch": torch_softmax, "QuACK": quack_softmax},
 )
 def softmax(x: In[Tensor, "T", "... N"], y: Out[Tensor, "T", "... N"]) -> Tensor:
     """Computes exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
@@ -61,6 +72,18 @@ VOCABULARIES = [
 ROWS = [{"...": (3, 2), "V": 37}, {"...": (5,), "V": 1000}, {"...": (2,), "V": 20001}]
 
 
+def torch_cross_entropy(logits, target, ignore_index):
+    import torch
+
+    return torch.nn.functional.cross_entropy(logits, target, ignore_index=ignore_index, reduction="none")
+
+
+def quack_cross_entropy(logits, target, ignore_index):
+    from quack import cross_entropy
+
+    return cross_entropy(logits, target, ignore_index=ignore_index, reduction="none")
+
+
 def with_classes(arguments):
     logits = arguments["logits"]
     known = {"target": arguments["target"] % logits.shape[-1]}
@@ -80,6 +103,7 @@ def cross_entropy_gradients(grad_loss, logits, target, lse, grad_lse, ignore_ind
     backward=cross_entropy_gradients,
     examples=ROWS,
     sizes=VOCABULARIES,
+    peers={"torch": torch_cross_entropy, "QuACK": quack_cross_entropy},
     prepare=with_classes,
 )
 def cross_entropy(

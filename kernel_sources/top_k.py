@@ -4,6 +4,10 @@ import tkjit
 from tkjit import In, Out, Tensor
 
 
+def torch_top_k(x, k):
+    return x.topk(k)
+
+
 def gradient(grad_values, x, indices):
     import torch
 
@@ -24,6 +28,7 @@ def gradient(grad_values, x, indices):
         {"...": (16384,), "N": 4096, "k": 64},
         {"...": (128,), "N": 128256, "k": 50},
     ],
+    peers={"torch": torch_top_k},
 )
 def top_k(
     x: In[Tensor, "T", "... N"],

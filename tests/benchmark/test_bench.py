@@ -73,6 +73,24 @@ def test_calls_and_peers_of_the_spec(spec_file, capsys):
         }
 
 
+def test_a_peer_gets_the_defaults_of_arguments_that_a_call_leaves_out():
+    def add(x, factor, scale):
+        assert (factor, scale) == (2, None)
+        return x + x
+
+    @tkjit.kernel(SOURCE, entry="twice<T>", grid="N", block=1, variants={"T": ("float32",)}, peers={"add": add})
+    def twice(
+        x: In[Tensor, "T", "N"],
+        factor: int = 2,
+        scale: float | None = None,
+        *,
+        y: Out[Tensor, "T", "N"],
+    ) -> Tensor: ...
+
+    (found,) = bench(twice, {"N": 4}, device="cpu", rounds=1)
+    assert "add" in found.peers
+
+
 def test_operations_may_depend_on_leading_dims():
     @tkjit.kernel(
         "__global__ void twice(Globals g) { g.y[blockIdx.x] = 2 * g.x[blockIdx.x]; }",

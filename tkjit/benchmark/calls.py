@@ -13,6 +13,7 @@ from tkjit.benchmark.timing import Calls
 from tkjit.check.arguments import each_tensor, tensors_of
 from tkjit.check.cases import Case, case_of_sizes
 from tkjit.spec import Spec, Variant
+from tkjit.spec.model import MISSING
 
 _MAX_SETS = 256
 _CACHES_PER_ROTATION = 2  # the sets together are this many times as large as the L2 cache
@@ -81,10 +82,11 @@ def calls_of(function: Callable[..., object], sets: Sequence[Mapping[str, Any]])
     return call
 
 
-def sets_for_peer(peer: Callable[..., object], sets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the arguments that a peer takes, which may be fewer than the kernel's."""
+def sets_for_peer(peer: Callable[..., object], spec: Spec, sets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the arguments that a peer takes, which may be fewer than the kernel's. Omitted ones have their default."""
     names = inspect.signature(peer).parameters
-    return [{name: value for name, value in one.items() if name in names} for one in sets]
+    defaults = {f.name: None if f.default is MISSING else f.default for f in spec.given if not f.is_required}
+    return [{name: value for name, value in {**defaults, **one}.items() if name in names} for one in sets]
 
 
 def _number_of_sets(moved: int, device: torch.device) -> int:

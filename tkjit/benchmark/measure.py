@@ -145,7 +145,7 @@ def _measure(
     functions: dict[str, Calls] = {"": calls_of(load(kernel), sets)}
     missing = {}
     for peer, function in _peers(kernel, spec, inductor).items():
-        calls = calls_of(function, sets_for_peer(function, sets))
+        calls = calls_of(function, sets_for_peer(function, spec, sets))
         try:
             calls(0)
             if device.type == "cuda":
