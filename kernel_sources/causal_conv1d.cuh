@@ -21,10 +21,11 @@ struct Filter {
 
     template <class Globals>
     __device__ Filter(const Globals& g, int channel) : bias(g.bias ? float(g.bias[channel]) : 0.f) {
+#pragma unroll
         for (int i = 0; i < W; ++i) weight[i] = g.weight(channel, i);
     }
 
-    /// The convolution at an element, which the W - 1 before it precede.
+    /// The convolution at *x, which also reads the W - 1 elements before it.
     __device__ float operator()(const float* x) const {
         float sum = bias;
 #pragma unroll

@@ -34,7 +34,7 @@ def gradients(grad_y, x, weight, bias, activation):
 @tkjit.kernel(
     "causal_conv1d.cu",
     entry="causal_conv1d<T, W, activation>",
-    grid="B * D, cdiv(L, 2048)",
+    grid="B * D * cdiv(L, 2048)",
     block=256,
     variants=VARIANTS,
     backward=gradients,
@@ -54,7 +54,8 @@ def causal_conv1d(
 
     Parameters
     ----------
-    x : (B, D, L) float32, bfloat16 or float16; D channels of length L, which begin with zeros
+    x : (B, D, L) float32, bfloat16 or float16; D channels of length L
+        Zeros precede each channel.
     weight : (D, W) of x's dtype, with W = 2, 3 or 4
     bias : (D,) of x's dtype, optional
     activation : "identity" or "silu"

@@ -11,7 +11,9 @@ __global__ void causal_conv1d_gradient(const __grid_constant__ Globals g) {
     float of_weight[W] = {}, of_bias = 0.f;
     for (int col = threadIdx.x * size; col < n; col += blockDim.x * size) {
         float x[3 * size], grad[2 * size];  // x from the group before on
+#pragma unroll
         for (int i = 0; i < 3; ++i) read_group(x + i * size, g.x.raw_ptr + first, col + (i - 1) * size, n);
+#pragma unroll
         for (int i = 0; i < 2; ++i) read_group(grad + i * size, g.grad_y.raw_ptr + first, col + i * size, n);
         tkjit::Group<T> of_x;
 #pragma unroll
@@ -32,8 +34,10 @@ __global__ void causal_conv1d_gradient(const __grid_constant__ Globals g) {
         tkjit::store_group(g.grad_x.raw_ptr + first, col, n, of_x);
     }
     of_bias = tkjit::block_reduce<tkjit::Sum>(of_bias);
+#pragma unroll
     for (float& one : of_weight) one = tkjit::block_reduce<tkjit::Sum>(one);
     if (threadIdx.x != 0) return;
     g.grad_bias[blockIdx.x] = of_bias;
+#pragma unroll
     for (int i = 0; i < W; ++i) g.grad_weight[size_t(blockIdx.x) * W + i] = of_weight[i];
 }

@@ -34,12 +34,12 @@ def gradient(grad_y, index, weight):
 def embedding(
     index: In[Tensor, "int64", "..."], weight: In[Tensor, "T", "V", "D"], y: Out[Tensor, "T", "... D"]
 ) -> Tensor:
-    """Copies weight[index].
+    """Looks up rows of a table: weight[index].
 
     Parameters
     ----------
     index : (...) int64
-        Rows of `weight`. The result of a number that is not in 0 ... V - 1 is NaN.
+        An index outside 0 ... V - 1 gives a row of NaN.
     weight : (V, D) float32, bfloat16 or float16
 
     Returns

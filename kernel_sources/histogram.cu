@@ -4,7 +4,7 @@
 #include <tkjit/shared_memory.cuh>
 
 template <typename T>
-__global__ void histogram(const __grid_constant__ Globals g) {
+__global__ void __launch_bounds__(256, 4) histogram(const __grid_constant__ Globals g) {
     TKJIT_DYNAMIC_SHARED(int, counts);
     const int bins = g.bins;
     for (int i = threadIdx.x; i < bins * g.copies; i += blockDim.x) counts[i] = 0;
@@ -16,7 +16,9 @@ __global__ void histogram(const __grid_constant__ Globals g) {
     if (begin < n)
         tkjit::each_element(g.x.raw_ptr + begin, int(n - begin < share ? n - begin : share), [&](T element, int) {
             const float x = float(element);
-            if (low < high && x >= low && x <= high) atomicAdd(&own[min(int((x - low) * scale), bins - 1)], 1);
+            if (!(low < high && x >= low && x <= high)) return;
+            const float bin = fminf(fmaxf((x - low) * scale, 0.f), bins - 1);  // also if the limits are infinite
+            atomicAdd(&own[int(bin)], 1);
         });
 
     __syncthreads();

@@ -11,7 +11,7 @@ def torch_histc(x, bins, low, high):
 @tkjit.kernel(
     "histogram.cu",
     entry="histogram<T>",
-    grid="min(cdiv(x.numel, 4096), 1056)",  # at most eight blocks for each multiprocessor of an H100
+    grid="min(cdiv(x.numel, 4096), 528)",  # at most four blocks for each multiprocessor of an H100
     block=256,
     shared_memory="4 * bins * COPIES",
     # small histograms have several copies in a block, so that fewer threads add to one count at the same time
@@ -35,15 +35,15 @@ def histogram(
     *,
     counts: Out[Tensor, "int32", "bins", Zero],
 ) -> Tensor:
-    """Counts the elements of x in each of the equal parts of [low, high].
+    """Counts the elements of x in each of `bins` bins, which divide [low, high] evenly.
 
     Parameters
     ----------
     x : (..., N) float32, bfloat16 or float16
     bins : int
-        The number of parts, at most 12288: a block's counts are in shared memory.
+        At most 12288, because the counts of a block are in shared memory.
     low, high : float
-        Elements outside are not counted, and neither is NaN. `high` itself belongs to the last part.
+        Elements outside are not counted, and neither is NaN. `high` itself belongs to the last bin.
 
     Returns
     -------
@@ -52,12 +52,12 @@ def histogram(
 
     Notes
     -----
-    The part of an element x is (x - low) * (bins / (high - low)), in float32 and rounded down.
+    The bin of an element x is (x - low) * (bins / (high - low)), in float32 and rounded down.
     """
     import torch
 
     x = x.float()
-    low, high, parts = (torch.tensor(number, dtype=torch.float32, device=x.device) for number in (low, high, bins))
+    low, high, count = (torch.tensor(number, dtype=torch.float32, device=x.device) for number in (low, high, bins))
     known = x[(x >= low) & (x <= high) & (low < high)]
-    part = ((known - low) * (parts / (high - low))).int().clamp(max=bins - 1)
-    return torch.bincount(part, minlength=bins).int()
+    found = ((known - low) * (count / (high - low))).nan_to_num(0).clamp(0, bins - 1).int()
+    return torch.bincount(found, minlength=bins).int()

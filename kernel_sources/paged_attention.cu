@@ -14,7 +14,7 @@
 #include "attention_softmax.cuh"
 
 constexpr int kThreads = 128, kWarps = kThreads / 32, kRows = 16, kKeys = 64;
-constexpr int kMostSplits = 396;  // as in the spec
+constexpr int kMostSplits = 396;  // the most that SPLITS in paged_attention.py can be
 
 template <typename T, int D>
 struct Shared {
@@ -63,27 +63,41 @@ __global__ void __launch_bounds__(kThreads) paged_attention(const __grid_constan
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     // the keys of the sequence, and those of this block
-    const int length = g.lengths[sequence], capacity = g.page_table.cols() * page_size;
+    const int capacity = g.page_table.cols() * page_size;
+    const int length = min(g.lengths[sequence], capacity + 1);  // one missing key makes the result NaN
     const int first = g.window > 0 ? max(0, length - g.window) : 0, tiles = (max(0, length - first) + kKeys - 1) / kKeys;
     const int begin = first + int(int64_t(tiles) * split / splits) * kKeys;
     const int end = min(length, first + int(int64_t(tiles) * (split + 1) / splits) * kKeys);
 
     const int* const pages = g.page_table.raw_ptr + size_t(sequence) * g.page_table.cols();
+    constexpr int copies = kKeys * vectors / kThreads, rows_of_warp = 32 / vectors;  // rows that a warp copies at once
+    constexpr int64_t kPastEnd = -1, kMissing = -2;
+    const auto row_of = [&](int copy, int thread) { return (copy * kThreads + thread) / vectors; };
+    /// The offset of a key in the pages, or one of the constants.
+    const auto find_key = [&](int key) -> int64_t {
+        if (key >= end) return kPastEnd;
+        const int page = key < capacity ? pages[key / page_size] : -1;
+        if (page < 0 || page >= g.k_pages.batch()) return kMissing;
+        return ((int64_t(page) * page_size + key % page_size) * key_heads + key_head) * D;
+    };
     const auto copy_tile = [&](auto& stage, int first_key) {
-        for (int i = threadIdx.x; i < kKeys * vectors; i += kThreads) {
-            const int row = i / vectors, col = i % vectors * vector, key = first_key + row;
-            const int page = key < min(end, capacity) ? pages[key / page_size] : 0;
-            const bool exists = key < capacity && page >= 0 && page < g.k_pages.batch();
-            const size_t from = ((size_t(page) * page_size + key % page_size) * key_heads + key_head) * D + col;
+        // each lane finds one of the 16 keys that the warp copies, and half of the lanes find the same ones again
+        const int own = lane % 16;
+        const int64_t place = find_key(first_key + row_of(own / rows_of_warp, warp * 32) + own % rows_of_warp);
+#pragma unroll
+        for (int copy = 0; copy < copies; ++copy) {
+            const int col = lane % vectors * vector, row = row_of(copy, threadIdx.x);
+            const int64_t from = __shfl_sync(0xffffffff, place, copy * rows_of_warp + lane / vectors);
             T *const k = stage.k + row * stride + col, *const v = stage.v + row * stride + col;
-            if (key < end && !exists) {
+            if (from == kMissing) {
                 const uint32_t nan = 0x7fff7fff;  // in bfloat16 and in float16
                 *reinterpret_cast<uint4*>(k) = *reinterpret_cast<uint4*>(v) = make_uint4(nan, nan, nan, nan);
                 continue;
             }
-            const uint32_t bytes = key < end ? 16 : 0;
-            tkjit::cp_async_16_zero_fill(k, bytes ? g.k_pages.raw_ptr + from : g.k_pages.raw_ptr, bytes);
-            tkjit::cp_async_16_zero_fill(v, bytes ? g.v_pages.raw_ptr + from : g.v_pages.raw_ptr, bytes);
+            const uint32_t bytes = from == kPastEnd ? 0 : 16;
+            const int64_t offset = bytes ? from + col : 0;
+            tkjit::cp_async_16_zero_fill(k, g.k_pages.raw_ptr + offset, bytes);
+            tkjit::cp_async_16_zero_fill(v, g.v_pages.raw_ptr + offset, bytes);
         }
         tkjit::cp_async_commit();
     };
@@ -150,7 +164,7 @@ __global__ void __launch_bounds__(kThreads) paged_attention(const __grid_constan
     for (int i = threadIdx.x; i < rows * D; i += kThreads) {
         const int row = i / D, col = i % D;
         float o = 0.f;
-        for (int i = 0; i < kWarps; ++i) o += shared->parts[i].output[row][col] * shared->share_of_warp[row][i];
+        for (int part = 0; part < kWarps; ++part) o += shared->parts[part].output[row][col] * shared->share_of_warp[row][part];
         if (splits > 1) g.parts.raw_ptr[((first_head + row) * splits + split) * D + col] = o;
         else g.o.raw_ptr[(first_head + row) * D + col] = T(o);
     }
@@ -170,12 +184,17 @@ __global__ void __launch_bounds__(kThreads) paged_attention(const __grid_constan
         if (lane == 0) g.lse[first_head + row] = lse / kLog2E;
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < rows * D; i += kThreads) {
-        const int row = i / D, col = i % D;
+    for (int i = threadIdx.x; i < rows * D / 4; i += kThreads) {
+        const int row = i / (D / 4), col = i % (D / 4) * 4;
         const float* const parts = g.parts.raw_ptr + (first_head + row) * splits * D + col;
-        float o = 0.f;
-#pragma unroll 4
-        for (int i = 0; i < splits; ++i) o += __ldcg(parts + size_t(i) * D) * shared->share_of_split[row][i];
-        g.o.raw_ptr[(first_head + row) * D + col] = T(o);
+        float4 o{};
+#pragma unroll 8
+        for (int part = 0; part < splits; ++part) {
+            const float4 own = __ldcg(reinterpret_cast<const float4*>(parts + size_t(part) * D));
+            const float share = shared->share_of_split[row][part];
+            o.x += own.x * share, o.y += own.y * share, o.z += own.z * share, o.w += own.w * share;
+        }
+        auto* const to = reinterpret_cast<uint32_t*>(g.o.raw_ptr + (first_head + row) * D + col);
+        to[0] = pack(T(), o.x, o.y), to[1] = pack(T(), o.z, o.w);
     }
 }

@@ -28,10 +28,10 @@ def flash_attention_3(q, k_pages, v_pages, page_table, lengths, window, softcap,
     grid="SPLITS, G * cdiv(H // max(1, G), 16), B",
     block=128,
     shared_memory=CExpr("sizeof(Shared<T, D>)"),
-    # few sequences with many keys: several blocks share a sequence, three for each multiprocessor of an H100
+    # few sequences with many keys: several blocks share a sequence, up to three for each multiprocessor of an H100
     dims={
         "BLOCKS": "max(1, B * G * cdiv(H // max(1, G), 16))",
-        "SPLITS": "max(1, min(cdiv(N * page_size, 256), cdiv(396, BLOCKS)))",
+        "SPLITS": "max(1, min(cdiv(N * page_size, 256), 396 // BLOCKS))",
         "PARTS": "(SPLITS > 1) * B * H * SPLITS",
         "COUNTS": "(SPLITS > 1) * BLOCKS",
     },
@@ -68,7 +68,7 @@ def paged_attention(
     o: Out[Tensor, "T", "B", "H", "D", Align(16)],
     lse: Out[Tensor, "float32", "B", "H"],
 ) -> tuple[Tensor, Tensor]:
-    """Computes softmax(q @ k.T * scale) @ v for each head of one token in each sequence.
+    """Computes softmax(q @ k.T * scale) @ v for each head of one new token per sequence.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def paged_attention(
     page_table : (B, N) int32
         The pages of each sequence, in order.
     lengths : (B,) int32
-        The number of keys of each sequence. Pages past it are not read.
+        The number of keys of each sequence, the new token's included. Pages past it are not read.
     window : int
         If above 0, only this many keys at the end of each sequence are seen.
     softcap : float
@@ -96,7 +96,8 @@ def paged_attention(
 
     Notes
     -----
-    Several blocks share the keys of a long sequence. Sources: Kwon et al., "Efficient Memory Management for Large
+    Several blocks share the keys of a long sequence. With D = 256, a block needs 144 KiB of shared memory, which GPUs
+    of compute capability 8.6, 8.9 and 12.0 do not have. Sources: Kwon et al., "Efficient Memory Management for Large
     Language Model Serving with PagedAttention", 2023; Dao et al., "Flash-Decoding for long-context inference", 2023.
     """
     import torch

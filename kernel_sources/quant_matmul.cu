@@ -1,4 +1,6 @@
 // y = x * w^T for weights of 4 bits: (q - zero) * scale.
+#include <type_traits>
+
 #include "quant_matmul.cuh"
 
 template <typename T>
@@ -12,25 +14,26 @@ struct Problem {
     tkjit::gl<T> y;
 };
 
-/// Weights whose 4 bits become the lowest ones of the mantissa of 128 (or of 1024, which float16 represents as exactly).
+/// Puts each weight of 4 bits into the lowest bits of the mantissa of 128 (of 1024 in float16), where they count ones.
+/// Subtracting 128 + zero is then exact.
 template <class T>
 struct FourBits {
     static constexpr int per_word = 8;
-    static constexpr bool is_half = sizeof(T) == 2 && std::is_same_v<T, __half>;
+    static constexpr bool is_half = std::is_same_v<T, __half>;
     static constexpr uint32_t kBase = is_half ? 0x64006400 : 0x43004300;
     using Pair = std::conditional_t<is_half, __half2, __nv_bfloat162>;
 
-    float scale;
-    uint32_t zero;
+    T scale;
+    uint16_t zero;
 
+    FourBits() = default;
     __device__ FourBits(const Problem<T>& g, unsigned number)
         : scale(g.scales.raw_ptr[number]) {
-        const uint32_t digit = g.zeros ? g.zeros.raw_ptr[number] & 15 : 8;
-        zero = kBase | digit << 16 | digit;
+        zero = g.zeros ? g.zeros.raw_ptr[number] & 15 : 8;
     }
     __device__ uint32_t pair(uint32_t word, int i) const {
-        const uint32_t based = (word >> 4 * i & 0x000f000f) | kBase;
-        const Pair difference = __hsub2(reinterpret_cast<const Pair&>(based), reinterpret_cast<const Pair&>(zero));
+        const uint32_t based = (word >> 4 * i & 0x000f000f) | kBase, zeros = kBase | zero << 16 | zero;
+        const Pair difference = __hsub2(reinterpret_cast<const Pair&>(based), reinterpret_cast<const Pair&>(zeros));
         return reinterpret_cast<const uint32_t&>(difference);
     }
 };

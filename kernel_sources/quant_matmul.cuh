@@ -1,8 +1,8 @@
-// y = x * w^T for quantised weights, in groups of 128 along K that share a scale. The weights are the larger operand, so each
-// is read once, with loads of 16 bytes, directly into the registers in which `mma` takes it.
+// y = x * w^T for quantised weights, in groups of 128 along K that share a scale. The weights are the larger operand, so they
+// are read once for every 16 rows of x, with loads of 16 bytes, directly into the registers from which `mma` takes them.
 //
 // A block computes a tile of y with 16 rows. Its warps take turns with the groups along K, and add up their sums at the end.
-// In a step, a lane has 32 adjacent weights of one row of w. A sum over k does not depend on the order of k, so the lane's
+// In a step, a lane has 32 weights of one row of w. A sum over k does not depend on the order of k, so the lane's
 // elements are paired as they can be extracted fastest, and those of x in the same way.
 #pragma once
 
@@ -21,7 +21,7 @@ __device__ inline uint32_t pair_of(const uint32_t* adjacent, int i, int half) {
     return __byte_perm(adjacent[i / 2], adjacent[(i + half) / 2], i % 2 ? 0x7632 : 0x5410);
 }
 
-/// Multiplies, for the `Weights` of an architecture-independent format:
+/// Computes a tile of y. `Weights` describes how the weights are stored:
 ///
 ///   per_word            the number of weights in a register
 ///   Weights(g, number)  reads what the weights of a group share
@@ -32,9 +32,9 @@ __device__ void multiply(const Problem& g) {
     constexpr int tiles = 32 / words, cols = 8 * tiles, half = Weights::per_word / 2;
     constexpr int count = kRows * cols / kThreads;
     const int m = g.y.batch() * g.y.depth() * g.y.rows(), n = g.y.cols(), groups = g.x.cols() / kGroup;
-    const int tiles_across = (n + cols - 1) / cols;
+    const int tiles_down = (m + kRows - 1) / kRows;  // tiles with the same weights follow each other
     const Split split{int(blockIdx.x / g.splits), int(blockIdx.x % g.splits), g.splits};
-    const int first_row = split.tile / tiles_across * kRows, first_col = split.tile % tiles_across * cols;
+    const int first_row = split.tile % tiles_down * kRows, first_col = split.tile / tiles_down * cols;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quarter = lane % 4;
     const auto begin = [&](int number) { return int(int64_t(groups) * number / split.count); };
 
@@ -48,23 +48,29 @@ __device__ void multiply(const Problem& g) {
         uint32_t weights[tiles][words];
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) {
-            const auto* from = reinterpret_cast<const uint4*>(g.weight.raw_ptr) + (number_of(tile, group) * 4 + quarter) * (words / 4);
+            const auto* from = reinterpret_cast<const uint4*>(g.weight.raw_ptr) + number_of(tile, group) * words + quarter;
 #pragma unroll
-            for (int i = 0; i < words / 4; ++i) reinterpret_cast<uint4&>(weights[tile][4 * i]) = __ldcs(from + i);
+            for (int i = 0; i < words / 4; ++i) reinterpret_cast<uint4&>(weights[tile][4 * i]) = __ldcs(from + 4 * i);
         }
+        Weights formats[tiles];
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile) formats[tile] = Weights(g, number_of(tile, group));
         uint32_t x[2][kShare / 2] = {};  // of the rows lane / 4 and eight further
 #pragma unroll
         for (int down = 0; down < 2; ++down) {
             const int row = first_row + lane / 4 + 8 * down;
             if (row >= m) continue;
-            const auto* from =
-                reinterpret_cast<const uint4*>(g.x.raw_ptr + (size_t(row) * groups + group) * kGroup + quarter * kShare);
+            const auto* from = reinterpret_cast<const uint4*>(g.x.raw_ptr + (size_t(row) * groups + group) * kGroup);
 #pragma unroll
-            for (int i = 0; i < kShare / 8; ++i) reinterpret_cast<uint4&>(x[down][4 * i]) = from[i];
+            for (int i = 0; i < kShare / 8; ++i) {
+                constexpr int adjacent = Weights::per_word / 2;  // loads of x for one load of weights
+                const int load = i / adjacent * 4 + quarter;     // of the group's loads of weights
+                reinterpret_cast<uint4&>(x[down][4 * i]) = from[load * adjacent + i % adjacent];
+            }
         }
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile) {
-            const Weights format(g, number_of(tile, group));
+            const Weights& format = formats[tile];
             float products[4] = {};
 #pragma unroll
             for (int word = 0; word < words; ++word)
@@ -78,20 +84,21 @@ __device__ void multiply(const Problem& g) {
                 }
 #pragma unroll
             for (int i = 0; i < 4; ++i)  // the scale of a column is in the first lane that read its weights
-                sums[tile][i] += products[i] * __shfl_sync(0xffffffff, format.scale, 4 * (2 * quarter + i % 2));
+                sums[tile][i] += products[i] * __shfl_sync(0xffffffff, float(format.scale), 4 * (2 * quarter + i % 2));
         }
     }
 
-    __shared__ float of_warp[kWarps][kRows][cols];
+    __shared__ float of_warp[kWarps][kRows][cols + 8];  // the padding staggers the rows over the banks
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) of_warp[warp][lane / 4 + i / 2 * 8][8 * tile + 2 * quarter + i % 2] = sums[tile][i];
+        for (int i = 0; i < 4; i += 2)
+            reinterpret_cast<float2&>(of_warp[warp][lane / 4 + i / 2 * 8][8 * tile + 2 * quarter]) = {sums[tile][i], sums[tile][i + 1]};
     __syncthreads();
     float total[count] = {};
     for (int i = 0; i < count; ++i) {
         const int at = threadIdx.x + i * kThreads;
-        for (int of = 0; of < kWarps; ++of) total[i] += of_warp[of][at / cols][at % cols];
+        for (int other = 0; other < kWarps; ++other) total[i] += of_warp[other][at / cols][at % cols];
     }
     if (split.count > 1) {
         __shared__ bool is_last;

@@ -4,9 +4,9 @@ import tkjit
 from tkjit import Align, In, Member, Out, Scratch, Tensor, Zero
 
 DTYPES = ("bfloat16", "float16")
-# With few tiles, several blocks share a tile, two for each multiprocessor of an H100. Each of a block's eight warps has
-# at least one group of 128 weights.
-SPLITS = "max(1, min(K // 1024, cdiv(264, max(1, TILES))))"
+# With few tiles, several blocks share a tile, up to two blocks for each multiprocessor of an H100. Each of a block's
+# eight warps has at least one group of 128 weights.
+SPLITS = "max(1, min(K // 1024, 264 // max(1, TILES)))"
 FOUR_BITS = {
     "M": "x.batch * x.depth * x.rows",
     "TILES": "cdiv(M, 16) * cdiv(N, 64)",
@@ -71,9 +71,8 @@ def quant_matmul(
 
     Notes
     -----
-    For few rows of x, as in decoding, the weights are read once at the speed of memory. For more than about 64 rows, a
-    product with weights that were converted before is faster. Source of the conversion: Kim et al., "Who Says Elephants
-    Can't Run", 2022. There are no gradients.
+    The weights are read once for every 16 rows of x, so this kernel is for few rows, as in decoding. There are no
+    gradients. Source of the conversion of 4 bits: Kim et al., "Who Says Elephants Can't Run", 2022.
     """
     import torch
 

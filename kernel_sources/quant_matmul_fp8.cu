@@ -1,6 +1,8 @@
 // y = x * w^T for weights of float8_e4m3fn with a scale.
 #include <cuda_fp8.h>
 
+#include <type_traits>
+
 #include "quant_matmul.cuh"
 
 template <typename T>
@@ -13,16 +15,17 @@ struct Problem {
     tkjit::gl<T> y;
 };
 
-/// Weights whose exponent and mantissa move to where T has them. The exponent then has another bias, so that the number is
-/// 2^-120 (or 2^-8 in float16) of what it should be.
+/// Shifts exponent and mantissa into T's fields. The biases of the exponents differ, so the result is multiplied by 2^120
+/// (by 2^8 in float16).
 template <class T>
 struct EightBits {
     static constexpr int per_word = 4;
     static constexpr bool is_half = std::is_same_v<T, __half>;
     using Pair = std::conditional_t<is_half, __half2, __nv_bfloat162>;
 
-    float scale;
+    T scale;
 
+    EightBits() = default;
     __device__ EightBits(const Problem<T>& g, unsigned number)
         : scale(g.scales.raw_ptr[number]) {}
 

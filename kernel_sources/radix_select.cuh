@@ -1,6 +1,6 @@
-// Selection of the largest elements of a row, by the digits of their keys: a block counts how many elements have each value
-// of the first digit, chooses the value at which the count of the larger ones reaches the target, and goes on with the next
-// digit of the elements that have it. Elements can count with a weight, such as their probability.
+// Finds the largest elements of a row by radix selection. Each pass over the row adds up the weights of its elements by one
+// digit of their keys, finds the digit at which the running sum from the largest digit on reaches the target, and goes on with
+// the elements that have that digit. The weight of an element is 1 or, for example, its probability.
 //
 // Source: Alabi, Blanchard, Gordon and Steinbach, "Fast k-Selection Algorithms for Graphics Processing Units", 2012.
 #pragma once
@@ -13,7 +13,8 @@
 
 namespace radix {
 
-constexpr int kBits = 11, kDigits = 1 << kBits;  // of a key at once
+constexpr int kBits = 11, kDigits = 1 << kBits;  // of a digit; each pass finds one
+constexpr unsigned kAll = 0xffffffff;
 
 /// Selects the keys whose leading bits, those of `mask`, are at least `digits`.
 struct Threshold {
@@ -22,7 +23,7 @@ struct Threshold {
     __device__ bool selects(uint64_t key) const { return (key & mask) >= digits; }
 };
 
-/// A key that has the order of the values, and for equal values the reverse order of the indices. NaN is the largest.
+/// Orders keys by value, and equal values by index, the lower index being the larger key. NaN is the largest value.
 template <class T>
 __device__ uint64_t key_of(T value, unsigned index) {
     constexpr int bits = 8 * sizeof(T);
@@ -40,14 +41,69 @@ __device__ uint64_t varying_bits(int n) {
     return ~0ull << (64 - 8 * sizeof(T)) | (n > 1 ? ~0u >> __clz(n - 1) : 0);
 }
 
+/// The sum of a number over the lanes up to this one.
+template <class Weight>
+__device__ Weight scan_warp(Weight weight) {
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const Weight other = __shfl_up_sync(kAll, weight, distance);
+        if (threadIdx.x % 32 >= distance) weight += other;
+    }
+    return weight;
+}
+
+/// The first lane at which the running sum of the lanes' weights reaches a target, and the sum before it.
+template <class Weight>
+struct Reached {
+    int lane;
+    Weight before;
+
+    __device__ Reached(Weight own, Weight target) {
+        const Weight sum = scan_warp(own);
+        const unsigned reached = __ballot_sync(kAll, sum >= target);
+        lane = reached ? __ffs(reached) - 1 : 31;
+        before = __shfl_sync(kAll, sum - own, lane);
+    }
+};
+
+/// Sums of weights by digit. A sum of 64 bits is two words, because only words can be added in shared memory at once.
+template <class Weight>
+struct Sums {
+    static constexpr bool is_wide = sizeof(Weight) == 8;
+    static constexpr int places = kDigits + kDigits / 64;  // the gaps stagger the digits that a warp reads over the banks
+    unsigned low[places], high[is_wide ? places : 1];
+
+    static __device__ int place(int digit) { return digit + digit / 64; }
+
+    __device__ void clear() {
+        for (int i = threadIdx.x; i < places; i += blockDim.x) {
+            low[i] = 0;
+            if constexpr (is_wide) high[i] = 0;
+        }
+    }
+    __device__ void add(int digit, Weight weight) {
+        if constexpr (is_wide) {
+            const unsigned added = unsigned(weight), before = atomicAdd(&low[place(digit)], added);
+            const unsigned more = unsigned(weight >> 32) + (before + added < before);  // with the carry
+            if (more) atomicAdd(&high[place(digit)], more);
+        } else {
+            atomicAdd(&low[place(digit)], weight);
+        }
+    }
+    __device__ Weight operator[](int digit) const {
+        if constexpr (is_wide) return Weight(high[place(digit)]) << 32 | low[place(digit)];
+        else return low[place(digit)];
+    }
+};
+
 /// Finds the threshold at which the weights of the selected elements first reach `target`, from 1 to the sum of all weights.
 ///
-/// The keys `key(x, i)` of the row's `n` elements are all different, and differ in the bits of `varying`. `weight(x, i)` and
-/// the sum of all weights are an unsigned or an unsigned long long. All threads of the block call this function, and get the
-/// result.
+/// The keys `key(x, i)` of the row's `n` elements are all different, and differ only in the bits of `varying`. `weight(x, i)`
+/// and the sum of all weights are an unsigned or an unsigned long long. All threads of the block call this function, and get
+/// the result.
 template <class T, class Weight, class KeyOf, class WeightOf>
 __device__ Threshold select(const T* row, int n, uint64_t varying, Weight target, KeyOf key, WeightOf weight) {
-    __shared__ Weight weights[kDigits];
+    __shared__ Sums<Weight> sums;
     __shared__ Weight larger, of_chosen;
     __shared__ unsigned chosen;
     Threshold threshold;
@@ -56,30 +112,25 @@ __device__ Threshold select(const T* row, int n, uint64_t varying, Weight target
         const uint64_t bits = (1ull << (end - shift)) - 1;
         if (!(varying >> shift & bits)) continue;
 
-        for (int i = threadIdx.x; i < kDigits; i += blockDim.x) weights[i] = 0;
+        sums.clear();
         __syncthreads();
         tkjit::each_element(row, n, [&](T x, int i) {
             const uint64_t of_element = key(x, i);
             if ((of_element & threshold.mask) != threshold.digits) return;
-            if (const Weight own = weight(x, i)) atomicAdd(&weights[of_element >> shift & bits], own);
+            if (const Weight own = weight(x, i)) sums.add(of_element >> shift & bits, own);
         });
         __syncthreads();
-        if (threadIdx.x < 32) {  // each lane adds up neighbouring digits, lane 0 the largest
+        if (threadIdx.x < 32) {  // each lane adds up 64 digits, lane 0 the largest; then two of the 64 that reach the target
             constexpr int share = kDigits / 32;
-            const int first = kDigits - 1 - threadIdx.x * share;
-            Weight sum = 0;
-            for (int i = 0; i < share; ++i) sum += weights[first - i];
-            Weight before = sum;
-            for (int distance = 1; distance < 32; distance *= 2) {
-                const Weight other = __shfl_up_sync(0xffffffff, before, distance);
-                if (threadIdx.x >= distance) before += other;
-            }
-            before -= sum;
-            if (before < target && target <= before + sum) {
-                unsigned digit = first;
-                for (; before + weights[digit] < target; --digit) before += weights[digit];
-                chosen = digit, larger = before, of_chosen = weights[digit];
-            }
+            Weight own = 0;
+            for (int i = 0; i < share; ++i) own += sums[kDigits - 1 - threadIdx.x * share - i];
+            const Reached<Weight> part(own, target);
+            const int first = kDigits - 1 - part.lane * share, pair = first - 2 * threadIdx.x;
+            const Reached<Weight> of_part(sums[pair] + sums[pair - 1], target - part.before);
+            int digit = first - 2 * of_part.lane;
+            Weight before = part.before + of_part.before;
+            if (before + sums[digit] < target) before += sums[digit--];
+            if (threadIdx.x == 0) chosen = digit, larger = before, of_chosen = sums[digit];
         }
         __syncthreads();
         threshold.digits |= uint64_t(chosen) << shift;

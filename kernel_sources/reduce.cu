@@ -3,20 +3,20 @@
 #include <tkjit/row.cuh>
 
 struct sum : tkjit::Sum {
-    static __device__ float finished(float total, int) { return total; }
+    static __device__ float result(float total, int) { return total; }
 };
 struct mean : tkjit::Sum {
-    static __device__ float finished(float total, int n) { return total / n; }
+    static __device__ float result(float total, int n) { return total / n; }
 };
 struct amax {
     static constexpr float identity = -INFINITY;
     static __device__ float combine(float a, float b) { return isnan(a) || a > b ? a : b; }  // keeps NaN
-    static __device__ float finished(float largest, int) { return largest; }
+    static __device__ float result(float largest, int) { return largest; }
 };
 struct amin {
     static constexpr float identity = INFINITY;
     static __device__ float combine(float a, float b) { return isnan(a) || a < b ? a : b; }
-    static __device__ float finished(float smallest, int) { return smallest; }
+    static __device__ float result(float smallest, int) { return smallest; }
 };
 
 /// The result of a thread's elements of a row.
@@ -28,7 +28,7 @@ __device__ float reduce_own(const T* row, int n) {
 }
 
 template <typename T, typename Op>
-__global__ void reduce(const __grid_constant__ Globals g) {
+__global__ void __launch_bounds__(256, 4) reduce(const __grid_constant__ Globals g) {
     const int n = g.x.cols(), row = blockIdx.x / g.splits, split = blockIdx.x % g.splits;
     const T* const x = g.x.raw_ptr + size_t(row) * n;
     const auto begin = [&](int split) { return split < g.splits ? int(int64_t(n) * split / g.splits / 8 * 8) : n; };
@@ -48,5 +48,5 @@ __global__ void reduce(const __grid_constant__ Globals g) {
         for (int i = threadIdx.x; i < g.splits; i += blockDim.x) result = Op::combine(result, __ldcg(parts + i));
         result = tkjit::block_reduce<Op>(result);
     }
-    if (threadIdx.x == 0) g.y[row] = T(Op::finished(result, n));
+    if (threadIdx.x == 0) g.y[row] = T(Op::result(result, n));
 }

@@ -25,10 +25,10 @@ def gradient(grad_y, x, y, op):
     entry="reduce<T, op>",
     grid="ROWS * SPLITS",
     block=256,
-    # several blocks share a row if the rows are few and long
+    # several blocks share a row if the rows are few and long, up to four for each multiprocessor of an H100
     dims={
         "ROWS": "x.batch * x.depth * x.rows",
-        "SPLITS": "max(1, min(cdiv(N, 16384), cdiv(1024, max(1, ROWS))))",
+        "SPLITS": "max(1, min(cdiv(N, 16384), 528 // max(1, ROWS)))",
         "PARTS": "(SPLITS > 1) * ROWS * SPLITS",
         "COUNTS": "(SPLITS > 1) * ROWS",
     },
@@ -68,7 +68,7 @@ def reduce(
 
     Notes
     -----
-    The order of the additions, and so the result, is the same in each call. Among equal largest or smallest elements,
-    the gradient is divided evenly.
+    The result does not depend on the order in which blocks run. Equal largest or smallest elements share the gradient
+    evenly.
     """
     return torch_reduction(x.float(), op).to(x.dtype)

@@ -1,34 +1,45 @@
-// A random choice for each row of logits. A block narrows the row down to the elements that `top_k` and then `top_p` allow.
-// It chooses the first one at which the sum of their probabilities reaches a random number.
+// Samples an index from each row of logits. A block first finds the elements that `top_k` and then `top_p` keep. Then it finds
+// the first one at which the sum of the probabilities reaches a random number: each warp adds up a part of the row, and the
+// part that reaches the number is divided again.
 //
 // Probabilities are integers, in units of 2^-40 of the largest one, so that their sums do not depend on the order.
 #include <tkjit/gl.h>
 #include <tkjit/philox.h>
-#include <tkjit/reduce.cuh>
 
 #include "radix_select.cuh"
 
 using Mass = unsigned long long;
 constexpr float kUnit = 1099511627776.f;  // 2^40
+constexpr int kLastPart = 256;            // which one warp searches
 
-/// The sum of `mass(x, i)` over a row's elements, for all threads.
-template <class T, class F>
-__device__ Mass sum_of(const T* row, int n, F mass) {
-    __shared__ Mass total;
-    if (threadIdx.x == 0) total = 0;
-    __syncthreads();
+/// The sum of a number over a warp, for all lanes.
+__device__ Mass sum_of_warp(Mass own) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) own += __shfl_xor_sync(radix::kAll, own, mask);
+    return own;
+}
+
+/// The sums of `mass(i)` over the elements of a row from `begin` to before `end`, divided among the warps. Lane i gets that of
+/// warp i.
+template <class F>
+__device__ Mass sums_of_parts(int begin, int end, int part, F mass) {
+    __shared__ Mass of_warp[32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int first = begin + warp * part, last = min(end, first + part);
     Mass own = 0;
-    tkjit::each_element(row, n, [&](T x, int i) { own += mass(x, i); });
-    atomicAdd(&total, own);
+#pragma unroll 4
+    for (int i = first + lane; i < last; i += 32) own += mass(i);
+    own = sum_of_warp(own);
+    if (lane == 0) of_warp[warp] = own;
     __syncthreads();
-    const Mass result = total;
+    own = lane < blockDim.x / 32 ? of_warp[lane] : 0;
     __syncthreads();
-    return result;
+    return own;
 }
 
 template <typename T>
 __global__ void __launch_bounds__(1024) sampling(const __grid_constant__ Globals g) {
-    const int n = g.logits.cols();
+    const int n = g.logits.cols(), warps = blockDim.x / 32, lane = threadIdx.x % 32;
     const T* const row = g.logits.raw_ptr + size_t(blockIdx.x) * n;
     const uint64_t varying = radix::varying_bits<T>(n);
     const auto key = [](T x, int i) { return radix::key_of(isnan(float(x)) ? T(-INFINITY) : x, i); };
@@ -43,34 +54,43 @@ __global__ void __launch_bounds__(1024) sampling(const __grid_constant__ Globals
 
     const float scale = g.temperature > 0.f ? 1.f / g.temperature : INFINITY;
     radix::Threshold of_k, of_p;
-    const auto mass = [&](T logit, int i) -> Mass {
+    const auto mass_of = [&](T logit, int i) -> Mass {
         const float x = float(logit);
-        if (isnan(x) || !of_k.selects(key(logit, i)) || !of_p.selects(key(logit, i))) return 0;
-        return x == largest ? Mass(kUnit) : Mass(__expf((x - largest) * scale) * kUnit);
+        if (!(x > -INFINITY) || !of_k.selects(key(logit, i)) || !of_p.selects(key(logit, i))) return 0;
+        return x == largest ? Mass(kUnit) : Mass(__expf(fminf((x - largest) * scale, 0.f)) * kUnit);
     };
+    const auto mass = [&](int i) { return mass_of(row[i], i); };
+    int part = (n + warps - 1) / warps;
     if (g.top_k > 0 && g.top_k < n)
         of_k = radix::select(row, n, varying, unsigned(g.top_k), key, [](T, int) { return 1u; });
-    Mass total = sum_of(row, n, mass);
     if (g.top_p < 1.f) {
-        const Mass wanted = Mass(fmaxf(g.top_p, 0.f) * double(total));
-        of_p = radix::select(row, n, varying, wanted > 1 ? wanted : Mass(1), key, mass);
-        total = sum_of(row, n, mass);
+        const Mass wanted = Mass(fmaxf(g.top_p, 0.f) * double(sum_of_warp(sums_of_parts(0, n, part, mass))));
+        of_p = radix::select(row, n, varying, wanted > 1 ? wanted : Mass(1), key, mass_of);
     }
 
+    Mass of_part = sums_of_parts(0, n, part, mass);
     const uint4 bits = g.rng.bits(blockIdx.x);
-    const Mass target = __umul64hi(Mass(bits.x) << 32 | bits.y, total) + 1;  // from 1 to the total
-    const auto reverse = [](T, int i) { return uint64_t(~unsigned(i)); };
-    const auto up_to = radix::select(row, n, varying & 0xffffffff, target, reverse, mass);
-
-    // the last element with a probability among the first ones that reach the target
-    __shared__ int chosen;
-    if (threadIdx.x == 0) chosen = 0;
-    __syncthreads();
-    int own = 0;
-    tkjit::each_element(row, n, [&](T x, int i) {
-        if (up_to.selects(reverse(x, i)) && mass(x, i)) own = max(own, i);
-    });
-    atomicMax(&chosen, own);
-    __syncthreads();
-    if (threadIdx.x == 0) g.index[blockIdx.x] = chosen;
+    const Mass number = __umul64hi(Mass(bits.x) << 32 | bits.y, sum_of_warp(of_part));
+    Mass target = g.temperature > 0.f ? number + 1 : 1;  // at most the sum
+    int begin = 0, end = n;
+    while (true) {
+        const radix::Reached<Mass> reached(of_part, target);
+        target -= reached.before;
+        begin += reached.lane * part;
+        end = min(end, begin + part);
+        if (end - begin <= kLastPart) break;
+        part = (end - begin + warps - 1) / warps;
+        of_part = sums_of_parts(begin, end, part, mass);
+    }
+    if (threadIdx.x >= 32) return;
+    for (Mass before = 0;; begin += 32) {
+        const Mass own = begin + lane < end ? mass(begin + lane) : 0, all = sum_of_warp(own);
+        if (before + all < target) {
+            before += all;
+            continue;
+        }
+        const radix::Reached<Mass> reached(own, target - before);
+        if (lane == 0) g.index[blockIdx.x] = begin + reached.lane;
+        return;
+    }
 }

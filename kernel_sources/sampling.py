@@ -1,4 +1,4 @@
-"""Random choices by logits."""
+"""Sampling from logits."""
 
 import tkjit
 from tkjit import Generator, In, Out, Tensor
@@ -10,7 +10,7 @@ from tkjit import Generator, In, Out, Tensor
     grid="logits.batch * logits.depth * logits.rows",
     block="32 * min(32, max(1, cdiv(V, 256)))",
     variants={"T": ("float32", "bfloat16", "float16")},
-    constraints="V >= 1",
+    constraints=["V >= 1", "V <= 16777216"],
     examples=[{"...": (2, 3), "V": 37}, {"...": (2,), "V": 5000, "top_k": 50, "top_p": 0.9}],
     sizes=[
         {"...": (128,), "V": 128256},
@@ -28,18 +28,19 @@ def sampling(
     rng: Generator,
     index: Out[Tensor, "int64", "..."],
 ) -> Tensor:
-    """Chooses an index for each row at random, with the probabilities softmax(logits / temperature).
+    """Samples an index from each row, with the probabilities softmax(logits / temperature).
 
     Parameters
     ----------
     logits : (..., V) float32, bfloat16 or float16
         NaN has the probability 0.
     temperature : float
-        0 chooses the largest element.
+        0 or below: the largest element, and the first one of several.
     top_k : int
-        If above 0, only the `top_k` largest elements can be chosen.
+        If above 0, keeps only the `top_k` largest elements. Of equal ones, those with lower indices are kept.
     top_p : float
-        Of these, only the largest ones can be chosen whose probabilities add up to `top_p`; at least one.
+        Keeps the fewest largest elements whose probabilities, after `top_k`, add up to at least `top_p`. 1 or above
+        keeps all, and 0 or below keeps one.
     rng : torch.Generator, optional
         One random number for each row. By default, the generator of the device.
 

@@ -8,9 +8,10 @@
 #include <type_traits>
 
 constexpr unsigned kAll = 0xffffffff;
+constexpr int kGroups = 4, kMostWarps = 8;  // of a thread, and of a block
 
 /// What a tile has published. It is one 64-bit word, so that the sum is never read without its kind.
-enum Kind { nothing, own_sum, whole_sum };
+enum Kind { empty, tile_sum, prefix };
 struct alignas(8) State {
     Kind kind;
     uint32_t bits;  // of the sum
@@ -45,62 +46,75 @@ __device__ Sum sum_before(Word* row, int tile) {
     const int lane = threadIdx.x % 32;
     Sum total = 0;
     for (int at = tile - 1 - lane;; at -= 32) {
-        State state{whole_sum, 0};  // before the row's first tile
-        if (at >= 0) do state = read(row + at); while (state.kind == nothing);
-        const unsigned whole = __ballot_sync(kAll, state.kind == whole_sum);
-        const bool counts = !whole || lane < __ffs(whole);
+        State state{prefix, 0};  // before the row's first tile
+        if (at >= 0) do state = read(row + at); while (state.kind == empty);
+        const unsigned prefixes = __ballot_sync(kAll, state.kind == prefix);
+        const bool counts = !prefixes || lane < __ffs(prefixes);  // up to the nearest prefix
         const Sum sum = scan_warp(counts ? reinterpret_cast<const Sum&>(state.bits) : Sum(0));
         total += __shfl_sync(kAll, sum, 31);
-        if (whole) return total;
+        if (prefixes) return total;
     }
 }
 
 template <typename T>
-__global__ void scan(const __grid_constant__ Globals g) {
-    using Sum = std::conditional_t<std::is_integral_v<T>, int, float>;
-    constexpr int size = tkjit::Group<T>::size, warps = 256 / 32;
-    __shared__ Sum of_warp[warps];
+__global__ void __launch_bounds__(32 * kMostWarps) scan(const __grid_constant__ Globals g) {
+    using Sum = std::conditional_t<std::is_integral_v<T>, unsigned, float>;
+    constexpr int size = tkjit::Group<T>::size;
+    __shared__ Sum of_warp[kGroups][kMostWarps];
     __shared__ Sum of_tiles_before;
     __shared__ unsigned number;
-    const int n = g.x.cols(), tiles = g.tiles, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int n = g.x.cols(), tiles = g.tiles, warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
 
     // tiles are numbered in the order in which blocks begin, so that each block waits only for blocks that run already
     Word* const states = reinterpret_cast<Word*>(g.states.raw_ptr);
-    if (threadIdx.x == 0) number = tiles > 1 ? unsigned(atomicAdd(&states[0], 1ull)) : blockIdx.x;
-    __syncthreads();
-    const unsigned row = number / tiles, tile = number % tiles;
-    const int col = (tile * blockDim.x + threadIdx.x) * size;
-
-    tkjit::Group<T> group;
-    if (col < n) group = tkjit::load_group(g.x.raw_ptr + size_t(row) * n, col, n);
-    Sum sums[size], sum = 0;
-#pragma unroll
-    for (int i = 0; i < size; ++i) sums[i] = sum += col + i < n ? Sum(group.element[i]) : Sum(0);
-
-    const Sum in_warp = scan_warp(sum);
-    if (lane == 31) of_warp[warp] = in_warp;
-    __syncthreads();
-    Sum before = __shfl_up_sync(kAll, in_warp, 1), of_tile = 0;
-    if (lane == 0) before = 0;
-#pragma unroll
-    for (int i = 0; i < warps; ++i) {
-        if (i < warp) before += of_warp[i];
-        of_tile += of_warp[i];
+    if (tiles > 1) {
+        if (threadIdx.x == 0) number = unsigned(atomicAdd(&states[0], 1ull));
+        __syncthreads();
     }
+    const unsigned own_number = tiles > 1 ? number : blockIdx.x, row = own_number / tiles, tile = own_number % tiles;
+    const unsigned first = (tile * kGroups * blockDim.x + threadIdx.x) * size, step = blockDim.x * size;
+
+    tkjit::Group<T> groups[kGroups];
+#pragma unroll
+    for (int k = 0; k < kGroups; ++k)
+        if (first + k * step < n) groups[k] = tkjit::load_group(g.x.raw_ptr + size_t(row) * n, int(first + k * step), n);
+    Sum sums[kGroups][size], before[kGroups];
+#pragma unroll
+    for (int k = 0; k < kGroups; ++k) {
+        Sum sum = 0;
+#pragma unroll
+        for (int i = 0; i < size; ++i) sums[k][i] = sum += first + k * step + i < n ? Sum(groups[k].element[i]) : Sum(0);
+        const Sum in_warp = scan_warp(sum);
+        if (lane == 31) of_warp[k][warp] = in_warp;
+        before[k] = __shfl_up_sync(kAll, in_warp, 1);
+        if (lane == 0) before[k] = 0;
+    }
+    __syncthreads();
+    Sum of_tile = 0;
+#pragma unroll
+    for (int k = 0; k < kGroups; ++k)
+        for (int i = 0; i < warps; ++i) {
+            if (i == warp) before[k] += of_tile;
+            of_tile += of_warp[k][i];
+        }
+    Sum of_others = 0;
     if (tiles > 1) {
         Word* const row_states = states + 1 + size_t(row) * tiles;
         if (warp == 0) {
-            if (lane == 0 && tile > 0) publish(row_states + tile, own_sum, of_tile);
+            if (lane == 0 && tile > 0) publish(row_states + tile, tile_sum, of_tile);
             const Sum total = tile > 0 ? sum_before<Sum>(row_states, tile) : Sum(0);
             if (lane == 0) {
-                publish(row_states + tile, whole_sum, total + of_tile);
+                publish(row_states + tile, prefix, total + of_tile);
                 of_tiles_before = total;
             }
         }
         __syncthreads();
-        before += of_tiles_before;
+        of_others = of_tiles_before;
     }
 #pragma unroll
-    for (int i = 0; i < size; ++i) group.element[i] = T(sums[i] + before);
-    if (col < n) tkjit::store_group(g.y.raw_ptr + size_t(row) * n, col, n, group);
+    for (int k = 0; k < kGroups; ++k) {
+#pragma unroll
+        for (int i = 0; i < size; ++i) groups[k].element[i] = T(sums[k][i] + before[k] + of_others);
+        if (first + k * step < n) tkjit::store_group(g.y.raw_ptr + size_t(row) * n, int(first + k * step), n, groups[k]);
+    }
 }

@@ -16,9 +16,9 @@ def gradient(grad_y):
     "scan.cu",
     entry="scan<T>",
     grid="x.batch * x.depth * x.rows * TILES",
-    block=256,
+    block="32 * min(8, max(1, cdiv(N, 256)))",
     dims={
-        "TILES": "cdiv(N, 2048)",
+        "TILES": "cdiv(N, 8192)",
         "STATES": "(TILES > 1) * (1 + x.batch * x.depth * x.rows * TILES)",
     },
     computed={"tiles": "TILES"},
@@ -49,7 +49,7 @@ def scan(
 
     Notes
     -----
-    The order of additions depends on which blocks run first, so the sums of more than 2048 floating-point numbers can
+    The order of additions depends on which blocks run first, so the sums of more than 8192 floating-point numbers can
     be rounded differently in each call. Source of the method: Merrill and Garland, "Single-pass Parallel Prefix Scan
     with Decoupled Look-back", 2016.
     """

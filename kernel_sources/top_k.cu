@@ -1,4 +1,5 @@
-// The k largest elements of each row, sorted. A block selects the elements of a row, and sorts them in shared memory.
+// The k largest elements of each row, sorted. A block selects the elements of a row, and sorts them in shared memory. It sorts
+// all elements of a short row.
 #include <tkjit/gl.h>
 
 #include "radix_select.cuh"
@@ -10,11 +11,10 @@ __device__ void sort(uint64_t* keys, int count) {
     for (int run = 2; run <= count; run *= 2)
         for (int distance = run / 2; distance > 0; distance /= 2) {
             __syncthreads();
-            for (int i = threadIdx.x; i < count; i += blockDim.x) {
-                const int other = i ^ distance;
-                if (other < i) continue;
-                const uint64_t a = keys[i], b = keys[other];
-                if ((a < b) == ((i & run) == 0)) keys[i] = b, keys[other] = a;
+            for (int i = threadIdx.x; i < count / 2; i += blockDim.x) {
+                const int first = 2 * i - (i & (distance - 1)), second = first + distance;
+                const uint64_t a = keys[first], b = keys[second];
+                if ((a < b) == ((first & run) == 0)) keys[first] = b, keys[second] = a;
             }
         }
     __syncthreads();
@@ -24,18 +24,19 @@ template <typename T>
 __global__ void __launch_bounds__(1024) top_k(const __grid_constant__ Globals g) {
     __shared__ uint64_t keys[kMost];
     __shared__ int found;
-    const int n = g.x.cols(), k = g.k;
+    const int n = g.x.cols(), k = g.k, sorted = n <= kMost ? n : k;
     const T* const row = g.x.raw_ptr + size_t(blockIdx.x) * n;
     const auto key = [](T x, int i) { return radix::key_of(x, i); };
-    const auto threshold = radix::select(row, n, radix::varying_bits<T>(n), unsigned(k), key, [](T, int) { return 1u; });
+    radix::Threshold threshold;
+    if (sorted < n) threshold = radix::select(row, n, radix::varying_bits<T>(n), unsigned(k), key, [](T, int) { return 1u; });
 
     int count = 1;  // a power of two
-    while (count < k) count *= 2;
+    while (count < sorted) count *= 2;
     for (int i = threadIdx.x; i < count; i += blockDim.x) keys[i] = 0;
     if (threadIdx.x == 0) found = 0;
     __syncthreads();
     tkjit::each_element(row, n, [&](T x, int i) {
-        if (threshold.selects(key(x, i))) keys[atomicAdd(&found, 1)] = key(x, i);
+        if (threshold.selects(key(x, i))) keys[sorted == n ? i : atomicAdd(&found, 1)] = key(x, i);
     });
     sort(keys, count);
     for (int i = threadIdx.x; i < k; i += blockDim.x) {

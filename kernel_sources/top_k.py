@@ -18,7 +18,7 @@ def gradient(grad_values, x, indices):
     "top_k.cu",
     entry="top_k<T>",
     grid="x.batch * x.depth * x.rows",
-    block="32 * min(32, max(1, cdiv(N, 256)))",
+    block="32 * min(32, max(1, cdiv(N, 64 + 192 * (N > 1024))))",
     variants={"T": ("float32", "bfloat16", "float16")},
     constraints=["k >= 1", "k <= 1024", "k <= N"],
     backward=gradient,
@@ -50,7 +50,7 @@ def top_k(
     values : (..., k) of x's dtype
         From the largest to the smallest. NaN counts as larger than all numbers.
     indices : (..., k) int64
-        Their indices. Of equal elements, the first ones are chosen, in this order.
+        Their indices. Of equal elements, the ones with lower indices are chosen, and come first.
     """
     import torch
 

@@ -10,7 +10,7 @@ __global__ void transpose(const __grid_constant__ Globals g) {
     // the padding puts the elements of a column in different banks
     __shared__ T tile[kSide][kSide + 4 / sizeof(T)];
     const int rows = g.x.rows(), cols = g.x.cols();
-    const unsigned tiles_across = (cols + kSide - 1) / kSide, tiles = (rows + kSide - 1) / kSide * tiles_across;
+    const unsigned tiles_across = (cols - 1) / kSide + 1, tiles = ((rows - 1) / kSide + 1) * tiles_across;
     const size_t matrix = blockIdx.x / tiles * size_t(rows) * cols;
     const int first_row = blockIdx.x % tiles / tiles_across * kSide, first_col = blockIdx.x % tiles % tiles_across * kSide;
     const T* const x = g.x.raw_ptr + matrix;

@@ -104,7 +104,7 @@ def test_reduce_rejects_an_unknown_op_and_empty_rows():
 # ---- scan
 
 
-@pytest.mark.parametrize("n", [1, 37, 2048, 2049, 150_001])
+@pytest.mark.parametrize("n", [1, 37, 257, 2048, 8193, 150_001])
 def test_scan(dtype, n):
     x = torch.randn(2, n).to(dtype)
     y, exact = tkjit.load("scan")(x), x.double().cumsum(-1)
@@ -144,6 +144,22 @@ def test_histogram_counts_the_limits_and_no_nan():
     histogram = tkjit.load("histogram")
     assert histogram(x, 2).tolist() == [1, 2]
     assert histogram(x, 2, 1.0, 1.0).tolist() == histogram(x, 2, 1.0, 0.0).tolist() == [0, 0]
+
+
+def test_histogram_with_infinite_limits_counts_everything():
+    counts = tkjit.load("histogram")(torch.randn(500), 4, -INFINITY, INFINITY)
+    assert counts.tolist() == [500, 0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["reduce", "top_k", "histogram"])
+def test_rows_at_any_address(dtype, name):
+    kernel = tkjit.load(name)
+    more = {"reduce": ("amax",), "top_k": (5,), "histogram": (7,)}[name]
+    for skipped in range(9):
+        x = torch.rand(4009 + skipped).to(dtype)[skipped:]
+        got, wanted = kernel(x, *more), kernel(x.clone(), *more)
+        for one, other in zip(got, wanted, strict=True) if isinstance(got, tuple) else [(got, wanted)]:
+            assert torch.equal(one, other)
 
 
 def test_histogram_rejects_too_many_bins():
@@ -222,6 +238,15 @@ def test_sampling_of_unusual_rows():
     assert tkjit.load("sampling")(logits, top_k=2, top_p=0.5).tolist() == [-1, 0, 1]
 
 
-def test_temperature_0_chooses_the_largest():
-    logits = torch.randn(5, 300)
-    assert torch.equal(tkjit.load("sampling")(logits, temperature=0.0), logits.argmax(-1))
+@pytest.mark.parametrize("size", [1, 300, 5000])
+def test_temperature_0_chooses_the_first_largest(size):
+    logits = torch.randint(7, (5, size)).float()
+    index = tkjit.load("sampling")(logits, temperature=0.0)
+    assert index.tolist() == [row.index(max(row)) for row in logits.tolist()]
+
+
+def test_an_infinite_temperature_chooses_among_all_but_negative_infinity():
+    logits = torch.randn(3000, 5)
+    logits[:, 2] = -INFINITY
+    counts = torch.bincount(tkjit.load("sampling")(logits, temperature=INFINITY), minlength=5).tolist()
+    assert counts[2] == 0 and min(counts[:2] + counts[3:]) > 600

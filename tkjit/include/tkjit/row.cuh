@@ -34,24 +34,24 @@ __device__ bool is_aligned(const T* pointer) {
 /// Loads the group that begins at `col` of a row of `n` elements. Elements past the row's end are undefined.
 template <class T>
 __device__ Group<T> load_group(const T* row, int col, int n) {
-    if (col + Group<T>::size <= n && is_aligned(row + col)) return *reinterpret_cast<const Group<T>*>(row + col);
+    if (n - col >= Group<T>::size && is_aligned(row + col)) return *reinterpret_cast<const Group<T>*>(row + col);
     Group<T> group;
 #pragma unroll
     for (int i = 0; i < Group<T>::size; ++i)
-        if (col + i < n) group.element[i] = row[col + i];
+        if (i < n - col) group.element[i] = row[col + i];
     return group;
 }
 
 /// Stores the elements of a group that lie inside the row.
 template <class T>
 __device__ void store_group(T* row, int col, int n, const Group<T>& group) {
-    if (col + Group<T>::size <= n && is_aligned(row + col)) {
+    if (n - col >= Group<T>::size && is_aligned(row + col)) {
         *reinterpret_cast<Group<T>*>(row + col) = group;
         return;
     }
 #pragma unroll
     for (int i = 0; i < Group<T>::size; ++i)
-        if (col + i < n) row[col + i] = group.element[i];
+        if (i < n - col) row[col + i] = group.element[i];
 }
 
 /// Calls `f(group, col)` for each of this thread's groups of row[begin:end], which the whole block processes. Several loads
@@ -78,13 +78,16 @@ __device__ void each_group(const T* row, int begin, int end, F f) {
     for (; col < last; col += step) f(load_group(row, col, end), int(col));
 }
 
-/// Calls `f(x, col)` for each of this thread's elements of a row of `n` elements.
+/// Calls `f(x, col)` for each of this thread's elements of a row of `n` elements. The groups begin at the first address that is
+/// a multiple of 16; the elements before it have a thread each.
 template <class T, class F>
 __device__ void each_element(const T* row, int n, F f) {
-    each_group(row, 0, n, [&](const Group<T>& group, int col) {
+    const int head = min(n, int((16 - reinterpret_cast<size_t>(row) % 16) % 16 / sizeof(T)));
+    if (threadIdx.x < head) f(row[threadIdx.x], int(threadIdx.x));
+    each_group(row, head, n, [&](const Group<T>& group, int col) {
 #pragma unroll
         for (int i = 0; i < Group<T>::size; ++i)
-            if (col + i < n) f(group.element[i], col + i);
+            if (i < n - col) f(group.element[i], col + i);
     });
 }
 
