@@ -28,7 +28,7 @@ def remote(tmp_path, monkeypatch) -> Path:
 def pushed(remote, filled, fresh) -> Path:
     """The remote cache, with the entries that one call of axpy needs."""
     child = fresh.tkjit("cache", "push", "--json", TKJIT_CACHE=str(filled))
-    assert json.loads(child.printed()) == {"pushed": {"moved": 4, "there": 0, "missing": [], "failed": []}}
+    assert json.loads(child.printed()) == {"pushed": {"moved": 4, "there": 0, "tuned": 0, "missing": [], "failed": []}}
     return remote
 
 
