@@ -2,9 +2,9 @@
 // 64, through shared memory.
 #include <tkjit/gl.h>
 #include <tkjit/ldmatrix.cuh>
-#include <tkjit/mma.cuh>
 #include <tkjit/shared_memory.cuh>
 
+#include "attention_product.cuh"
 #include "attention_softmax.cuh"
 
 constexpr int kThreads = 128, kQueries = 64, kKeys = 64;
@@ -67,11 +67,6 @@ __global__ void __launch_bounds__(kThreads) attention(const __grid_constant__ Pr
         __syncthreads();
 
         float products[kKeys / 2] = {};
-        const auto add = [&](float* sum, const uint32_t(&a)[4], const uint32_t(&b)[4]) {  // 16 x 16 elements
-            float(&left)[4] = *reinterpret_cast<float(*)[4]>(sum), (&right)[4] = *reinterpret_cast<float(*)[4]>(sum + 4);
-            tkjit::mma_m16n8k16<T>(left, a, {b[0], b[1]}, left);
-            tkjit::mma_m16n8k16<T>(right, a, {b[2], b[3]}, right);
-        };
 #pragma unroll
         for (int k = 0; k < D; k += kDepth) {
             uint32_t a[4], b[4];
@@ -79,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) attention(const __grid_constant__ Pr
 #pragma unroll
             for (int key = 0; key < kKeys; key += 16) {
                 tkjit::ldmatrix_x4(b, shared->k + (key + lane / 16 * 8 + lane % 8) * stride + k + lane / 8 % 2 * 8);
-                add(products + key / 2, a, b);
+                add_product<T>(products + key / 2, a, b);
             }
         }
         softmax.add(products, scores, work.first_query + own_row, 16, query, first_key);
@@ -93,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) attention(const __grid_constant__ Pr
             for (int col = 0; col < D; col += 16) {
                 uint32_t b[4];
                 tkjit::ldmatrix_x4_trans(b, shared->v + (key + lane % 16) * stride + col + lane / 16 * 8);
-                add(output + col / 2, shares[key / kDepth], b);
+                add_product<T>(output + col / 2, shares[key / kDepth], b);
             }
         }
     }

@@ -4,15 +4,7 @@
 #include <tkjit/gl.h>
 #include <tkjit/row.cuh>
 
-struct identity {
-    static __device__ float of(float x) { return x; }
-    static __device__ float slope(float) { return 1.f; }
-};
-struct silu {
-    static __device__ float sigmoid(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
-    static __device__ float of(float x) { return x * sigmoid(x); }
-    static __device__ float slope(float x) { return sigmoid(x) * (1.f + x * (1.f - sigmoid(x))); }
-};
+#include "activation.cuh"
 
 /// The weights of a channel.
 template <int W>

@@ -54,8 +54,8 @@ def causal_conv1d(
 
     Parameters
     ----------
-    x : (B, D, L) float32, bfloat16 or float16; D channels of length L
-        Zeros precede each channel.
+    x : (B, D, L) float32, bfloat16 or float16; D channels of length L, with zeros before
+        their first element
     weight : (D, W) of x's dtype, with W = 2, 3 or 4
     bias : (D,) of x's dtype, optional
     activation : "identity" or "silu"

@@ -7,10 +7,10 @@
 #include <tkjit/cp_async.cuh>
 #include <tkjit/gl.h>
 #include <tkjit/ldmatrix.cuh>
-#include <tkjit/mma.cuh>
 #include <tkjit/reduce.cuh>
 #include <tkjit/shared_memory.cuh>
 
+#include "attention_product.cuh"
 #include "attention_softmax.cuh"
 
 constexpr int kThreads = 128, kWarps = kThreads / 32, kRows = 16, kKeys = 64;
@@ -27,7 +27,7 @@ struct Shared {
     };
     union {
         Stage stages[2];
-        Part parts[kWarps];                      // after all tiles
+        Part parts[kWarps];                        // after all tiles
         float share_of_split[kRows][kMostSplits];  // in the last block
     };
     alignas(16) T q[kRows * stride];
@@ -120,17 +120,12 @@ __global__ void __launch_bounds__(kThreads) paged_attention(const __grid_constan
 
         const int own = warp * 16;  // of the tile's keys
         float products[8] = {};
-        const auto add = [&](float* sum, const uint32_t(&a)[4], const uint32_t(&b)[4]) {  // 16 x 16 elements
-            float(&left)[4] = *reinterpret_cast<float(*)[4]>(sum), (&right)[4] = *reinterpret_cast<float(*)[4]>(sum + 4);
-            tkjit::mma_m16n8k16<T>(left, a, {b[0], b[1]}, left);
-            tkjit::mma_m16n8k16<T>(right, a, {b[2], b[3]}, right);
-        };
         uint32_t a[4], b[4];
 #pragma unroll
         for (int k = 0; k < D; k += 16) {
             tkjit::ldmatrix_x4(a, shared->q + lane % 16 * stride + k + lane / 16 * 8);
             tkjit::ldmatrix_x4(b, stage.k + (own + lane / 16 * 8 + lane % 8) * stride + k + lane / 8 % 2 * 8);
-            add(products, a, b);
+            add_product<T>(products, a, b);
         }
         softmax.add(products, scores, 0, 1, 0, tile + own);
 #pragma unroll
@@ -140,7 +135,7 @@ __global__ void __launch_bounds__(kThreads) paged_attention(const __grid_constan
 #pragma unroll
         for (int col = 0; col < D; col += 16) {
             tkjit::ldmatrix_x4_trans(b, stage.v + (own + lane % 16) * stride + col + lane / 16 * 8);
-            add(output + col / 2, shares[0], b);
+            add_product<T>(output + col / 2, shares[0], b);
         }
     }
 

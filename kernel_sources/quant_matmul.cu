@@ -1,6 +1,4 @@
 // y = x * w^T for weights of 4 bits: (q - zero) * scale.
-#include <type_traits>
-
 #include "quant_matmul.cuh"
 
 template <typename T>
@@ -19,21 +17,18 @@ struct Problem {
 template <class T>
 struct FourBits {
     static constexpr int per_word = 8;
-    static constexpr bool is_half = std::is_same_v<T, __half>;
-    static constexpr uint32_t kBase = is_half ? 0x64006400 : 0x43004300;
-    using Pair = std::conditional_t<is_half, __half2, __nv_bfloat162>;
+    static constexpr uint32_t kBase = is_half<T> ? 0x64006400 : 0x43004300;
 
     T scale;
     uint16_t zero;
 
     FourBits() = default;
-    __device__ FourBits(const Problem<T>& g, unsigned number)
-        : scale(g.scales.raw_ptr[number]) {
+    __device__ FourBits(const Problem<T>& g, unsigned number) : scale(g.scales.raw_ptr[number]) {
         zero = g.zeros ? g.zeros.raw_ptr[number] & 15 : 8;
     }
     __device__ uint32_t pair(uint32_t word, int i) const {
         const uint32_t based = (word >> 4 * i & 0x000f000f) | kBase, zeros = kBase | zero << 16 | zero;
-        const Pair difference = __hsub2(reinterpret_cast<const Pair&>(based), reinterpret_cast<const Pair&>(zeros));
+        const Pair<T> difference = __hsub2(reinterpret_cast<const Pair<T>&>(based), reinterpret_cast<const Pair<T>&>(zeros));
         return reinterpret_cast<const uint32_t&>(difference);
     }
 };

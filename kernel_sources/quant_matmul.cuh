@@ -9,12 +9,19 @@
 #include <tkjit/gl.h>
 #include <tkjit/mma.cuh>
 
+#include <type_traits>
+
 #include "gemm_split.cuh"
 #include "pack.cuh"
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kGroup = 128, kRows = 16;  // of x
 constexpr int kShare = kGroup / 4;       // elements of a group in a lane
+
+template <class T>
+constexpr bool is_half = std::is_same_v<T, __half>;
+template <class T>
+using Pair = std::conditional_t<is_half<T>, __half2, __nv_bfloat162>;
 
 /// A pair (element i, element i + half) of `half` pairs, from two registers of adjacent 16-bit elements.
 __device__ inline uint32_t pair_of(const uint32_t* adjacent, int i, int half) {

@@ -1,8 +1,6 @@
 // y = x * w^T for weights of float8_e4m3fn with a scale.
 #include <cuda_fp8.h>
 
-#include <type_traits>
-
 #include "quant_matmul.cuh"
 
 template <typename T>
@@ -20,20 +18,17 @@ struct Problem {
 template <class T>
 struct EightBits {
     static constexpr int per_word = 4;
-    static constexpr bool is_half = std::is_same_v<T, __half>;
-    using Pair = std::conditional_t<is_half, __half2, __nv_bfloat162>;
 
     T scale;
 
     EightBits() = default;
-    __device__ EightBits(const Problem<T>& g, unsigned number)
-        : scale(g.scales.raw_ptr[number]) {}
+    __device__ EightBits(const Problem<T>& g, unsigned number) : scale(g.scales.raw_ptr[number]) {}
 
     __device__ uint32_t pair(uint32_t word, int i) const {
         const uint32_t bytes = word >> 8 * i, sign = (bytes & 0x00800080) << 8;
-        const uint32_t moved = sign | (is_half ? (bytes & 0x007f007f) << 7 : (bytes & 0x007f007f) << 4);
-        const uint32_t factor = is_half ? 0x5c005c00 : 0x7b807b80;  // 2^8, or 2^120
-        const Pair product = __hmul2(reinterpret_cast<const Pair&>(moved), reinterpret_cast<const Pair&>(factor));
+        const uint32_t moved = sign | (is_half<T> ? (bytes & 0x007f007f) << 7 : (bytes & 0x007f007f) << 4);
+        const uint32_t factor = is_half<T> ? 0x5c005c00 : 0x7b807b80;  // 2^8, or 2^120
+        const Pair<T> product = __hmul2(reinterpret_cast<const Pair<T>&>(moved), reinterpret_cast<const Pair<T>&>(factor));
         return reinterpret_cast<const uint32_t&>(product);
     }
 };

@@ -41,17 +41,6 @@ __device__ uint64_t varying_bits(int n) {
     return ~0ull << (64 - 8 * sizeof(T)) | (n > 1 ? ~0u >> __clz(n - 1) : 0);
 }
 
-/// The sum of a number over the lanes up to this one.
-template <class Weight>
-__device__ Weight scan_warp(Weight weight) {
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const Weight other = __shfl_up_sync(kAll, weight, distance);
-        if (threadIdx.x % 32 >= distance) weight += other;
-    }
-    return weight;
-}
-
 /// The first lane at which the running sum of the lanes' weights reaches a target, and the sum before it.
 template <class Weight>
 struct Reached {
@@ -59,7 +48,7 @@ struct Reached {
     Weight before;
 
     __device__ Reached(Weight own, Weight target) {
-        const Weight sum = scan_warp(own);
+        const Weight sum = tkjit::warp_scan(own);
         const unsigned reached = __ballot_sync(kAll, sum >= target);
         lane = reached ? __ffs(reached) - 1 : 31;
         before = __shfl_sync(kAll, sum - own, lane);

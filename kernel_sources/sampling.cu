@@ -38,7 +38,7 @@ __device__ Mass sums_of_parts(int begin, int end, int part, F mass) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(1024) sampling(const __grid_constant__ Globals g) {
+__global__ void __launch_bounds__(512, 1) sampling(const __grid_constant__ Globals g) {
     const int n = g.logits.cols(), warps = blockDim.x / 32, lane = threadIdx.x % 32;
     const T* const row = g.logits.raw_ptr + size_t(blockIdx.x) * n;
     const uint64_t varying = radix::varying_bits<T>(n);

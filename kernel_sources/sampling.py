@@ -8,7 +8,7 @@ from tkjit import Generator, In, Out, Tensor
     "sampling.cu",
     entry="sampling<T>",
     grid="logits.batch * logits.depth * logits.rows",
-    block="32 * min(32, max(1, cdiv(V, 256)))",
+    block="32 * min(16, max(1, cdiv(V, 256)))",
     variants={"T": ("float32", "bfloat16", "float16")},
     constraints=["V >= 1", "V <= 16777216"],
     examples=[{"...": (2, 3), "V": 37}, {"...": (2,), "V": 5000, "top_k": 50, "top_p": 0.9}],

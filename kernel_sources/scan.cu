@@ -10,7 +10,7 @@
 constexpr unsigned kAll = 0xffffffff;
 constexpr int kGroups = 4, kMostWarps = 8;  // of a thread, and of a block
 
-/// What a tile has published. It is one 64-bit word, so that the sum is never read without its kind.
+/// The sum that a tile has published. It shares a 64-bit word with its kind, so that both are read at once.
 enum Kind { empty, tile_sum, prefix };
 struct alignas(8) State {
     Kind kind;
@@ -29,17 +29,6 @@ __device__ State read(Word* place) {
     return reinterpret_cast<const State&>(word);
 }
 
-template <class Sum>
-__device__ Sum scan_warp(Sum sum) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const Sum before = __shfl_up_sync(kAll, sum, distance);
-        if (lane >= distance) sum += before;
-    }
-    return sum;
-}
-
 /// The sum of all tiles before this one in a row, whose states are `row`. A warp looks at 32 of them at once.
 template <class Sum>
 __device__ Sum sum_before(Word* row, int tile) {
@@ -50,7 +39,7 @@ __device__ Sum sum_before(Word* row, int tile) {
         if (at >= 0) do state = read(row + at); while (state.kind == empty);
         const unsigned prefixes = __ballot_sync(kAll, state.kind == prefix);
         const bool counts = !prefixes || lane < __ffs(prefixes);  // up to the nearest prefix
-        const Sum sum = scan_warp(counts ? reinterpret_cast<const Sum&>(state.bits) : Sum(0));
+        const Sum sum = tkjit::warp_scan(counts ? reinterpret_cast<const Sum&>(state.bits) : Sum(0));
         total += __shfl_sync(kAll, sum, 31);
         if (prefixes) return total;
     }
@@ -84,7 +73,7 @@ __global__ void __launch_bounds__(32 * kMostWarps) scan(const __grid_constant__ 
         Sum sum = 0;
 #pragma unroll
         for (int i = 0; i < size; ++i) sums[k][i] = sum += first + k * step + i < n ? Sum(groups[k].element[i]) : Sum(0);
-        const Sum in_warp = scan_warp(sum);
+        const Sum in_warp = tkjit::warp_scan(sum);
         if (lane == 31) of_warp[k][warp] = in_warp;
         before[k] = __shfl_up_sync(kAll, in_warp, 1);
         if (lane == 0) before[k] = 0;

@@ -53,5 +53,5 @@ def scan(
     be rounded differently in each call. Source of the method: Merrill and Garland, "Single-pass Parallel Prefix Scan
     with Decoupled Look-back", 2016.
     """
-    wide = x if x.dtype.is_signed and not x.dtype.is_floating_point else x.float()
+    wide = x.float() if x.is_floating_point() else x
     return wide.cumsum(-1).to(x.dtype)

@@ -72,6 +72,10 @@ def test_a_choice_is_used_by_the_next_process_and_shown(spec_file, python, capsy
     assert [json.loads(path.read_text())["configuration"] for path in bundle.glob("v1/tuned/mark-*/*.json")] == [
         {"STEP": 2, "MORE": 3}
     ]
+    capsys.readouterr()
+    assert main(["cache", "clear", "mark"]) == 0
+    assert capsys.readouterr().out.endswith(", and 1 tuned configurations\n")
+    assert python(call) == "[13.0, 13.0, 13.0]\n"
 
 
 def test_a_kernel_that_is_loaded_after_tuning_uses_the_choice(cache_with_runtime):

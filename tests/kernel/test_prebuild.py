@@ -75,7 +75,7 @@ def test_call_waits_only_for_its_own_build(cache_with_runtime, fresh, compiler):
 
 
 def test_program_exits_without_waiting_for_builds(cache_with_runtime):
-    # in an interpreter of its own, because the processes of ``fresh`` end without joining their threads
+    # start an interpreter, because ``fresh`` ends its processes without joining their threads
     code = AXPY + "k.warm_up(); time.sleep(0.3); print(time.monotonic())"
     program = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
     assert time.monotonic() - float(program.stdout) < 5

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.compiles
 
 
 def inputs(heads, key_heads, dim, page_size, lengths, dtype=torch.bfloat16) -> list[torch.Tensor]:
-    """Return the arguments of a call. The pages are shuffled, and those that no sequence needs are NaN."""
+    """Return the arguments of a call. The pages are shuffled, and unused ones contain NaN."""
     generator = torch.Generator().manual_seed(sum(lengths))
     needed = [math.ceil(length / page_size) for length in lengths]
     order = torch.randperm(sum(needed) + 3, generator=generator)

@@ -7,7 +7,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,10 +99,11 @@ class Remote:
             except UnreachableError as error:
                 self._outage.begin(str(error))
             except OSError as error:
-                self._warnings.warn(
-                    "disk", f"an entry of {self._shown} cannot be written here: {error.strerror or error}"
-                )
+                self._warn_of_disk(error)
             return None
+
+    def _warn_of_disk(self, error: OSError) -> None:
+        self._warnings.warn("disk", f"an entry of {self._shown} cannot be written here: {error.strerror or error}")
 
     def check_settings(self) -> None:
         """Check the settings before anything is built.
@@ -181,6 +182,9 @@ class Remote:
             except UnreachableError as error:
                 self._outage.begin(str(error))
                 return None
+            except OSError as error:
+                self._warn_of_disk(error)
+                return None
             return found
 
     def _take(
@@ -258,29 +262,25 @@ class Remote:
 
     def offer(self, directory: Path) -> None:
         """Upload an entry in the background. A failure only causes a warning."""
-        if not self.writes:
-            return
-        if self._outage.is_recent():
-            self._missed += 1
-            return
-        try:
-            if (request := self.request_of(directory)) is None:
-                return
-            self._note_answers(self._writer.send(request))
-        except UnreachableError as error:
-            self._missed += 1
-            self._outage.begin(str(error))
-        except (DamagedError, OSError):  # the entry was removed
-            return
+        if self.writes:
+            with suppress(DamagedError, OSError):  # the entry was removed
+                self._send(lambda: self.request_of(directory))
 
     def offer_value(self, place: str, name: str, value: Any) -> None:
         """Upload a value in the background, as a signed text. A failure only causes a warning."""
-        if not self.writes or self._outage.is_recent():
-            return
-        try:
-            self._note_answers(self._writer.send(self._request_of_value(place, name, value)))
-        except UnreachableError as error:
-            self._outage.begin(str(error))
+        if self.writes:
+            self._send(lambda: self._request_of_value(place, name, value))
+
+    def _send(self, make_request: Callable[[], dict[str, Any] | None]) -> None:
+        """Send a request in the background, or count it as missed if the server does not answer."""
+        if self._outage.is_recent():
+            self._missed += 1
+        elif (request := make_request()) is not None:
+            try:
+                self._note_answers(self._writer.send(request))
+            except UnreachableError as error:
+                self._missed += 1
+                self._outage.begin(str(error))
 
     def push_value(self, place: str, name: str, value: Any) -> None:
         """Upload a value.

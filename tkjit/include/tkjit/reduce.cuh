@@ -48,4 +48,15 @@ __device__ float block_reduce(float value) {
     else return warp_reduce<Op>(value);
 }
 
+/// The sum over the lanes up to this one, itself included. `Number` is any type that can be shuffled.
+template <class Number>
+__device__ Number warp_scan(Number sum) {
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const Number before = __shfl_up_sync(0xffffffff, sum, distance);
+        if (threadIdx.x % 32 >= distance) sum += before;
+    }
+    return sum;
+}
+
 }  // namespace tkjit
