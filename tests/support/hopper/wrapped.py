@@ -11,7 +11,9 @@ from tkjit import CExpr, In, Out, Tensor
 
 @dataclass(frozen=True)
 class Wrapped:
-    """``a @ b`` with a (64, K), where K elements are 128 bytes, and b (K, n), or (n, K) and transposed.
+    """``a @ b`` with a (64, K) and b (K, n), where K elements are 128 bytes.
+
+    Memory has b as (n, K), or as (K, n) if ``b_is_columns``; it has a as (K, 64) if ``a_is_columns``.
 
     Parameters
     ----------
@@ -24,12 +26,18 @@ class Wrapped:
     element: str
     n: int
     b_is_columns: bool = False
+    a_is_columns: bool = False
     rows: int = 64
     columns: int = 0
     adds: bool = False
 
     def __str__(self) -> str:
-        flags = ["columns" * self.b_is_columns, "part" * bool(self.columns), "adds" * self.adds]
+        flags = [
+            "a-columns" * self.a_is_columns,
+            "columns" * self.b_is_columns,
+            "part" * bool(self.columns),
+            "adds" * self.adds,
+        ]
         return "-".join([self.element, str(self.n), *filter(None, flags)])
 
     @property
@@ -38,6 +46,7 @@ class Wrapped:
         is_integer = self.element == "s8"
         text = str(dtype).removeprefix("torch.")
         result = "int32" if is_integer else "float32"
+        a_shape = ("K", "M") if self.a_is_columns else ("M", "K")
         b_shape = ("K", "N") if self.b_is_columns else ("N", "K")
 
         @tkjit.kernel(
@@ -52,11 +61,14 @@ class Wrapped:
                 "SUM": "int" if is_integer else "float",
                 "WIDTH": self.n,
                 "COLUMNS": int(self.b_is_columns),
+                "A_COLUMNS": int(self.a_is_columns),
                 "ADDS": int(self.adds),
             },
         )
         def product(
-            a: In[Tensor, text, "M", "K"], b: In[Tensor, text, b_shape[0], b_shape[1]], d: Out[Tensor, result, "M", "N"]
+            a: In[Tensor, text, a_shape[0], a_shape[1]],
+            b: In[Tensor, text, b_shape[0], b_shape[1]],
+            d: Out[Tensor, result, "M", "N"],
         ) -> Tensor: ...
 
         return product
@@ -68,10 +80,14 @@ class Wrapped:
         k, n = 128 // dtype.itemsize, self.columns or self.n
         a = torch.randint(-4, 5, (self.rows, k), generator=generator)
         b = torch.randint(-4, 5, (k, n), generator=generator)
-        return a.to(dtype), (b if self.b_is_columns else b.T).contiguous().to(dtype)
+        return (a.T if self.a_is_columns else a).contiguous().to(dtype), (
+            b if self.b_is_columns else b.T
+        ).contiguous().to(dtype)
 
     def expected(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return (a.double() @ (b if self.b_is_columns else b.T).double()) * (2 if self.adds else 1)
+        return ((a.T if self.a_is_columns else a).double() @ (b if self.b_is_columns else b.T).double()) * (
+            2 if self.adds else 1
+        )
 
 
 WRAPPED = (
@@ -79,6 +95,8 @@ WRAPPED = (
     *(Wrapped("bf16", n) for n in (32, 96, 160, 224, 256)),
     *(Wrapped(element, n) for element in ("e4m3", "e5m2", "tf32", "s8") for n in (32, 128)),
     Wrapped("f16", 64, True),
+    Wrapped("bf16", 64, True, True),
+    Wrapped("f16", 96, False, True),
     Wrapped("f16", 64),
     Wrapped("bf16", 128, True, rows=33, columns=72),
     Wrapped("bf16", 64, adds=True),

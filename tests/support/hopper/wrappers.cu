@@ -1,5 +1,6 @@
 // One tile with the wrappers: d[64, WIDTH] = a[64, K] @ b, where K elements are 128 bytes. ELEMENT and SUM are the types;
-// COLUMNS is whether b is (K, N) instead of (N, K). Elements outside of the matrices are 0.
+// COLUMNS is whether b is (K, N) instead of (N, K), and A_COLUMNS whether a is (K, M) instead of (M, K). Elements outside of
+// the matrices are 0.
 #include <cuda_fp8.h>
 #include <tkjit/bulk_copy.cuh>
 #include <tkjit/mbarrier.cuh>
@@ -9,7 +10,7 @@
 constexpr int K = 128 / sizeof(ELEMENT), BOX = COLUMNS ? 64 : WIDTH;
 
 struct Globals {
-    tkjit::tiled<ELEMENT, 64, K> a;
+    tkjit::tiled<ELEMENT, 64, A_COLUMNS ? 64 : K> a;  // K is 64 if A_COLUMNS
     tkjit::tiled<ELEMENT, COLUMNS ? K : WIDTH, COLUMNS ? 64 : K> b;
     tkjit::tiled<SUM, 64, 32, 128> d;
 };
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ Globals 
     }
     tkjit::mbarrier_wait(&shared->loaded, 0);
     SUM sum[WIDTH / 2] = {};
-    const auto a = tkjit::wgmma_rows(shared->a);
+    const auto a = A_COLUMNS ? tkjit::wgmma_columns(shared->a, sizeof shared->a) : tkjit::wgmma_rows(shared->a);
 #if COLUMNS
     const auto b = tkjit::wgmma_columns(shared->b, sizeof shared->b[0]);
 #else
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ Globals 
     tkjit::wgmma_fence(sum);
 #pragma unroll
     for (int k = 0; k < K / tkjit::wgmma_depth<ELEMENT>; ++k)
-        tkjit::wgmma<WIDTH, ELEMENT, COLUMNS>(sum, a.advanced(k), b.advanced(k));
+        tkjit::wgmma<WIDTH, ELEMENT, COLUMNS, A_COLUMNS>(sum, a.advanced(k), b.advanced(k));
     tkjit::wgmma_commit();
     tkjit::wgmma_wait<0>(sum);
 #pragma unroll

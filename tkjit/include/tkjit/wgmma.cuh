@@ -96,16 +96,16 @@ inline void wgmma_wait(Sum (&)[count]) {
     sim::wait_for_wgmma(pending_groups);
 }
 
-/// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A is a tile of `wgmma_rows`; B is
-/// one of `wgmma_columns` if `b_is_columns`, else of `wgmma_rows`.
-template <int N, class T, bool b_is_columns = false, class Sum>
+/// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A and B are tiles of `wgmma_rows`, or of
+/// `wgmma_columns` if `a_is_columns` or `b_is_columns`.
+template <int N, class T, bool b_is_columns = false, bool a_is_columns = false, class Sum>
 inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = sim::Site::here()) {
     static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
-    static_assert(!b_is_columns || sizeof(T) == 2, "b_is_columns needs elements of 16 bits");
+    static_assert(!(a_is_columns || b_is_columns) || sizeof(T) == 2, "tiles of columns need elements of 16 bits");
     static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums are int32_t for int8_t, else float");
     static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<T>(), detail::wgmma_element<T>(),
                                            std::is_same_v<Sum, float> ? sim::Sums::f32 : sim::Sums::s32};
-    sim::WgmmaOperands operands{sum, nullptr, a, b, true, 1, 1, false, b_is_columns};
+    sim::WgmmaOperands operands{sum, nullptr, a, b, true, 1, 1, a_is_columns, b_is_columns};
     sim::wgmma(shape, operands, site);
 }
 
@@ -180,14 +180,14 @@ namespace detail {
 #define TKJIT_FLOATS(d) "+f"(d)
 #define TKJIT_INTEGERS(d) "+r"(d)
 
-// One overload: N columns, the index of the last group of 16 registers, and the operand numbers of A, B and B's layout.
-#define TKJIT_WGMMA(N, last, a_place, b_place, columns_place, T, Sum, kind, types, k, signs, layout)                      \
-    template <bool b_is_columns>                                                                                          \
+// One overload: N columns, the index of the last group of 16 registers, and the operand numbers of A, B and their layouts.
+#define TKJIT_WGMMA(N, last, a_place, b_place, a_columns, b_columns, T, Sum, kind, types, k, signs, layout)               \
+    template <bool a_is_columns, bool b_is_columns>                                                                       \
     __device__ __forceinline__ void wgmma(const T*, Sum(&sum)[N / 2], uint64_t a, uint64_t b) {                           \
         asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k" #k "." types " {" TKJIT_UP_TO_##last "}, %" #a_place      \
-                     ", %" #b_place ", 1" signs layout(columns_place) ";"                                                 \
+                     ", %" #b_place ", 1" signs layout(a_columns, b_columns) ";"                                          \
                      : TKJIT_SUMS_##last(kind, sum)                                                                       \
-                     : "l"(a), "l"(b), "n"(int(b_is_columns)));                                                           \
+                     : "l"(a), "l"(b), "n"(int(a_is_columns)), "n"(int(b_is_columns)));                                   \
     }
 // The same with A in four registers.
 #define TKJIT_WGMMA_REGISTERS(N, last, a0, a1, a2, a3, b_place, columns_place, T, types)                                   \
@@ -201,24 +201,24 @@ namespace detail {
 #define TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(N, last, ...)                                          \
     TKJIT_WGMMA_REGISTERS(N, last, __VA_ARGS__, __nv_bfloat16, "f32.bf16.bf16")                   \
     TKJIT_WGMMA_REGISTERS(N, last, __VA_ARGS__, __half, "f32.f16.f16")
-#define TKJIT_LAYOUT(place) ", 0, %" #place
-#define TKJIT_NO_LAYOUT(place)
-#define TKJIT_WGMMA_OF_ALL_TYPES(N, last, a, b, c)                                                                            \
-    TKJIT_WGMMA(N, last, a, b, c, __nv_bfloat16, float, TKJIT_FLOATS, "f32.bf16.bf16", 16, ", 1, 1", TKJIT_LAYOUT)            \
-    TKJIT_WGMMA(N, last, a, b, c, __half, float, TKJIT_FLOATS, "f32.f16.f16", 16, ", 1, 1", TKJIT_LAYOUT)                     \
-    TKJIT_WGMMA(N, last, a, b, c, float, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)                  \
-    TKJIT_WGMMA(N, last, a, b, c, __nv_fp8_e4m3, float, TKJIT_FLOATS, "f32.e4m3.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)         \
-    TKJIT_WGMMA(N, last, a, b, c, __nv_fp8_e5m2, float, TKJIT_FLOATS, "f32.e5m2.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)         \
-    TKJIT_WGMMA(N, last, a, b, c, int8_t, int32_t, TKJIT_INTEGERS, "s32.s8.s8", 32, "", TKJIT_NO_LAYOUT)
+#define TKJIT_LAYOUT(a_columns, b_columns) ", %" #a_columns ", %" #b_columns
+#define TKJIT_NO_LAYOUT(a_columns, b_columns)
+#define TKJIT_WGMMA_OF_ALL_TYPES(N, last, a, b, ac, bc)                                                                          \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_bfloat16, float, TKJIT_FLOATS, "f32.bf16.bf16", 16, ", 1, 1", TKJIT_LAYOUT)       \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, __half, float, TKJIT_FLOATS, "f32.f16.f16", 16, ", 1, 1", TKJIT_LAYOUT)                \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, float, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)             \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_fp8_e4m3, float, TKJIT_FLOATS, "f32.e4m3.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)    \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_fp8_e5m2, float, TKJIT_FLOATS, "f32.e5m2.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)    \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, int8_t, int32_t, TKJIT_INTEGERS, "s32.s8.s8", 32, "", TKJIT_NO_LAYOUT)
 
-TKJIT_WGMMA_OF_ALL_TYPES(32, 0, 16, 17, 18)
-TKJIT_WGMMA_OF_ALL_TYPES(64, 1, 32, 33, 34)
-TKJIT_WGMMA_OF_ALL_TYPES(96, 2, 48, 49, 50)
-TKJIT_WGMMA_OF_ALL_TYPES(128, 3, 64, 65, 66)
-TKJIT_WGMMA_OF_ALL_TYPES(160, 4, 80, 81, 82)
-TKJIT_WGMMA_OF_ALL_TYPES(192, 5, 96, 97, 98)
-TKJIT_WGMMA_OF_ALL_TYPES(224, 6, 112, 113, 114)
-TKJIT_WGMMA_OF_ALL_TYPES(256, 7, 128, 129, 130)
+TKJIT_WGMMA_OF_ALL_TYPES(32, 0, 16, 17, 18, 19)
+TKJIT_WGMMA_OF_ALL_TYPES(64, 1, 32, 33, 34, 35)
+TKJIT_WGMMA_OF_ALL_TYPES(96, 2, 48, 49, 50, 51)
+TKJIT_WGMMA_OF_ALL_TYPES(128, 3, 64, 65, 66, 67)
+TKJIT_WGMMA_OF_ALL_TYPES(160, 4, 80, 81, 82, 83)
+TKJIT_WGMMA_OF_ALL_TYPES(192, 5, 96, 97, 98, 99)
+TKJIT_WGMMA_OF_ALL_TYPES(224, 6, 112, 113, 114, 115)
+TKJIT_WGMMA_OF_ALL_TYPES(256, 7, 128, 129, 130, 131)
 
 TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(32, 0, 16, 17, 18, 19, 20, 21)
 TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(64, 1, 32, 33, 34, 35, 36, 37)
@@ -240,14 +240,14 @@ TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(256, 7, 128, 129, 130, 131, 132, 133)
 
 }  // namespace detail
 
-/// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A is a tile of `wgmma_rows`; B is
-/// one of `wgmma_columns` if `b_is_columns`, else of `wgmma_rows`.
-template <int N, class T, bool b_is_columns = false, class Sum>
+/// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A and B are tiles of `wgmma_rows`, or of
+/// `wgmma_columns` if `a_is_columns` or `b_is_columns`.
+template <int N, class T, bool b_is_columns = false, bool a_is_columns = false, class Sum>
 __device__ __forceinline__ void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b) {
     static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
-    static_assert(!b_is_columns || sizeof(T) == 2, "b_is_columns needs elements of 16 bits");
+    static_assert(!(a_is_columns || b_is_columns) || sizeof(T) == 2, "tiles of columns need elements of 16 bits");
     static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums are int32_t for int8_t, else float");
-    detail::wgmma<b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
+    detail::wgmma<a_is_columns, b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
 }
 
 /// The same with A in registers, for elements of 16 bits: the fragment of a 16 x 16 matrix of `mma` in each warp.
