@@ -39,6 +39,16 @@ def test_outputs_are_filled_with_nan():
         assert bool(case.arguments["c"].isnan().all())
 
 
+def test_strides_that_choose_a_variant():
+    for spec in tkjit.find("matmul").specs:
+        for variant in variants_of(spec, ["float32"]):
+            chosen = dict(variant.values)
+            for case in cases_of(spec, variant, {}, 0):
+                a, b = case.arguments["a"], case.arguments["b"]
+                assert (a.stride(-1) != 1, b.stride(-1) != 1) == (chosen["TA"], chosen["TB"])
+                assert a.stride(-1 - chosen["TA"]) == 1 and b.stride(-1 - chosen["TB"]) == 1
+
+
 def test_leading_dims():
     shapes = [tuple(case.arguments["x"].shape) for case in cases(tkjit.find("softmax"))]
     assert [len(shape) for shape in shapes] == [1, 2, 2, 3]

@@ -257,13 +257,25 @@ class _CaseGenerator:
     def _tensor(self, f: Field, known: Mapping[str, Any]) -> torch.Tensor:
         shape = (*(self._leading if f.leading else ())[: 4 - len(f.dims)], *(dim.evaluate(known) for dim in f.dims))
         if f.is_strided:
-            shape = (*shape[:-1], shape[-1] + 3)  # sliced off below, so that there are gaps between the rows
+            return self._strided_tensor(f, shape, known)
         if self._spec.is_parallel and f.direction == "in" and prod(shape) > _LARGE:
             if f.name not in self._large:
                 self._large[f.name] = self._random_tensor(f, shape, known)
             return self._large[f.name]
-        tensor = self._random_tensor(f, shape, known)
-        return tensor[..., : shape[-1] - 3] if f.is_strided else tensor
+        return self._random_tensor(f, shape, known)
+
+    def _strided_tensor(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
+        """Return a tensor with gaps between its rows, or between its columns if the variant is for such strides."""
+        by_rows = self._with_gaps(f, shape, known)
+        strides = {f"{f.name}.stride({axis})": by_rows.stride(axis) for axis in range(-len(shape), len(shape))}
+        if len(shape) < 2 or chooses(self._spec, self._variant, {**known, **strides}):
+            return by_rows
+        *batch, rows, cols = shape
+        return self._with_gaps(f, (*batch, cols, rows), known).mT
+
+    def _with_gaps(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
+        wide = self._random_tensor(f, (*shape[:-1], shape[-1] + 3), known)
+        return wide[..., : shape[-1]]
 
     def _random_tensor(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
         dtype = getattr(torch, self._variant.dtype_of(f).name)

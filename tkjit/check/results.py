@@ -74,8 +74,9 @@ def compared_results(spec: Spec) -> set[str]:
 
 def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors have the same bytes. ``torch.equal`` lacks some dtypes, and a NaN never equals itself."""
-    pair = [tensor.contiguous().view(-1).view(torch.uint8) if tensor.numel() else tensor for tensor in (one, other)]
-    return torch.equal(*pair)
+    # as_strided, because a contiguous tensor of one element may have any strides
+    flat = [tensor.contiguous().as_strided((tensor.numel(),), (1,)) for tensor in (one, other)]
+    return torch.equal(*(tensor.view(torch.uint8) for tensor in flat))
 
 
 def differences(
