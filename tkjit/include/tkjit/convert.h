@@ -67,7 +67,9 @@ inline const char* check_int_extents(const TkjitArg& arg, const char* name) {
 // An error text if a tensor does not match the extents or devices that its field's type fixes, else null.
 template <class Field>
 const char* check_extents(const TkjitArg& arg, const char* name) {
-    if constexpr (parallel_layout<Field>) {
+    if constexpr (made_from_layout<Field>) {
+        return check_extents<typename Field::made_from>(arg, name);
+    } else if constexpr (parallel_layout<Field>) {
         const TkjitParallel& parallel = parallel_of(arg);
         if (parallel.count != int(Field::num_devices))
             return error_text("shape: %s is on %d devices; its type fixes %d", name, int(parallel.count), int(Field::num_devices));
@@ -115,7 +117,9 @@ const char* check_computed(Int value, const char* name) {
 template <class Field>
 std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     using Value = std::remove_cvref_t<Field>;
-    if constexpr (detail::is_own_layout<Value>::value) {
+    if constexpr (made_from_layout<Value>) {
+        return Value(convert<typename Value::made_from>(arg));
+    } else if constexpr (detail::is_own_layout<Value>::value) {
         Value made{static_cast<typename Value::dtype*>(arg.data), {}};
         for (int axis = 0; axis < 4; ++axis) made.extents[axis] = int(padded_extent(arg, axis));
 #ifdef TKJIT_SIM_BOUNDS

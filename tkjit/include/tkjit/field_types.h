@@ -4,6 +4,9 @@
 // interface is a `dtype`, a `raw_ptr` and a constructor from a pointer and four extents. For an extent that the type
 // fixes (`__b__`, `__d__`, `__r__` or `__c__` other than -1, as in ThunderKittens' kittens::gl) the constructor gets
 // nullptr.
+//
+// A type with a member type `made_from`, which is a layout, is constructed from that layout: `using made_from =
+// tkjit::strided<T, 2>` and a constructor that takes one.
 #pragma once
 
 #include <tkjit/element.h>
@@ -75,6 +78,9 @@ struct is_strided<strided<T, Rank, Axes>> : std::true_type {};
 
 }  // namespace detail
 
+template <class Field>
+concept made_from_layout = requires { typename std::remove_cvref_t<Field>::made_from; };
+
 // A placeholder for the type of a computed integer, which no call passes: the source may choose any integer type.
 struct computed {};
 
@@ -113,7 +119,9 @@ using spec_type = typename detail::spec_type_of<std::remove_cvref_t<T>>::type;
 template <class Field, class Element>
 constexpr bool holds() {
     using Value = std::remove_cvref_t<Field>;
-    if constexpr (std::is_same_v<Value, Element>) {
+    if constexpr (made_from_layout<Value>) {
+        return holds<typename Value::made_from, Element>();
+    } else if constexpr (std::is_same_v<Value, Element>) {
         return true;
     } else if constexpr (std::is_same_v<Element, computed>) {
         return std::is_integral_v<Value> && sizeof(Value) >= sizeof(int);

@@ -2,8 +2,9 @@
 //
 //     struct Globals { tkjit::tiled<bf16, 128, 64> a; };    // tiles of 128 rows and 64 columns, swizzled by 128 bytes
 //
-// A launcher makes a `tiled` from a tensor, just as it makes a `tkjit::gl`. Pass the map as a kernel parameter:
-// `const __grid_constant__ Globals g`. Elements outside the matrix are 0 in a loaded tile, and are skipped by a store. In a
+// A launcher makes a `tiled` from a tensor, just as it makes a `tkjit::gl`. A struct that is made from a `tkjit::strided`
+// (field_types.h) can pass it on to a `tiled`. Pass the map as a kernel parameter: `const __grid_constant__ Globals g`.
+// Elements outside the matrix are 0 in a loaded tile, and are skipped by a store. In a
 // `tiled`, a tensor is one matrix, whose rows its leading dimensions count as well. In a `tiled_batch`, it is a matrix for
 // each index of the leading dimensions, and a tile does not extend into the next one.
 //
@@ -23,6 +24,7 @@
 #include "driver.h"
 #include "mbarrier.cuh"
 #include "shared_memory.cuh"
+#include "strided.h"
 
 namespace tkjit {
 
@@ -55,22 +57,40 @@ struct tiled {
     // a narrower row would take up as much shared memory as the swizzle is wide
     static_assert(Swizzle == 0 || Cols * sizeof(T) == Swizzle, "a row of a tile has as many bytes as the swizzle");
 
-    CUtensorMap map;
+    CUtensorMap map{};
     T* raw_ptr;
     int extents[4];
-    bool is_mapped;  // false if the matrix is empty, or its address or row size is not a multiple of 16 bytes
+    // false if the matrix is empty, or TMA cannot copy it: the elements of a row are not adjacent, or its address or a
+    // stride is not a multiple of 16 bytes
+    bool is_mapped = false;
+    bool is_repeated = false;  // all matrices are one; the map has only that one
 
     __host__ __device__ int rows() const { return (Rank == 2 ? extents[0] * extents[1] : 1) * extents[2]; }  // of a matrix
     __host__ __device__ int cols() const { return extents[3]; }
+    __host__ __device__ int matrices() const { return Rank == 2 ? 1 : extents[0] * extents[1]; }
 
-    tiled(T* pointer, int batch, int depth, int rows, int cols)
-        : map{}, raw_ptr(pointer), extents{batch, depth, rows, cols}, is_mapped(false) {
-        const uint64_t sizes[3] = {uint64_t(cols), uint64_t(this->rows()), uint64_t(batch) * depth};
-        const uint64_t row_bytes = cols * sizeof(T), strides[2] = {row_bytes, rows * row_bytes};
-        if (!sizes[0] || !sizes[1] || !sizes[2] || row_bytes % 16 || reinterpret_cast<uintptr_t>(pointer) % 16) return;
+    tiled(T* pointer, int batch, int depth, int rows, int cols) : raw_ptr(pointer), extents{batch, depth, rows, cols} {
+        encode(cols, int64_t(rows) * cols);
+    }
+
+    explicit tiled(const strided<T, Rank>& matrix)
+        : raw_ptr(matrix.raw_ptr),
+          extents{1, Rank == 3 ? matrix.extent(0) : 1, matrix.extent(Rank - 2), matrix.extent(Rank - 1)},
+          is_repeated(Rank == 3 && matrix.stride(0) == 0) {
+        if (matrix.stride(Rank - 1) == 1 || cols() == 1) encode(matrix.stride(Rank - 2), matrix.stride(0));
+    }
+
+private:
+    // The strides are in elements.
+    void encode(int64_t row_stride, int64_t matrix_stride) {
+        const uint64_t sizes[3] = {uint64_t(cols()), uint64_t(rows()), is_repeated ? 1 : uint64_t(matrices())};
+        if (!sizes[0] || !sizes[1] || !sizes[2]) return;
+        // TMA does not use the stride of an extent of 1, but checks it
+        const uint64_t strides[2] = {sizes[1] > 1 ? row_stride * sizeof(T) : 16, sizes[2] > 1 ? matrix_stride * sizeof(T) : 16};
+        if (!strides[0] || !strides[1] || (strides[0] | strides[1] | reinterpret_cast<uintptr_t>(raw_ptr)) % 16) return;
         const uint32_t box[3] = {Cols, Rows, 1}, steps[3] = {1, 1, 1};
         const CUresult status = cuTensorMapEncodeTiled(
-            &map, tensor_map_type<std::remove_const_t<T>>(), Rank, const_cast<std::remove_const_t<T>*>(pointer), sizes, strides,
+            &map, tensor_map_type<std::remove_const_t<T>>(), Rank, const_cast<std::remove_const_t<T>*>(raw_ptr), sizes, strides,
             box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
             Swizzle == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
             : Swizzle == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
@@ -81,7 +101,7 @@ struct tiled {
             const char* why = nullptr;
             cuGetErrorString(status, &why);
             throw std::runtime_error("the driver rejects a tensor map of " + std::to_string(sizes[1]) + " x " +
-                                     std::to_string(cols) + ": " + (why ? why : "unknown error"));
+                                     std::to_string(sizes[0]) + ": " + (why ? why : "unknown error"));
         }
         is_mapped = true;
     }
