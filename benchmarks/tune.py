@@ -28,6 +28,7 @@ TYPES = ("bfloat16",)
 # and for rows of 256 to 16384 elements that begin at a multiple of 16 bytes
 PREDICTED = {
     "gemm": 0.97,
+    "matmul": 0.95,
     "linear": 0.95,
     "attention": 0.75,
     "rms_norm": 0.93,

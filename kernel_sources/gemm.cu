@@ -3,6 +3,7 @@
 
 template <typename T>
 struct Problem {
+    static constexpr bool a_is_transposed = false, b_is_transposed = false;
     tkjit::gl<T, 1, 1> a, b;
     Partial partial;
     int splits;
@@ -14,5 +15,5 @@ using Launch = TileLaunch<T>;
 template <typename T>
 __global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Problem<T> g) {
     TKJIT_DYNAMIC_SHARED(T, stages);
-    multiply(stages, g, [](float sum, int, int) { return sum; });
+    multiply(stages, g, [](float sum, int, int, int) { return sum; });
 }

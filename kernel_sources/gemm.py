@@ -1,16 +1,17 @@
-"""Matrix products: gemm, and linear for a layer with a bias and an activation."""
+"""Matrix products: gemm; matmul for any strides and batches; linear for a layer with a bias and an activation."""
 
 import tkjit
-from tkjit import CExpr, In, Member, Out, Scratch, Tensor, Zero
+from tkjit import CExpr, In, Member, Out, Scratch, Strided, Tensor, Zero
 
 # With few tiles and a large K, several blocks share a tile, and each adds up a part of K: see gemm_split.cuh. There are
-# then at most 132 blocks, the number of multiprocessors of an H100.
-SPLIT = {
-    "TILES": "max(1, cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 256))",
+# then at most 132 blocks, the number of multiprocessors of an H100. B is the number of matrices.
+SPLIT_BATCH = {
+    "TILES": "max(1, B * cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 256))",
     "SPLITS": "max(1, min(132 // TILES, K // 1024))",
-    "SPLIT_SUMS": "(SPLITS > 1) * SPLITS * cdiv(M, 128) * cdiv(N, 256) * 32768",
-    "SPLIT_TILES": "(SPLITS > 1) * cdiv(M, 64) * cdiv(N, 128)",
+    "SPLIT_SUMS": "(SPLITS > 1) * SPLITS * B * cdiv(M, 128) * cdiv(N, 256) * 32768",
+    "SPLIT_TILES": "(SPLITS > 1) * B * cdiv(M, 64) * cdiv(N, 128)",
 }
+SPLIT = SPLIT_BATCH | {"B": "1"}
 
 
 # chosen by `tkjit tune`: a ring of at most 192 KiB, of the 227 KiB of Hopper's shared memory
@@ -23,8 +24,8 @@ def cublas(a, b):
 
 
 def gradients(grad_c, a, b, needed):
-    grad_a = gemm(grad_c, b.T.contiguous()) if "a" in needed else None
-    grad_b = gemm(a.T.contiguous(), grad_c) if "b" in needed else None
+    grad_a = matmul(grad_c, b.T) if "a" in needed else None
+    grad_b = matmul(a.T, grad_c) if "b" in needed else None
     return grad_a, grad_b
 
 
@@ -80,6 +81,113 @@ def gemm(
     return a @ b
 
 
+# whether the elements of a column, and not those of a row, are adjacent
+STORED = {
+    "TA": "(a.stride(-2) == 1) * (a.stride(-1) != 1)",
+    "TB": "(b.stride(-2) == 1) * (b.stride(-1) != 1)",
+}
+
+
+def torch_matmul(a, b, c, alpha, beta):
+    import torch
+
+    if c is None:
+        return alpha * (a @ b)
+    return (torch.addmm if a.dim() == 2 else torch.baddbmm)(c, a, b, alpha=alpha, beta=beta)
+
+
+def matmul_gradients(grad_d, a, b, c, alpha, beta, needed):
+    grad_a = matmul(grad_d, b.mT, alpha=alpha) if "a" in needed else None
+    grad_b = matmul(a.mT, grad_d, alpha=alpha) if "b" in needed else None
+    return grad_a, grad_b, beta * grad_d if c is not None and "c" in needed else None
+
+
+@tkjit.kernel(
+    "matmul.cu",
+    archs={"90a": "matmul_90a.cu"},
+    entry="matmul<T, TA, TB, 2>",
+    struct="Problem<T, TA, TB, 2>",
+    grid=CExpr("Launch<T, TA, TB>::blocks(M, N, SPLITS)"),
+    block=CExpr("Launch<T, TA, TB>::threads"),
+    shared_memory=CExpr("Launch<T, TA, TB>::shared_bytes"),
+    dims=SPLIT | STORED,
+    computed={"splits": "SPLITS"},
+    fields="a b c alpha beta sums finished splits d",
+    variants={"T": ("float32", "bfloat16", "float16"), "TA": (0, 1), "TB": (0, 1)},
+    tune=TUNE,
+    constraints=RING_FITS,
+    backward=matmul_gradients,
+    flops="2 * M * N * K",
+    sizes=[{"M": 4096, "N": 4096, "K": 4096}, {"M": 128, "N": 4096, "K": 14336}],
+    peers={"torch": torch_matmul},
+)
+def matmul(
+    a: In[Strided, "T", "M", "K"],
+    b: In[Strided, "T", "K", "N"],
+    c: In[Strided, "T", "M", "N", Member("addend")] | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    *,
+    sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")],
+    finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero],
+    d: Out[Tensor, "T", "M", "N", Member("c")],
+) -> Tensor:
+    """Computes alpha * a @ b + beta * c, summed in float32, for matrices with any strides, or for a batch of them.
+
+    Parameters
+    ----------
+    a : (M, K) or (B, M, K) float32, bfloat16 or float16
+    b : (K, N) or (B, K, N) of a's dtype
+    c : (M, N) or (B, M, N) of a's dtype, optional
+        It may be a vector that is expanded to a matrix.
+    alpha, beta : float
+
+    Returns
+    -------
+    d : (M, N) or (B, M, N) of a's dtype
+
+    Notes
+    -----
+    The elements of a row or of a column of `a` and `b` should be adjacent, and their addresses and other strides
+    multiples of 16 bytes. TMA cannot copy other matrices, so their product takes longer.
+    """
+    return torch_matmul(a, b, c, alpha, beta)
+
+
+@matmul.overload(
+    "matmul.cu",
+    archs={"90a": "matmul_90a.cu"},
+    entry="matmul<T, TA, TB, 3>",
+    struct="Problem<T, TA, TB, 3>",
+    grid=CExpr("Launch<T, TA, TB>::blocks(M, N, SPLITS, B)"),
+    block=CExpr("Launch<T, TA, TB>::threads"),
+    shared_memory=CExpr("Launch<T, TA, TB>::shared_bytes"),
+    dims=SPLIT_BATCH | STORED,
+    computed={"splits": "SPLITS"},
+    fields="a b c alpha beta sums finished splits d",
+    variants={"T": ("float32", "bfloat16", "float16"), "TA": (0, 1), "TB": (0, 1)},
+    tune=TUNE,
+    constraints=RING_FITS,
+    backward=matmul_gradients,
+    flops="2 * B * M * N * K",
+    sizes=[{"B": 64, "M": 1024, "N": 1024, "K": 128}, {"B": 16, "M": 2048, "N": 2048, "K": 2048}],
+    peers={"torch": torch_matmul},
+)
+def matmul(
+    a: In[Strided, "T", "B", "M", "K"],
+    b: In[Strided, "T", "B", "K", "N"],
+    c: In[Strided, "T", "B", "M", "N", Member("addend")] | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    *,
+    sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")],
+    finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero],
+    d: Out[Tensor, "T", "B", "M", "N", Member("c")],
+) -> Tensor:
+    """Computes alpha * a @ b + beta * c for each matrix of a batch."""
+    return torch_matmul(a, b, c, alpha, beta)
+
+
 def torch_linear(x, weight, bias, activation):
     import torch
 
@@ -102,7 +210,7 @@ def linear_gradients(grad_y, x, weight, bias, activation, needed):
         }[activation]()
     grad = grad_y.reshape(-1, weight.shape[0])
     grad_x = gemm(grad, weight).view(x.shape) if "x" in needed else None
-    grad_weight = gemm(grad.T.contiguous(), x.reshape(-1, x.shape[-1])) if "weight" in needed else None
+    grad_weight = matmul(grad.T, x.reshape(-1, x.shape[-1])) if "weight" in needed else None
     grad_bias = grad.float().sum(0).to(bias.dtype) if bias is not None and "bias" in needed else None
     return grad_x, grad_weight, grad_bias
 

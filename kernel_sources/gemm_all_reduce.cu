@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads) gemm_all_reduce(const __grid_constan
     for (int index = blockIdx.x; index < tiles; index += gridDim.x) {
         const int first_row = index / tiles_in_row * kTileM, first_col = index % tiles_in_row * kTileN;
         Accumulator<T> tile =
-            multiply_tile(stages, g.a.raw_ptr, g.b.raw_ptr, m, n, k, first_row, first_col, 0, steps_of<T>(k));
+            multiply_tile(stages, stored<false>(g.a, 0), stored<false>(g.b, 0), first_row, first_col, 0, steps_of<T>(k));
         tile.for_each([&](int row, int col, float value) {
             if (first_row + row < m && first_col + col < n) own(first_row + row, first_col + col) = value;
         });

@@ -6,8 +6,8 @@
 // with at most 64 rows has tiles of 64 rows, and each of the two computes half of the columns.
 //
 // In shared memory, all matrices are in boxes of 64 x 64 elements, whose rows have 128 bytes. Where a box extends past A or
-// B, it is filled with zeros. TMA needs the bytes of a row to be a multiple of 16; if they are not, the first warpgroup
-// copies the elements of A and B itself, and the others store those of C.
+// B, it is filled with zeros. TMA needs adjacent elements in a row, and rows whose distance is a multiple of 16 bytes. For
+// other matrices, the first warpgroup copies the elements of A and B itself, and the others store those of C.
 //
 // Source of the method: NVIDIA's CUTLASS, "Efficient GEMM in CUDA", on warp specialisation, persistent blocks and split K.
 #pragma once
@@ -19,6 +19,8 @@
 #include <tkjit/stmatrix.cuh>
 #include <tkjit/tensor_map.cuh>
 #include <tkjit/wgmma.cuh>
+
+#include <utility>
 
 #include "gemm_split.cuh"
 #include "pack.cuh"
@@ -33,8 +35,28 @@ constexpr int kTilesInColumn = 16;  // which are computed one after another, so 
 template <class T>
 constexpr bool multiplies = sizeof(T) == 2;  // float32 has the code of gemm_tile.cuh instead
 
-template <class T>
-using Boxes = tkjit::tiled<T, kSide, kSide>;
+template <class T, int Rank = 2>
+using Boxes = tkjit::tiled<T, kSide, kSide, 128, Rank>;
+
+/// One matrix, or several, with any strides. If `is_transposed`, its columns are the rows of the boxes.
+template <class T, int Rank, bool is_transposed>
+struct StridedBoxes : Boxes<T, Rank> {
+    using made_from = tkjit::strided<T, Rank>;
+    made_from stored;
+
+    StridedBoxes(const made_from& matrix) : StridedBoxes(turned(matrix), 0) {}
+
+private:
+    StridedBoxes(const made_from& stored, int) : Boxes<T, Rank>(stored), stored(stored) {}
+
+    static made_from turned(made_from matrix) {
+        if (is_transposed) {
+            std::swap(matrix.extents[Rank - 2], matrix.extents[Rank - 1]);
+            std::swap(matrix.strides[Rank - 2], matrix.strides[Rank - 1]);
+        }
+        return matrix;
+    }
+};
 
 template <class T, int Cols, int Stages>
 struct Ring {
@@ -64,33 +86,36 @@ struct Position {
     }
 };
 
-/// A block's share of C: the steps from `first_step` to before `last_step` of the tile at (row, col).
+/// A block's share of C: the steps from `first_step` to before `last_step` of the tile at (row, col) of the matrix `number`.
 struct Work {
-    int row, col, first_step, last_step;
+    int number, row, col, first_step, last_step;
     Split split;
 };
 
 /// How the tiles of C and their splits are numbered.
 template <int Cols>
 struct Schedule {
-    int rows_of_tile, tiles_down, tiles_across, steps, splits;
+    int matrices, rows_of_tile, tiles_down, tiles_across, steps, splits;
 
     template <class Problem>
     __device__ explicit Schedule(const Problem& g)
-        : rows_of_tile(g.c.rows() > kSide ? kRows : kSide),
+        : matrices(g.c.matrices()),
+          rows_of_tile(g.c.rows() > kSide ? kRows : kSide),
           tiles_down((g.c.rows() + rows_of_tile - 1) / rows_of_tile),
           tiles_across((g.c.cols() + Cols - 1) / Cols),
-          steps((g.a.cols() + kSide - 1) / kSide),
+          steps(((Problem::a_is_transposed ? g.a.rows() : g.a.cols()) + kSide - 1) / kSide),
           splits(g.splits) {}
 
-    __device__ int count() const { return tiles_down * tiles_across * splits; }
+    __device__ int count() const { return matrices * tiles_down * tiles_across * splits; }
 
     __device__ Work operator[](int index) const {
         const int tile = index / splits, split = index % splits;
-        const int first = tile / (kTilesInColumn * tiles_across) * kTilesInColumn;  // row of tiles
-        const int down = min(kTilesInColumn, tiles_down - first), place = tile - first * tiles_across;
+        const int number = tile / (tiles_down * tiles_across), of_matrix = tile - number * tiles_down * tiles_across;
+        const int first = of_matrix / (kTilesInColumn * tiles_across) * kTilesInColumn;  // row of tiles
+        const int down = min(kTilesInColumn, tiles_down - first), place = of_matrix - first * tiles_across;
         const auto begin = [&](int split) { return int(int64_t(steps) * split / splits); };
-        return {(first + place % down) * rows_of_tile, place / down * Cols, begin(split), begin(split + 1), {tile, split, splits}};
+        return {number, (first + place % down) * rows_of_tile, place / down * Cols, begin(split), begin(split + 1),
+                {tile, split, splits}};
     }
 };
 
@@ -100,9 +125,9 @@ struct Launch {
     static constexpr int threads = kThreads;
     static constexpr size_t shared_bytes = sizeof(Ring);
 
-    static size_t blocks(size_t m, size_t n, size_t splits) {
+    static size_t blocks(size_t m, size_t n, size_t splits, size_t matrices = 1) {
         const size_t rows = m > kSide ? kRows : kSide;
-        const size_t count = (m + rows - 1) / rows * ((n + Ring::cols - 1) / Ring::cols) * splits;
+        const size_t count = (m + rows - 1) / rows * ((n + Ring::cols - 1) / Ring::cols) * splits * matrices;
         int device = 0, multiprocessors = 0;
         cudaGetDevice(&device);
         cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
@@ -110,19 +135,37 @@ struct Launch {
     }
 };
 
-/// Copies a box at (row, col) as TMA would, with all threads of a warpgroup.
 template <class T>
-__device__ void copy_by_hand(T* box, const Boxes<T>& matrix, int row, int col) {
+__device__ T element(const Boxes<T>& matrix, int, int row, int col) {
+    return matrix.raw_ptr[size_t(row) * matrix.cols() + col];
+}
+
+template <class T, int Rank, bool is_transposed>
+__device__ T element(const StridedBoxes<T, Rank, is_transposed>& matrix, int number, int row, int col) {
+    if constexpr (Rank == 3) return matrix.stored(number, row, col);
+    else return matrix.stored(row, col);
+}
+
+/// Copies the box at (row, col) as TMA would, with all threads of a warpgroup.
+template <class T, class Matrix>
+__device__ void copy_by_hand(T* box, const Matrix& matrix, int number, int row, int col) {
     for (int i = threadIdx.x % kWarpgroup; i < kSide * kSide; i += kWarpgroup) {
         const int at_row = row + i / kSide, at_col = col + i % kSide;
         const bool inside = at_row < matrix.rows() && at_col < matrix.cols();
-        const T value = inside ? matrix.raw_ptr[size_t(at_row) * matrix.cols() + at_col] : T(0.f);
+        const T value = inside ? element(matrix, number, at_row, at_col) : T(0.f);
         *reinterpret_cast<T*>(reinterpret_cast<char*>(box) + tkjit::place_in_tile<Boxes<T>>(i / kSide, i % kSide)) = value;
     }
 }
 
-// A `Problem` below has the matrices `a`, `b` and `c` in boxes, the `partial` sums of `splits`, and `b_is_transposed`: whether B
-// is stored as N x K.
+/// Starts the copy of the box at (row, col).
+template <class Box, class Matrix>
+__device__ void copy(Box* box, const Matrix& matrix, int number, int row, int col, uint64_t* full) {
+    if constexpr (Matrix::rank == 3) tkjit::tensor_load(box, matrix, matrix.is_repeated ? 0 : number, row, col, full);
+    else tkjit::tensor_load(box, matrix, row, col, full);
+}
+
+// A `Problem` below has the matrices `a`, `b` and `c` in boxes, the `partial` sums of `splits`, and the constants
+// `a_is_transposed`, whether A is stored as K x M, and `b_is_transposed`, whether B is stored as N x K.
 
 /// Whether the first warpgroup copies A and B without TMA.
 template <class Problem>
@@ -141,18 +184,17 @@ __device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring::cols>
         for (int step = work.first_step; step < work.last_step; ++step, at.advance()) {
             auto& stage = ring.stages[at.stage];
             uint64_t* const full = &ring.full[at.stage];
-            const auto copy = [&](auto* box, const auto& matrix, int row, int col) {
-                if (by_hand) copy_by_hand(box, matrix, row, col);
-                else tkjit::tensor_load(box, matrix, row, col, full);
+            const auto fill = [&](auto& box, const auto& matrix, int row, int col, bool is_transposed) {
+                const int stored_row = is_transposed ? col : row, stored_col = is_transposed ? row : col;
+                if (by_hand) copy_by_hand(box, matrix, work.number, stored_row, stored_col);
+                else copy(box, matrix, work.number, stored_row, stored_col, full);
             };
             tkjit::mbarrier_wait(&ring.empty[at.stage], at.parity ^ 1);  // the first round does not wait
             if (!by_hand) tkjit::mbarrier_arrive_expect_bytes(full, (boxes_of_a + boxes_of_b) * sizeof(typename Ring::Box));
-            for (int box = 0; box < boxes_of_a; ++box) copy(stage.a[box], g.a, work.row + box * kSide, step * kSide);
-            for (int box = 0; box < boxes_of_b; ++box) {
-                const int col = work.col + box * kSide;
-                if constexpr (Problem::b_is_transposed) copy(stage.b[box], g.b, col, step * kSide);
-                else copy(stage.b[box], g.b, step * kSide, col);
-            }
+            for (int box = 0; box < boxes_of_a; ++box)
+                fill(stage.a[box], g.a, work.row + box * kSide, step * kSide, Problem::a_is_transposed);
+            for (int box = 0; box < boxes_of_b; ++box)
+                fill(stage.b[box], g.b, step * kSide, work.col + box * kSide, Problem::b_is_transposed);
             if (!by_hand) continue;
             tkjit::fence_async_proxy();  // because wgmma reads these writes
             tkjit::mbarrier_arrive(full);
@@ -160,32 +202,36 @@ __device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring::cols>
     }
 }
 
-/// Multiplies and stores a consumer's 64 x Cols elements of each tile. `finish(sum, row, col)` makes an element of C.
+/// Multiplies and stores a consumer's 64 x Cols elements of each tile. `finish(sum, number, row, col)` makes an element of the
+/// matrix `number` of C.
 template <int Cols, class Ring, class Problem, class Finish>
 __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>& schedule, Finish finish) {
     using T = typename Ring::dtype;
     const int consumer = threadIdx.x / kWarpgroup - 1, lane = threadIdx.x % 32;
     const bool is_leader = threadIdx.x % kWarpgroup == 0;
-    const int box_of_a = Cols == Ring::cols ? consumer : 0, box_of_b = Cols == Ring::cols ? 0 : consumer * Cols / kSide;
+    const int first_of_a = Cols == Ring::cols ? consumer : 0, first_of_b = Cols == Ring::cols ? 0 : consumer * Cols / kSide;
     const int m = g.c.rows(), n = g.c.cols();
     int stores = 0;
     Position<Ring> at;
     for (int index = blockIdx.x; index < schedule.count(); index += gridDim.x) {
         const Work work = schedule[index];
-        const int first_row = work.row + box_of_a * kSide, first_col = work.col + box_of_b * kSide;
+        const int first_row = work.row + first_of_a * kSide, first_col = work.col + first_of_b * kSide;
 
         float sums[Cols / 2] = {};
         uint64_t* previous = nullptr;
         for (int step = work.first_step; step < work.last_step; ++step, at.advance()) {
             const auto& stage = ring.stages[at.stage];
             tkjit::mbarrier_wait(&ring.full[at.stage], at.parity);
-            const auto a = tkjit::wgmma_rows(stage.a[box_of_a]);
-            const auto b = Problem::b_is_transposed ? tkjit::wgmma_rows(stage.b[box_of_b])
-                                                 : tkjit::wgmma_columns(stage.b[box_of_b], sizeof(typename Ring::Box));
+            constexpr bool a_is_columns = Problem::a_is_transposed, b_is_columns = !Problem::b_is_transposed;
+            constexpr int box_bytes = sizeof(typename Ring::Box);
+            const auto& box_of_a = stage.a[first_of_a];
+            const auto& box_of_b = stage.b[first_of_b];
+            const auto a = a_is_columns ? tkjit::wgmma_columns(box_of_a, box_bytes) : tkjit::wgmma_rows(box_of_a);
+            const auto b = b_is_columns ? tkjit::wgmma_columns(box_of_b, box_bytes) : tkjit::wgmma_rows(box_of_b);
             tkjit::wgmma_fence(sums);
 #pragma unroll
             for (int k = 0; k < kSide / tkjit::wgmma_depth<T>; ++k)
-                tkjit::wgmma<Cols, T, !Problem::b_is_transposed>(sums, a.advanced(k), b.advanced(k));
+                tkjit::wgmma<Cols, T, b_is_columns, a_is_columns>(sums, a.advanced(k), b.advanced(k));
             tkjit::wgmma_commit();
             tkjit::wgmma_wait<1>(sums);  // the previous step is done with its stage
             if (previous && lane == 0) tkjit::mbarrier_arrive(previous);
@@ -202,12 +248,12 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
             if (!add_splits<kWarpgroup * kConsumers>(g.partial, work.split, thread, ring.is_last, sums, has_row, sync)) continue;
         }
         if (!g.c.is_mapped) {
-            T* const first = g.c.raw_ptr + size_t(row) * n + col;
+            T* const first = g.c.raw_ptr + (size_t(work.number) * m + row) * n + col;
             T* const rows[2] = {first, first + size_t(8) * n};
 #pragma unroll
             for (int i = 0; i < Cols / 2; ++i) {
                 const int down = i / 2 % 2 * 8, right = i / 4 * 8 + i % 2;
-                if (row + down < m && col + right < n) rows[down / 8][right] = T(finish(sums[i], row + down, col + right));
+                if (row + down < m && col + right < n) rows[down / 8][right] = T(finish(sums[i], work.number, row + down, col + right));
             }
             continue;
         }
@@ -223,7 +269,8 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
 #pragma unroll
                 for (int pair = 0; pair < 4; ++pair) {
                     const int at = box * kSide / 2 + i + 2 * pair, down = pair % 2 * 8, right = at / 4 * 8;
-                    pairs[pair] = pack(T(), finish(sums[at], row + down, col + right), finish(sums[at + 1], row + down, col + right + 1));
+                    const auto of = [&](int i) { return finish(sums[at + i], work.number, row + down, col + right + i); };
+                    pairs[pair] = pack(T(), of(0), of(1));
                 }
                 const int to_row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16, to_col = 2 * i + lane / 16 * 8;
                 tkjit::stmatrix_x4(reinterpret_cast<char*>(staged) + tkjit::place_in_tile<Boxes<T>>(to_row, to_col), pairs);
@@ -231,19 +278,24 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
             tkjit::fence_async_proxy();
             tkjit::named_barrier_sync(1 + consumer, kWarpgroup);
             if (!is_leader) continue;
-            tkjit::tensor_store(g.c, first_row, first_col + box * kSide, staged);
+            if constexpr (decltype(g.c)::rank == 3)
+                tkjit::tensor_store(g.c, work.number, first_row, first_col + box * kSide, staged);
+            else
+                tkjit::tensor_store(g.c, first_row, first_col + box * kSide, staged);
             tkjit::bulk_store_commit();
         }
     }
     if (is_leader) tkjit::bulk_store_wait_read<0>();  // shared memory is the block's only until it ends
 }
 
-/// The work of a block. `finish(sum, row, col)` makes an element of C.
+/// The work of a block.
 template <class Ring, class Problem, class Finish>
 __device__ void multiply(Ring& ring, const Problem& g, Finish finish) {
     if (threadIdx.x == 0) {
-        for (const auto* matrix : {&g.a, &g.b, &g.c})
-            if (matrix->is_mapped) tkjit::prefetch_tensor_map(*matrix);
+        const auto prefetch = [](const auto&... matrices) {
+            ((matrices.is_mapped ? tkjit::prefetch_tensor_map(matrices) : void()), ...);
+        };
+        prefetch(g.a, g.b, g.c);
         for (int stage = 0; stage < Ring::size; ++stage) {
             tkjit::mbarrier_init(&ring.full[stage], copies_by_hand(g) ? kWarpgroup : 1);
             tkjit::mbarrier_init(&ring.empty[stage], kConsumers * kWarpgroup / 32);

@@ -1,12 +1,14 @@
-// One block's tile of a matrix product C = A * B, row-major, any M, N and K. B is stored as K x N, or as N x K if
-// `b_is_transposed`. A block of 256 threads computes a tile of 128 x 128 in steps along K. While it computes on one stage of
-// shared memory, the next tiles of A and B are in flight through registers to the other stage.
+// One block's tile of a matrix product C = A * B, for any M, N and K. A is stored as M x K, or as K x M if `a_is_transposed`;
+// B is stored as K x N, or as N x K if `b_is_transposed`. A block of 256 threads computes a tile of 128 x 128 in steps along
+// K. While it computes on one stage of shared memory, the next tiles of A and B are in flight through registers to the other
+// stage.
 #pragma once
 
 #include <tkjit/gl.h>
 #include <tkjit/ldmatrix.cuh>
 #include <tkjit/mma.cuh>
 #include <tkjit/shared_memory.cuh>
+#include <tkjit/strided.h>
 
 #include "gemm_split.cuh"
 
@@ -14,12 +16,13 @@ constexpr int kThreads = 256;
 constexpr int kTileM = 128, kTileN = 128;
 constexpr int kVectorBytes = 16;  // the widest load
 
-template <typename T, bool b_is_transposed = false>
+template <typename T, bool a_is_transposed = false, bool b_is_transposed = false>
 struct Tile {
     static constexpr int k = sizeof(T) == 2 ? 32 : 16;
     static constexpr int vector = kVectorBytes / int(sizeof(T));
     // float32 is stored with K as its rows, so that a thread loads several elements of a row of A at once
-    static constexpr bool k_is_rows_of_a = sizeof(T) == 4, k_is_rows_of_b = sizeof(T) == 4 || !b_is_transposed;
+    static constexpr bool k_is_rows_of_a = sizeof(T) == 4 || a_is_transposed;
+    static constexpr bool k_is_rows_of_b = sizeof(T) == 4 || !b_is_transposed;
     // the padding staggers rows over the banks, and keeps each row aligned for the widest load
     static constexpr int a_stride = (k_is_rows_of_a ? kTileM : k) + vector;
     static constexpr int b_stride = (k_is_rows_of_b ? kTileN : k) + vector;
@@ -32,6 +35,29 @@ struct alignas(kVectorBytes) Vector {
     T element[Tile<T>::vector];
 };
 
+/// A matrix in global memory, as it is stored. `row_stride` and `step` are the distances between rows and between the elements
+/// of a row.
+template <typename T>
+struct Stored {
+    const T* data;
+    int rows, cols;
+    int64_t row_stride, step;
+};
+
+/// A matrix that is stored row by row. Its leading dimensions count as rows.
+template <bool is_transposed, typename T, int Batch, int Depth, int Rows, int Cols>
+__device__ Stored<T> stored(const tkjit::gl<T, Batch, Depth, Rows, Cols>& matrix, int) {
+    return {matrix.raw_ptr, matrix.batch() * matrix.depth() * matrix.rows(), matrix.cols(), matrix.cols(), 1};
+}
+
+/// A matrix with any strides, or one of several. If `is_transposed`, its columns are the rows of the result.
+template <bool is_transposed, typename T, int Rank, typename Axes>
+__device__ Stored<T> stored(const tkjit::strided<T, Rank, Axes>& matrix, int number) {
+    constexpr int rows = is_transposed ? Rank - 1 : Rank - 2, cols = is_transposed ? Rank - 2 : Rank - 1;
+    const T* const data = matrix.raw_ptr + (Rank == 3 ? number * matrix.stride(0) : 0);
+    return {data, matrix.extent(rows), matrix.extent(cols), matrix.stride(rows), matrix.stride(cols)};
+}
+
 // A thread's share of a Rows x Cols tile, held in registers between global and shared memory.
 template <typename T, int Rows, int Cols>
 struct TileLoad {
@@ -40,18 +66,18 @@ struct TileLoad {
     Vector<T> held[vectors];
 
     // Elements outside the matrix are zero.
-    __device__ void fetch(const T* matrix, int rows, int cols, int first_row, int first_col) {
+    __device__ void fetch(const Stored<T>& matrix, int first_row, int first_col) {
         for (int i = 0; i < vectors; ++i) {
             const int index = threadIdx.x + i * kThreads;
             const int row = first_row + index / vectors_a_row;
             const int col = first_col + index % vectors_a_row * Tile<T>::vector;
-            const T* source = matrix + size_t(row) * cols + col;
-            const bool whole = row < rows && col + Tile<T>::vector <= cols;
+            const T* source = matrix.data + row * matrix.row_stride + col * matrix.step;
+            const bool whole = row < matrix.rows && col + Tile<T>::vector <= matrix.cols && matrix.step == 1;
             if (whole && reinterpret_cast<size_t>(source) % kVectorBytes == 0) {
                 held[i] = *reinterpret_cast<const Vector<T>*>(source);
             } else {
                 for (int j = 0; j < Tile<T>::vector; ++j)
-                    held[i].element[j] = row < rows && col + j < cols ? source[j] : T(0.f);
+                    held[i].element[j] = row < matrix.rows && col + j < matrix.cols ? source[j * matrix.step] : T(0.f);
             }
         }
     }
@@ -78,14 +104,19 @@ struct Accumulator {
     __device__ static int warp_row() { return threadIdx.x / 32 / 4 * 64; }
     __device__ static int warp_col() { return threadIdx.x / 32 % 4 * 32; }
 
-    template <bool b_is_transposed>
+    template <class tile>
     __device__ void multiply(const T* a, const T* b) {
-        using tile = Tile<T, b_is_transposed>;
         const int lane = threadIdx.x % 32;
         for (int k = 0; k < Tile<T>::k; k += 16) {
             uint32_t a_fragment[m_fragments][4], b_fragment[n_fragments / 2][4];
-            for (int m = 0; m < m_fragments; ++m)
-                tkjit::ldmatrix_x4(a_fragment[m], a + (warp_row() + m * 16 + lane % 16) * tile::a_stride + k + lane / 16 * 8);
+            for (int m = 0; m < m_fragments; ++m) {
+                const int row = warp_row() + m * 16;
+                if constexpr (tile::k_is_rows_of_a)
+                    tkjit::ldmatrix_x4_trans(a_fragment[m],
+                                             a + (k + lane / 16 * 8 + lane % 8) * tile::a_stride + row + lane / 8 % 2 * 8);
+                else
+                    tkjit::ldmatrix_x4(a_fragment[m], a + (row + lane % 16) * tile::a_stride + k + lane / 16 * 8);
+            }
             for (int n = 0; n < n_fragments / 2; ++n) {
                 const int col = warp_col() + n * 16;
                 if constexpr (tile::k_is_rows_of_b)
@@ -125,13 +156,13 @@ struct Accumulator<float> {
     __device__ static int row(int i) { return offset(threadIdx.x / 16, i); }
     __device__ static int col(int j) { return offset(threadIdx.x % 16, j); }
 
-    template <bool b_is_transposed>
+    template <class tile>
     __device__ void multiply(const float* a, const float* b) {
-        for (int k = 0; k < Tile<float>::k; ++k) {
+        for (int k = 0; k < tile::k; ++k) {
             float a_column[side], b_row[side];
             for (int i = 0; i < side; i += patch) {
-                *reinterpret_cast<float4*>(a_column + i) = *reinterpret_cast<const float4*>(a + k * Tile<float>::a_stride + row(i));
-                *reinterpret_cast<float4*>(b_row + i) = *reinterpret_cast<const float4*>(b + k * Tile<float>::b_stride + col(i));
+                *reinterpret_cast<float4*>(a_column + i) = *reinterpret_cast<const float4*>(a + k * tile::a_stride + row(i));
+                *reinterpret_cast<float4*>(b_row + i) = *reinterpret_cast<const float4*>(b + k * tile::b_stride + col(i));
             }
             for (int i = 0; i < side; ++i)
                 for (int j = 0; j < side; ++j) sum[i][j] += a_column[i] * b_row[j];
@@ -151,55 +182,64 @@ __host__ __device__ constexpr int steps_of(int k) {
     return (k + Tile<T>::k - 1) / Tile<T>::k;
 }
 
-// Computes the block's tile at (first_row, first_col) of A * B, where C is m x n, in the steps along K from `first_step` to
-// before `last_step`. `stages` are two stages of shared memory.
-template <bool b_is_transposed = false, typename T>
-__device__ Accumulator<T> multiply_tile(T* stages, const T* a_matrix, const T* b_matrix, int m, int n, int k, int first_row,
+// Computes the block's tile at (first_row, first_col) of A * B in the steps along K from `first_step` to before `last_step`.
+// `stages` are two stages of shared memory.
+template <bool a_is_transposed = false, bool b_is_transposed = false, typename T>
+__device__ Accumulator<T> multiply_tile(T* stages, const Stored<T>& a_matrix, const Stored<T>& b_matrix, int first_row,
                                         int first_col, int first_step, int last_step) {
-    using tile = Tile<T, b_is_transposed>;
+    using tile = Tile<T, a_is_transposed, b_is_transposed>;
     Accumulator<T> accumulator;
-    TileLoad<T, kTileM, tile::k> a_load;
+    TileLoad<T, a_is_transposed ? tile::k : kTileM, a_is_transposed ? kTileM : tile::k> a_load;
     TileLoad<T, b_is_transposed ? kTileN : tile::k, b_is_transposed ? tile::k : kTileN> b_load;
     const auto fetch = [&](int step) {
-        a_load.fetch(a_matrix, m, k, first_row, step * tile::k);
-        if constexpr (b_is_transposed) b_load.fetch(b_matrix, n, k, first_col, step * tile::k);
-        else b_load.fetch(b_matrix, k, n, step * tile::k, first_col);
+        if constexpr (a_is_transposed) a_load.fetch(a_matrix, step * tile::k, first_row);
+        else a_load.fetch(a_matrix, first_row, step * tile::k);
+        if constexpr (b_is_transposed) b_load.fetch(b_matrix, first_col, step * tile::k);
+        else b_load.fetch(b_matrix, step * tile::k, first_col);
     };
 
     if (first_step < last_step) fetch(first_step);
     for (int step = first_step; step < last_step; ++step) {
         T* a = stages + step % 2 * tile::stage_elements;
         T* b = a + tile::a_elements;
-        a_load.template store<tile::k_is_rows_of_a>(a, tile::a_stride);
-        b_load.template store<b_is_transposed && tile::k_is_rows_of_b>(b, tile::b_stride);
+        a_load.template store<tile::k_is_rows_of_a && !a_is_transposed>(a, tile::a_stride);
+        b_load.template store<tile::k_is_rows_of_b && b_is_transposed>(b, tile::b_stride);
         __syncthreads();  // the stage is full, and no thread reads the other one any more
         if (step + 1 < last_step) fetch(step + 1);
-        accumulator.template multiply<b_is_transposed>(a, b);
+        accumulator.template multiply<tile>(a, b);
     }
     return accumulator;
 }
 
 /// The launch parameters of `multiply`, which specs read.
-template <typename T, bool b_is_transposed = false>
+template <typename T, bool a_is_transposed = false, bool b_is_transposed = false>
 struct TileLaunch {
     static constexpr int threads = kThreads;
-    static constexpr size_t shared_bytes = 2 * Tile<T, b_is_transposed>::stage_elements * sizeof(T);
-    static size_t blocks(size_t m, size_t n, size_t splits) {
-        return (m + kTileM - 1) / kTileM * ((n + kTileN - 1) / kTileN) * splits;
+    static constexpr size_t shared_bytes = 2 * Tile<T, a_is_transposed, b_is_transposed>::stage_elements * sizeof(T);
+    static size_t blocks(size_t m, size_t n, size_t splits, size_t matrices = 1) {
+        return (m + kTileM - 1) / kTileM * ((n + kTileN - 1) / kTileN) * splits * matrices;
     }
 };
 
+// A `Problem` has the matrices `a`, `b` and `c`, the `partial` sums of `splits`, and constants `a_is_transposed` and
+// `b_is_transposed`.
+//
 // Computes the block's split of a tile of C, with one block for each. Tiles are numbered row by row along the grid's x,
-// because only x is large enough for any M. `finish(sum, row, col)` makes an element of C.
-template <bool b_is_transposed = false, typename T, typename Problem, typename Finish>
+// because only x is large enough for any M. `finish(sum, number, row, col)` makes an element of the matrix `number` of C.
+template <typename T, typename Problem, typename Finish>
 __device__ void multiply(T* stages, const Problem& g, Finish finish) {
-    const int m = g.c.batch() * g.c.depth() * g.c.rows(), n = g.c.cols(), k = g.a.cols(), splits = g.splits;
-    const int tiles_in_row = (n + kTileN - 1) / kTileN, steps = steps_of<T>(k);
+    constexpr bool a_is_transposed = Problem::a_is_transposed, b_is_transposed = Problem::b_is_transposed;
+    const int splits = g.splits;
     const Split split{int(blockIdx.x / splits), int(blockIdx.x % splits), splits};
-    const int first_row = split.tile / tiles_in_row * kTileM, first_col = split.tile % tiles_in_row * kTileN;
+    const Stored<T> of_first = stored<a_is_transposed>(g.a, 0);
+    const int m = a_is_transposed ? of_first.cols : of_first.rows, k = a_is_transposed ? of_first.rows : of_first.cols;
+    const int n = g.c.cols(), across = (n + kTileN - 1) / kTileN, tiles = (m + kTileM - 1) / kTileM * across;
+    const int number = split.tile / tiles, tile = split.tile % tiles, steps = steps_of<T>(k);
+    const int first_row = tile / across * kTileM, first_col = tile % across * kTileN;
     const auto begin = [&](int number) { return int(int64_t(steps) * number / splits); };
-    Accumulator<T> sums = multiply_tile<b_is_transposed>(stages, g.a.raw_ptr, g.b.raw_ptr, m, n, k, first_row, first_col,
-                                                         begin(split.number), begin(split.number + 1));
+    Accumulator<T> sums = multiply_tile<a_is_transposed, b_is_transposed>(
+        stages, stored<a_is_transposed>(g.a, number), stored<b_is_transposed>(g.b, number), first_row, first_col,
+        begin(split.number), begin(split.number + 1));
     if (splits > 1) {
         __shared__ bool is_last;
         constexpr int count = kTileM * kTileN / kThreads;
@@ -207,8 +247,9 @@ __device__ void multiply(T* stages, const Problem& g, Finish finish) {
         const auto sync = [] { __syncthreads(); };
         if (!add_splits<kThreads>(g.partial, split, threadIdx.x, is_last, all, {true, true}, sync)) return;
     }
+    T* const c = g.c.raw_ptr + size_t(number) * m * n;
     sums.for_each([&](int row, int col, float& sum) {
         row += first_row, col += first_col;
-        if (row < m && col < n) g.c(row, col) = T(finish(sum, row, col));
+        if (row < m && col < n) c[size_t(row) * n + col] = T(finish(sum, number, row, col));
     });
 }

@@ -5,6 +5,7 @@
 
 template <typename T>
 struct Layer {
+    static constexpr bool a_is_transposed = false, b_is_transposed = true;
     tkjit::gl<T> a;
     tkjit::gl<T, 1, 1> b;
     Partial partial;
@@ -13,10 +14,10 @@ struct Layer {
     tkjit::gl<T, 1, 1, 1> bias;
 };
 template <typename T>
-using Launch = TileLaunch<T, true>;
+using Launch = TileLaunch<T, false, true>;
 
 template <typename T, typename Activation>
 __global__ void __launch_bounds__(kThreads) linear(const __grid_constant__ Layer<T> g) {
     TKJIT_DYNAMIC_SHARED(T, stages);
-    multiply<true>(stages, g, Finish<T, Activation>{g.bias});
+    multiply(stages, g, Finish<T, Activation>{g.bias});
 }

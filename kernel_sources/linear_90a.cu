@@ -8,7 +8,7 @@ using Ring = hopper::Ring<T, TILE_N, STAGES>;  // chosen by `tkjit tune linear`
 
 template <typename T>
 struct Layer {
-    static constexpr bool b_is_transposed = true;
+    static constexpr bool a_is_transposed = false, b_is_transposed = true;
     template <class Layout>
     using Matrix = std::conditional_t<hopper::multiplies<T>, hopper::Boxes<T>, Layout>;
     Matrix<tkjit::gl<T>> a;
@@ -19,7 +19,7 @@ struct Layer {
     tkjit::gl<T, 1, 1, 1> bias;
 };
 template <typename T>
-using Launch = std::conditional_t<hopper::multiplies<T>, hopper::Launch<Ring<T>>, TileLaunch<T, true>>;
+using Launch = std::conditional_t<hopper::multiplies<T>, hopper::Launch<Ring<T>>, TileLaunch<T, false, true>>;
 
 template <typename T, typename Activation>
 __global__ void __launch_bounds__(Launch<T>::threads, hopper::multiplies<T> ? 1 : 2) linear(const __grid_constant__ Layer<T> g) {
@@ -29,6 +29,6 @@ __global__ void __launch_bounds__(Launch<T>::threads, hopper::multiplies<T> ? 1 
         hopper::multiply(*ring, g, finish);
     } else {
         TKJIT_DYNAMIC_SHARED(T, stages);
-        multiply<true>(stages, g, finish);
+        multiply(stages, g, finish);
     }
 }

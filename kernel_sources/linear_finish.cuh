@@ -10,7 +10,7 @@ template <class T, class Activation>
 struct Finish {
     tkjit::gl<T, 1, 1, 1> bias;
 
-    __device__ float operator()(float sum, int, int col) const {
+    __device__ float operator()(float sum, int, int, int col) const {
         const float biased = bias && col < bias.cols() ? sum + float(bias[col]) : sum;
         return Activation::of(biased);
     }

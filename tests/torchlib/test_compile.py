@@ -137,6 +137,8 @@ def samples() -> dict[str, tuple]:
         "gemm with gradients": (tkjit.load("gemm"), "default", (a.requires_grad_(), b.clone().requires_grad_())),
         "gemm, out": (tkjit.load("gemm"), "out", (a.detach(), b, torch.empty(32, 24))),
         "linear": (tkjit.load("linear"), "default", (x, torch.randn(4, 5), None, "gelu")),
+        "matmul": (tkjit.load("matmul"), "default", (a, torch.randn(24, 16).T, torch.randn(24).expand(32, 24))),
+        "matmul of a batch": (tkjit.load("matmul"), "default_1", (torch.randn(2, 3, 4), torch.randn(2, 5, 4).mT)),
         "softmax": (tkjit.load("softmax"), "default", (torch.randn(2, 3, 5).requires_grad_(),)),
         "softmax of half": (tkjit.load("softmax"), "default", (torch.randn(3, 5).half(),)),
         "rms_norm": (tkjit.load("rms_norm"), "default", (x, weight)),

@@ -1,0 +1,124 @@
+"""matmul in the simulator: any strides, batches, and a scaled addend, for Hopper and for other GPUs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import ArgumentError
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.fixture(params=["80", "90a"])
+def arch(request, session_cache, monkeypatch):
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", request.param)
+    return request.param
+
+
+def random(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return torch.randn(shape).to(dtype)
+
+
+def assert_right(a, b, c=None, alpha=1.0, beta=1.0):
+    exact = alpha * (a.double() @ b.double())
+    summed = abs(alpha) * (a.double().abs() @ b.double().abs())
+    if c is not None:
+        exact, summed = exact + beta * c.double(), summed + abs(beta) * c.double().abs()
+    d = tkjit.load("matmul")(a, b, c, alpha, beta)
+    assert d.dtype == a.dtype and d.is_contiguous()
+    bound = torch.finfo(a.dtype).eps * exact.abs() + (a.shape[-1] + 3) * torch.finfo(torch.float32).eps * summed
+    assert bool(((d.double() - exact).abs() <= bound).all())
+
+
+def views(rows: int, cols: int) -> dict[str, torch.Tensor]:
+    """Return matrices of one shape, each with other strides."""
+    return {
+        "rows": random(rows, cols),
+        "columns": random(cols, rows).T,
+        "slice of rows": random(rows + 20, cols + 40)[8 : 8 + rows, 16 : 16 + cols],
+        "slice of columns": random(cols + 16, rows + 32).T[8 : 8 + rows, 8 : 8 + cols],
+        "odd slice": random(rows + 5, cols + 7)[3 : 3 + rows, 1 : 1 + cols],
+        "every other column": random(rows, 2 * cols)[:, ::2],
+        "one row": random(cols).expand(rows, cols),
+        "one column": random(rows, 1).expand(rows, cols),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_b", views(1, 1))
+@pytest.mark.parametrize("of_a", views(1, 1))
+def test_any_strides(arch, of_a, of_b):
+    assert_right(views(136, 72)[of_a], views(72, 56)[of_b], random(136, 56))
+
+
+def test_strides_of_a_first_operand(arch):
+    b = random(72, 56)
+    for a in views(136, 72).values():
+        assert_right(a, b)
+
+
+def test_strides_of_a_second_operand(arch):
+    a = random(16, 72)
+    for b in views(72, 264).values():
+        assert_right(a, b)
+
+
+def test_strides_of_an_addend(arch):
+    a, b = random(70, 72), random(72, 56)
+    for c in views(70, 56).values():
+        assert_right(a, b, c, alpha=0.5, beta=-2.0)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (1, 8, 200), (130, 1, 64), (40, 264, 2100), (5, 7, 0)])
+def test_any_shape(arch, m, n, k):
+    assert_right(random(m, k), random(k, n), random(m, n))
+
+
+def test_a_batch(arch):
+    a, b = random(3, 70, 72), random(3, 72, 56)
+    assert_right(a, b, random(56).expand(3, 70, 56))
+    assert_right(a, b[:1].expand(3, 72, 56))
+    assert_right(a, random(56, 3, 72).permute(1, 2, 0))
+    assert_right(random(70, 3, 64).transpose(0, 1), random(64, 2, 3, 16)[:, 0].transpose(0, 1))
+    assert_right(random(2, 40, 2100), random(2, 2100, 72))  # several blocks share a tile
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("of_a", ["rows", "columns"])
+def test_other_types(arch, dtype, of_a):
+    assert_right(views(130, 72)[of_a].to(dtype), random(72, 40, dtype=dtype), random(130, 40, dtype=dtype))
+
+
+def test_an_addend_times_zero_is_not_read():
+    a, b = random(8, 16), random(16, 8)
+    matmul = tkjit.load("matmul")
+    assert torch.equal(matmul(a, b, torch.full((8, 8), torch.nan).bfloat16(), beta=0.0), matmul(a, b))
+
+
+def test_empty_matrices():
+    matmul = tkjit.load("matmul")
+    assert matmul(random(0, 8), random(8, 4)).shape == (0, 4)
+    assert matmul(random(0, 3, 8), random(0, 8, 4)).shape == (0, 3, 4)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_gradients(shape):
+    a, b, c = (random(*shape, *one, dtype=torch.float32) for one in ((5, 7), (7, 6), (5, 6)))
+    inputs = [one.requires_grad_() for one in (a, b.mT.contiguous().mT, c)]
+    weights = torch.randn(*shape, 5, 6)
+    ours = torch.autograd.grad((tkjit.load("matmul")(*inputs, 0.5, 2.0) * weights).sum(), inputs)
+    exact = torch.autograd.grad(((0.5 * inputs[0] @ inputs[1] + 2.0 * inputs[2]) * weights).sum(), inputs)
+    for our, other in zip(ours, exact, strict=True):
+        torch.testing.assert_close(our, other)
+
+
+def test_wrong_arguments():
+    matmul = tkjit.load("matmul")
+    with pytest.raises(ArgumentError, match=r"b is \(5, 6\) bfloat16 on cpu; expected \(K=4, N\)"):
+        matmul(random(3, 4), random(5, 6))
+    with pytest.raises(ArgumentError, match=r"b has 2 dimensions, but 3 are expected"):
+        matmul(random(2, 3, 4), random(4, 5))
+    with pytest.raises(ArgumentError, match=r"pass b.to\(torch.bfloat16\)"):
+        matmul(random(3, 4), random(4, 5, dtype=torch.float32))
