@@ -23,12 +23,13 @@ from tkjit.errors import TkjitError
 from tkjit.kernel import find
 from tkjit.verify import Options, verify
 
-TYPES = ("bfloat16",)
+TYPES = {"scaled_matmul": ("float8_e4m3fn",)}  # bfloat16 for the other kernels
 # the share of the roofline that we expect, written down before the first run on a GPU: for products of at least 2048^3,
 # and for rows of 256 to 16384 elements that begin at a multiple of 16 bytes
 PREDICTED = {
     "gemm": 0.97,
     "matmul": 0.95,
+    "scaled_matmul": 0.85,
     "linear": 0.95,
     "attention": 0.75,
     "rms_norm": 0.93,
@@ -81,13 +82,14 @@ def main() -> int:
 def _tuned(name: str, device: str, deadline: float) -> dict[str, Any]:
     """Verify a kernel, and measure its calls until the deadline."""
     result: dict[str, Any] = {"wrong": [], "calls": []}
+    types = TYPES.get(name, ("bfloat16",))
     try:
-        for outcome in verify([name], Options(device=device, types=TYPES)):
+        for outcome in verify([name], Options(device=device, types=types)):
             if not outcome.is_right:
                 result["wrong"].append(f"{outcome}: {outcome.verdict}")
         if any(spec.tuning for spec in find(name).specs):
-            result["tuned"] = [choice.as_json() for choice in tkjit.tune(name, types=TYPES, device=device)]
-        for one in measurements(name, (), TYPES, device, inductor=device == "cuda", rounds=15):
+            result["tuned"] = [choice.as_json() for choice in tkjit.tune(name, types=types, device=device)]
+        for one in measurements(name, (), types, device, inductor=device == "cuda", rounds=15):
             result["calls"].append(one.as_json())
             if time.monotonic() > deadline:
                 result["error"] = "no time left for the other calls"

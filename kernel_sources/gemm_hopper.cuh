@@ -1,11 +1,11 @@
-// Matrix products on Hopper, for elements of 16 bits and any M, N and K.
+// Matrix products on Hopper, for elements of 16 or 8 bits and any M, N and K.
 //
 // As many blocks as the GPU has multiprocessors take turns with the tiles of C. In each block, one warpgroup starts TMA
 // copies of the tiles of A and B into a ring of stages in shared memory. Two others multiply them with wgmma, and store C
 // with TMA while the first warpgroup already loads the next tile. A tile has 128 rows, 64 for each of the two; a product
 // with at most 64 rows has tiles of 64 rows, and each of the two computes half of the columns.
 //
-// In shared memory, all matrices are in boxes of 64 x 64 elements, whose rows have 128 bytes. Where a box extends past A or
+// In shared memory, all matrices are in boxes of 64 rows of 128 bytes. Where a box extends past A or
 // B, it is filled with zeros. TMA needs adjacent elements in a row, and rows whose distance is a multiple of 16 bytes. For
 // other matrices, the first warpgroup copies the elements of A and B itself, and the others store those of C.
 //
@@ -22,21 +22,24 @@
 
 #include <utility>
 
+#include "gemm_scales.cuh"
 #include "gemm_split.cuh"
 #include "pack.cuh"
 
 namespace hopper {
 
-constexpr int kSide = 64;  // of a box
+constexpr int kSide = 64;  // rows of a box
 constexpr int kWarpgroup = 128, kConsumers = 2, kThreads = kWarpgroup * (1 + kConsumers);
 constexpr int kRows = kSide * kConsumers;
 constexpr int kTilesInColumn = 16;  // which are computed one after another, so that the L2 cache holds their rows of A
 
 template <class T>
-constexpr bool multiplies = sizeof(T) == 2;  // float32 has the code of gemm_tile.cuh instead
+constexpr int kDepth = 128 / int(sizeof(T));  // columns of a box
+template <class T>
+constexpr bool multiplies = sizeof(T) <= 2;  // float32 has the code of gemm_tile.cuh instead
 
 template <class T, int Rank = 2>
-using Boxes = tkjit::tiled<T, kSide, kSide, 128, Rank>;
+using Boxes = tkjit::tiled<T, kSide, kDepth<T>, 128, Rank>;
 
 /// One matrix, or several, with any strides. If `is_transposed`, its columns are the rows of the boxes.
 template <class T, int Rank, bool is_transposed>
@@ -58,17 +61,18 @@ private:
     }
 };
 
-template <class T, int Cols, int Stages>
+template <class T, int Cols, int Stages, class Result = T>
 struct Ring {
     using dtype = T;
+    using result_dtype = Result;
     static constexpr int cols = Cols, size = Stages;
-    using Box = T[kSide * kSide];
+    using Box = T[kSide * kDepth<T>];
     struct Stage {
         alignas(1024) Box a[kConsumers];
         Box b[Cols / kSide];
     };
     Stage stages[Stages];
-    alignas(1024) Box c[kConsumers][2];  // on their way to C
+    alignas(1024) Result c[kConsumers][2][kSide * kDepth<Result>];  // on their way to C
     uint64_t full[Stages], empty[Stages];
     bool is_last;
 };
@@ -93,8 +97,9 @@ struct Work {
 };
 
 /// How the tiles of C and their splits are numbered.
-template <int Cols>
+template <class Ring>
 struct Schedule {
+    static constexpr int cols = Ring::cols, depth = kDepth<typename Ring::dtype>;
     int matrices, rows_of_tile, tiles_down, tiles_across, steps, splits;
 
     template <class Problem>
@@ -102,8 +107,8 @@ struct Schedule {
         : matrices(g.c.matrices()),
           rows_of_tile(g.c.rows() > kSide ? kRows : kSide),
           tiles_down((g.c.rows() + rows_of_tile - 1) / rows_of_tile),
-          tiles_across((g.c.cols() + Cols - 1) / Cols),
-          steps(((Problem::a_is_transposed ? g.a.rows() : g.a.cols()) + kSide - 1) / kSide),
+          tiles_across((g.c.cols() + cols - 1) / cols),
+          steps(((Problem::a_is_transposed ? g.a.rows() : g.a.cols()) + depth - 1) / depth),
           splits(g.splits) {}
 
     __device__ int count() const { return matrices * tiles_down * tiles_across * splits; }
@@ -114,7 +119,7 @@ struct Schedule {
         const int first = of_matrix / (kTilesInColumn * tiles_across) * kTilesInColumn;  // row of tiles
         const int down = min(kTilesInColumn, tiles_down - first), place = of_matrix - first * tiles_across;
         const auto begin = [&](int split) { return int(int64_t(steps) * split / splits); };
-        return {number, (first + place % down) * rows_of_tile, place / down * Cols, begin(split), begin(split + 1),
+        return {number, (first + place % down) * rows_of_tile, place / down * cols, begin(split), begin(split + 1),
                 {tile, split, splits}};
     }
 };
@@ -149,11 +154,12 @@ __device__ T element(const StridedBoxes<T, Rank, is_transposed>& matrix, int num
 /// Copies the box at (row, col) as TMA would, with all threads of a warpgroup.
 template <class T, class Matrix>
 __device__ void copy_by_hand(T* box, const Matrix& matrix, int number, int row, int col) {
-    for (int i = threadIdx.x % kWarpgroup; i < kSide * kSide; i += kWarpgroup) {
-        const int at_row = row + i / kSide, at_col = col + i % kSide;
+    constexpr int cols = kDepth<T>;
+    for (int i = threadIdx.x % kWarpgroup; i < kSide * cols; i += kWarpgroup) {
+        const int at_row = row + i / cols, at_col = col + i % cols;
         const bool inside = at_row < matrix.rows() && at_col < matrix.cols();
         const T value = inside ? element(matrix, number, at_row, at_col) : T(0.f);
-        *reinterpret_cast<T*>(reinterpret_cast<char*>(box) + tkjit::place_in_tile<Boxes<T>>(i / kSide, i % kSide)) = value;
+        *reinterpret_cast<T*>(reinterpret_cast<char*>(box) + tkjit::place_in_tile<Boxes<T>>(i / cols, i % cols)) = value;
     }
 }
 
@@ -174,7 +180,7 @@ __device__ bool copies_by_hand(const Problem& g) {
 }
 
 template <class Ring, class Problem>
-__device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring::cols>& schedule) {
+__device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring>& schedule) {
     const bool by_hand = copies_by_hand(g);
     if (!by_hand && threadIdx.x != 0) return;
     const int boxes_of_a = schedule.rows_of_tile / kSide, boxes_of_b = Ring::cols / kSide;
@@ -192,9 +198,9 @@ __device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring::cols>
             tkjit::mbarrier_wait(&ring.empty[at.stage], at.parity ^ 1);  // the first round does not wait
             if (!by_hand) tkjit::mbarrier_arrive_expect_bytes(full, (boxes_of_a + boxes_of_b) * sizeof(typename Ring::Box));
             for (int box = 0; box < boxes_of_a; ++box)
-                fill(stage.a[box], g.a, work.row + box * kSide, step * kSide, Problem::a_is_transposed);
+                fill(stage.a[box], g.a, work.row + box * kSide, step * schedule.depth, Problem::a_is_transposed);
             for (int box = 0; box < boxes_of_b; ++box)
-                fill(stage.b[box], g.b, step * kSide, work.col + box * kSide, Problem::b_is_transposed);
+                fill(stage.b[box], g.b, step * schedule.depth, work.col + box * kSide, Problem::b_is_transposed);
             if (!by_hand) continue;
             tkjit::fence_async_proxy();  // because wgmma reads these writes
             tkjit::mbarrier_arrive(full);
@@ -202,11 +208,26 @@ __device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring::cols>
     }
 }
 
+/// Adds the products of one block of K to the sums, times their scales.
+template <int Count, class Finish>
+__device__ void add_scaled(float (&sums)[Count], const float (&products)[Count], const Finish& finish, int row, int first_col,
+                           int block) {
+    const float of_row[2] = {finish.row_scale(row, block), finish.row_scale(row + 8, block)};
+#pragma unroll
+    for (int first = 0; first < Count; first += 64) {  // 128 columns
+        const float of_cols = finish.col_scale(first_col + 2 * first, block);
+        const float scales[2] = {of_row[0] * of_cols, of_row[1] * of_cols};
+#pragma unroll
+        for (int i = first; i < min(first + 64, Count); ++i) sums[i] += scales[i / 2 % 2] * products[i];
+    }
+}
+
 /// Multiplies and stores a consumer's 64 x Cols elements of each tile. `finish(sum, number, row, col)` makes an element of the
 /// matrix `number` of C.
 template <int Cols, class Ring, class Problem, class Finish>
-__device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>& schedule, Finish finish) {
+__device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring>& schedule, Finish finish) {
     using T = typename Ring::dtype;
+    using Result = typename Ring::result_dtype;
     const int consumer = threadIdx.x / kWarpgroup - 1, lane = threadIdx.x % 32;
     const bool is_leader = threadIdx.x % kWarpgroup == 0;
     const int first_of_a = Cols == Ring::cols ? consumer : 0, first_of_b = Cols == Ring::cols ? 0 : consumer * Cols / kSide;
@@ -216,6 +237,7 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
     for (int index = blockIdx.x; index < schedule.count(); index += gridDim.x) {
         const Work work = schedule[index];
         const int first_row = work.row + first_of_a * kSide, first_col = work.col + first_of_b * kSide;
+        const int row = first_row + tkjit::wgmma_row(0), col = first_col + tkjit::wgmma_col(0);
 
         float sums[Cols / 2] = {};
         uint64_t* previous = nullptr;
@@ -228,11 +250,22 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
             const auto& box_of_b = stage.b[first_of_b];
             const auto a = a_is_columns ? tkjit::wgmma_columns(box_of_a, box_bytes) : tkjit::wgmma_rows(box_of_a);
             const auto b = b_is_columns ? tkjit::wgmma_columns(box_of_b, box_bytes) : tkjit::wgmma_rows(box_of_b);
-            tkjit::wgmma_fence(sums);
+            const auto multiply = [&](auto& sums) {
+                tkjit::wgmma_fence(sums);
 #pragma unroll
-            for (int k = 0; k < kSide / tkjit::wgmma_depth<T>; ++k)
-                tkjit::wgmma<Cols, T, b_is_columns, a_is_columns>(sums, a.advanced(k), b.advanced(k));
-            tkjit::wgmma_commit();
+                for (int k = 0; k < kDepth<T> / tkjit::wgmma_depth<T>; ++k)
+                    tkjit::wgmma<Cols, T, b_is_columns, a_is_columns>(sums, a.advanced(k), b.advanced(k));
+                tkjit::wgmma_commit();
+            };
+            if constexpr (scales_blocks<Finish>) {
+                float products[Cols / 2] = {};
+                multiply(products);
+                tkjit::wgmma_wait<0>(products);
+                if (lane == 0) tkjit::mbarrier_arrive(&ring.empty[at.stage]);
+                add_scaled(sums, products, finish, row, first_col, step);
+                continue;
+            }
+            multiply(sums);
             tkjit::wgmma_wait<1>(sums);  // the previous step is done with its stage
             if (previous && lane == 0) tkjit::mbarrier_arrive(previous);
             previous = &ring.empty[at.stage];
@@ -240,7 +273,6 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
         tkjit::wgmma_wait<0>(sums);
         if (previous && lane == 0) tkjit::mbarrier_arrive(previous);
 
-        const int row = first_row + tkjit::wgmma_row(0), col = first_col + tkjit::wgmma_col(0);
         if (schedule.splits > 1) {
             const auto sync = [] { tkjit::named_barrier_sync(3, kWarpgroup * kConsumers); };
             const bool has_row[2] = {row < m, row + 8 < m};
@@ -248,19 +280,19 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
             if (!add_splits<kWarpgroup * kConsumers>(g.partial, work.split, thread, ring.is_last, sums, has_row, sync)) continue;
         }
         if (!g.c.is_mapped) {
-            T* const first = g.c.raw_ptr + (size_t(work.number) * m + row) * n + col;
-            T* const rows[2] = {first, first + size_t(8) * n};
+            Result* const first = g.c.raw_ptr + (size_t(work.number) * m + row) * n + col;
+            Result* const rows[2] = {first, first + size_t(8) * n};
 #pragma unroll
             for (int i = 0; i < Cols / 2; ++i) {
                 const int down = i / 2 % 2 * 8, right = i / 4 * 8 + i % 2;
-                if (row + down < m && col + right < n) rows[down / 8][right] = T(finish(sums[i], work.number, row + down, col + right));
+                if (row + down < m && col + right < n) rows[down / 8][right] = Result(finish(sums[i], work.number, row + down, col + right));
             }
             continue;
         }
 #pragma unroll
         for (int box = 0; box < Cols / kSide; ++box, ++stores) {
             if (first_col + box * kSide >= n) break;
-            T* const staged = ring.c[consumer][stores % 2];
+            Result* const staged = ring.c[consumer][stores % 2];
             if (is_leader) tkjit::bulk_store_wait_read<1>();  // the store before the previous one has read its box
             tkjit::named_barrier_sync(1 + consumer, kWarpgroup);
 #pragma unroll
@@ -270,10 +302,10 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring::cols>
                 for (int pair = 0; pair < 4; ++pair) {
                     const int at = box * kSide / 2 + i + 2 * pair, down = pair % 2 * 8, right = at / 4 * 8;
                     const auto of = [&](int i) { return finish(sums[at + i], work.number, row + down, col + right + i); };
-                    pairs[pair] = pack(T(), of(0), of(1));
+                    pairs[pair] = pack(Result(), of(0), of(1));
                 }
                 const int to_row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16, to_col = 2 * i + lane / 16 * 8;
-                tkjit::stmatrix_x4(reinterpret_cast<char*>(staged) + tkjit::place_in_tile<Boxes<T>>(to_row, to_col), pairs);
+                tkjit::stmatrix_x4(reinterpret_cast<char*>(staged) + tkjit::place_in_tile<Boxes<Result>>(to_row, to_col), pairs);
             }
             tkjit::fence_async_proxy();
             tkjit::named_barrier_sync(1 + consumer, kWarpgroup);
@@ -303,7 +335,7 @@ __device__ void multiply(Ring& ring, const Problem& g, Finish finish) {
         tkjit::fence_mbarrier_init();
     }
     __syncthreads();
-    const Schedule<Ring::cols> schedule(g);
+    const Schedule<Ring> schedule(g);
     if (threadIdx.x < kWarpgroup) {
         tkjit::decrease_registers<56>();
         produce(ring, g, schedule);

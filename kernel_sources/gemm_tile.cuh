@@ -1,7 +1,7 @@
 // One block's tile of a matrix product C = A * B, for any M, N and K. A is stored as M x K, or as K x M if `a_is_transposed`;
 // B is stored as K x N, or as N x K if `b_is_transposed`. A block of 256 threads computes a tile of 128 x 128 in steps along
 // K. While it computes on one stage of shared memory, the next tiles of A and B are in flight through registers to the other
-// stage.
+// stage. Elements of 8 bits are converted to `__half`, in which they are exact.
 #pragma once
 
 #include <tkjit/gl.h>
@@ -10,6 +10,7 @@
 #include <tkjit/shared_memory.cuh>
 #include <tkjit/strided.h>
 
+#include "gemm_scales.cuh"
 #include "gemm_split.cuh"
 
 constexpr int kThreads = 256;
@@ -30,9 +31,9 @@ struct Tile {
     static constexpr int stage_elements = a_elements + (k_is_rows_of_b ? k : kTileN) * b_stride;
 };
 
-template <typename T>
-struct alignas(kVectorBytes) Vector {
-    T element[Tile<T>::vector];
+template <typename T, int Size>
+struct alignas(Size * sizeof(T)) Vector {
+    T element[Size];
 };
 
 /// A matrix in global memory, as it is stored. `row_stride` and `step` are the distances between rows and between the elements
@@ -61,23 +62,28 @@ __device__ Stored<T> stored(const tkjit::strided<T, Rank, Axes>& matrix, int num
 // A thread's share of a Rows x Cols tile, held in registers between global and shared memory.
 template <typename T, int Rows, int Cols>
 struct TileLoad {
-    static constexpr int vectors_a_row = Cols / Tile<T>::vector;
+    static constexpr int vector = Tile<T>::vector;
+    static constexpr int vectors_a_row = Cols / vector;
     static constexpr int vectors = Rows * vectors_a_row / kThreads;
-    Vector<T> held[vectors];
+    Vector<T, vector> held[vectors];
 
     // Elements outside the matrix are zero.
-    __device__ void fetch(const Stored<T>& matrix, int first_row, int first_col) {
+    template <typename Source>
+    __device__ void fetch(const Stored<Source>& matrix, int first_row, int first_col) {
         for (int i = 0; i < vectors; ++i) {
             const int index = threadIdx.x + i * kThreads;
             const int row = first_row + index / vectors_a_row;
-            const int col = first_col + index % vectors_a_row * Tile<T>::vector;
-            const T* source = matrix.data + row * matrix.row_stride + col * matrix.step;
-            const bool whole = row < matrix.rows && col + Tile<T>::vector <= matrix.cols && matrix.step == 1;
-            if (whole && reinterpret_cast<size_t>(source) % kVectorBytes == 0) {
-                held[i] = *reinterpret_cast<const Vector<T>*>(source);
+            const int col = first_col + index % vectors_a_row * vector;
+            const Source* source = matrix.data + row * matrix.row_stride + col * matrix.step;
+            const bool whole = row < matrix.rows && col + vector <= matrix.cols && matrix.step == 1;
+            if (whole && reinterpret_cast<size_t>(source) % sizeof(Vector<Source, vector>) == 0) {
+                const auto loaded = *reinterpret_cast<const Vector<Source, vector>*>(source);
+                for (int j = 0; j < vector; ++j) held[i].element[j] = T(loaded.element[j]);
             } else {
-                for (int j = 0; j < Tile<T>::vector; ++j)
-                    held[i].element[j] = row < matrix.rows && col + j < matrix.cols ? source[j * matrix.step] : T(0.f);
+                for (int j = 0; j < vector; ++j) {
+                    const bool inside = row < matrix.rows && col + j < matrix.cols;
+                    held[i].element[j] = inside ? T(source[j * matrix.step]) : T(0.f);
+                }
             }
         }
     }
@@ -86,11 +92,11 @@ struct TileLoad {
     __device__ void store(T* tile, int stride) const {
         for (int i = 0; i < vectors; ++i) {
             const int index = threadIdx.x + i * kThreads;
-            const int row = index / vectors_a_row, col = index % vectors_a_row * Tile<T>::vector;
+            const int row = index / vectors_a_row, col = index % vectors_a_row * vector;
             if constexpr (is_transposed)
-                for (int j = 0; j < Tile<T>::vector; ++j) tile[(col + j) * stride + row] = held[i].element[j];
+                for (int j = 0; j < vector; ++j) tile[(col + j) * stride + row] = held[i].element[j];
             else
-                *reinterpret_cast<Vector<T>*>(tile + row * stride + col) = held[i];
+                *reinterpret_cast<Vector<T, vector>*>(tile + row * stride + col) = held[i];
         }
     }
 };
@@ -184,9 +190,9 @@ __host__ __device__ constexpr int steps_of(int k) {
 
 // Computes the block's tile at (first_row, first_col) of A * B in the steps along K from `first_step` to before `last_step`.
 // `stages` are two stages of shared memory.
-template <bool a_is_transposed = false, bool b_is_transposed = false, typename T>
-__device__ Accumulator<T> multiply_tile(T* stages, const Stored<T>& a_matrix, const Stored<T>& b_matrix, int first_row,
-                                        int first_col, int first_step, int last_step) {
+template <bool a_is_transposed = false, bool b_is_transposed = false, typename T, typename Source>
+__device__ Accumulator<T> multiply_tile(T* stages, const Stored<Source>& a_matrix, const Stored<Source>& b_matrix,
+                                        int first_row, int first_col, int first_step, int last_step) {
     using tile = Tile<T, a_is_transposed, b_is_transposed>;
     Accumulator<T> accumulator;
     TileLoad<T, a_is_transposed ? tile::k : kTileM, a_is_transposed ? kTileM : tile::k> a_load;
@@ -231,25 +237,43 @@ __device__ void multiply(T* stages, const Problem& g, Finish finish) {
     constexpr bool a_is_transposed = Problem::a_is_transposed, b_is_transposed = Problem::b_is_transposed;
     const int splits = g.splits;
     const Split split{int(blockIdx.x / splits), int(blockIdx.x % splits), splits};
-    const Stored<T> of_first = stored<a_is_transposed>(g.a, 0);
+    const auto of_first = stored<a_is_transposed>(g.a, 0);
     const int m = a_is_transposed ? of_first.cols : of_first.rows, k = a_is_transposed ? of_first.rows : of_first.cols;
     const int n = g.c.cols(), across = (n + kTileN - 1) / kTileN, tiles = (m + kTileM - 1) / kTileM * across;
-    const int number = split.tile / tiles, tile = split.tile % tiles, steps = steps_of<T>(k);
+    const int number = split.tile / tiles, tile = split.tile % tiles;
     const int first_row = tile / across * kTileM, first_col = tile % across * kTileN;
-    const auto begin = [&](int number) { return int(int64_t(steps) * number / splits); };
-    Accumulator<T> sums = multiply_tile<a_is_transposed, b_is_transposed>(
-        stages, stored<a_is_transposed>(g.a, number), stored<b_is_transposed>(g.b, number), first_row, first_col,
-        begin(split.number), begin(split.number + 1));
+    constexpr int unit = scales_blocks<Finish> ? kScaledDepth / Tile<T>::k : 1;  // steps that one block adds up at least
+    const int steps = steps_of<T>(k), units = (steps + unit - 1) / unit;
+    const auto begin = [&](int number) { return min(steps, unit * int(int64_t(units) * number / splits)); };
+    const int first_step = begin(split.number), last_step = begin(split.number + 1);
+    const auto multiply_steps = [&](int first, int last) {
+        return multiply_tile<a_is_transposed, b_is_transposed>(stages, stored<a_is_transposed>(g.a, number),
+                                                               stored<b_is_transposed>(g.b, number), first_row, first_col,
+                                                               first, last);
+    };
+    Accumulator<T> sums;
+    constexpr int count = kTileM * kTileN / kThreads;
+    const auto all = [](Accumulator<T>& one) -> auto& { return reinterpret_cast<float(&)[count]>(one.sum); };
+    if constexpr (scales_blocks<Finish>) {
+        for (int step = first_step; step < last_step; step += unit) {
+            Accumulator<T> products = multiply_steps(step, min(step + unit, last_step));
+            products.for_each([&](int row, int col, float& product) {
+                product *= finish.row_scale(first_row + row, step / unit) * finish.col_scale(first_col + col, step / unit);
+            });
+            for (int i = 0; i < count; ++i) all(sums)[i] += all(products)[i];
+        }
+    } else {
+        sums = multiply_steps(first_step, last_step);
+    }
     if (splits > 1) {
         __shared__ bool is_last;
-        constexpr int count = kTileM * kTileN / kThreads;
-        auto& all = reinterpret_cast<float(&)[count]>(sums.sum);
         const auto sync = [] { __syncthreads(); };
-        if (!add_splits<kThreads>(g.partial, split, threadIdx.x, is_last, all, {true, true}, sync)) return;
+        if (!add_splits<kThreads>(g.partial, split, threadIdx.x, is_last, all(sums), {true, true}, sync)) return;
     }
-    T* const c = g.c.raw_ptr + size_t(number) * m * n;
+    using Result = typename decltype(g.c)::dtype;
+    Result* const c = g.c.raw_ptr + size_t(number) * m * n;
     sums.for_each([&](int row, int col, float& sum) {
         row += first_row, col += first_col;
-        if (row < m && col < n) c[size_t(row) * n + col] = T(finish(sum, number, row, col));
+        if (row < m && col < n) c[size_t(row) * n + col] = Result(finish(sum, number, row, col));
     });
 }

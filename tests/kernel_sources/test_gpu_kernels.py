@@ -47,6 +47,43 @@ def test_gemm(gpu, dtype, m, n, k):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("shape", [(1000, 999, 1001), (16, 4096, 8192), (2000, 512, 256)])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_matmul(gpu, dtype, transposed, shape, batch):
+    m, n, k = shape
+    sizes = [
+        (*batch, *(one[::-1] if turned else one)) for one, turned in zip([(m, k), (k, n)], transposed, strict=True)
+    ]
+    a, b = (torch.randn(size, device=gpu).to(dtype) for size in sizes)
+    a, b = (one.mT if turned else one for one, turned in zip((a, b), transposed, strict=True))
+    c = torch.randn(n, device=gpu).to(dtype).expand(*batch, m, n)
+    exact = 0.5 * a.double() @ b.double() + 2 * c.double()
+    summed = 0.5 * a.double().abs() @ b.double().abs() + 2 * c.double().abs()
+    d = tkjit.load("matmul")(a, b, c, 0.5, 2.0)
+    assert bool(((d.double() - exact).abs() <= ROUNDING[dtype] * exact.abs() + k * 2.0**-23 * summed).all())
+
+
+@pytest.mark.parametrize("shape", [(1000, 999, 1001), (16, 4096, 8192), (2000, 512, 256)])
+def test_scaled_matmul(gpu, shape):
+    m, n, k = shape
+    a, b = torch.randn(m, k, device=gpu).to(torch.float8_e4m3fn), torch.randn(n, k, device=gpu).to(torch.float8_e4m3fn)
+    rows, columns = torch.arange(n, device=gpu) // 128, torch.arange(k, device=gpu) // 128
+    kernel = tkjit.load("scaled_matmul")
+    blocks = (torch.rand(m, -(-k // 128), device=gpu) + 0.5, torch.rand(-(-n // 128), -(-k // 128), device=gpu) + 0.5)
+    whole = (torch.rand(m, device=gpu) + 0.5, torch.rand(n, device=gpu) + 0.5)
+    wide = {
+        blocks: (a.double() * blocks[0][:, columns], b.double() * blocks[1][rows][:, columns]),
+        whole: (a.double() * whole[0][:, None], b.double() * whole[1][:, None]),
+    }
+    for scales, (wide_a, wide_b) in wide.items():
+        exact = wide_a @ wide_b.T
+        # the tensor cores add up products of 8-bit floats with 13 bits
+        bound = 2.0**-8 * exact.abs() + 2.0**-12 * (wide_a.abs() @ wide_b.abs().T)
+        assert bool(((kernel(a, b, *scales).double() - exact).abs() <= bound).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("m", "n", "k"), [(7, 30, 20), (1000, 999, 1001), (16, 4096, 8192), (5000, 2000, 64)])
 def test_linear(gpu, dtype, m, n, k):
     x, weight, bias = (torch.randn(shape, device=gpu).to(dtype) for shape in ((m, k), (n, k), (n,)))

@@ -139,6 +139,11 @@ def samples() -> dict[str, tuple]:
         "linear": (tkjit.load("linear"), "default", (x, torch.randn(4, 5), None, "gelu")),
         "matmul": (tkjit.load("matmul"), "default", (a, torch.randn(24, 16).T, torch.randn(24).expand(32, 24))),
         "matmul of a batch": (tkjit.load("matmul"), "default_1", (torch.randn(2, 3, 4), torch.randn(2, 5, 4).mT)),
+        "scaled_matmul": (
+            tkjit.load("scaled_matmul"),
+            "default",
+            (torch.ones(3, 16).to(torch.float8_e4m3fn), torch.ones(5, 16).to(torch.float8_e4m3fn), *torch.ones(2, 1)),
+        ),
         "softmax": (tkjit.load("softmax"), "default", (torch.randn(2, 3, 5).requires_grad_(),)),
         "softmax of half": (tkjit.load("softmax"), "default", (torch.randn(3, 5).half(),)),
         "rms_norm": (tkjit.load("rms_norm"), "default", (x, weight)),

@@ -1,0 +1,77 @@
+"""scaled_matmul in the simulator, for Hopper and for other GPUs: scales for matrices, rows and blocks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import ArgumentError, ShapeError
+
+pytestmark = pytest.mark.compiles
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+# M, N and K: whole and partial tiles, rows that TMA cannot copy, several blocks that share a tile, no elements to sum
+SHAPES = [(70, 40, 96), (130, 264, 640), (53, 37, 71), (40, 300, 2304), (1, 1, 1), (3, 5, 0)]
+
+
+@pytest.fixture(params=["80", "90a"])
+def arch(request, session_cache, monkeypatch):
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", request.param)
+    return request.param
+
+
+def scales(*shape: int) -> torch.Tensor:
+    return torch.rand(shape) + 0.5
+
+
+def assert_right(a, b, wide_a, wide_b, scale_a, scale_b, bias=None):
+    """Compare with a product of the matrices times their scales."""
+    exact = wide_a @ wide_b.T
+    summed = wide_a.abs() @ wide_b.abs().T
+    if bias is not None:
+        exact, summed = exact + bias.double(), summed + bias.double().abs()
+    c = tkjit.load("scaled_matmul")(a, b, scale_a, scale_b, bias)
+    bound = 2.0**-8 * exact.abs() + (a.shape[1] + 4) * 2.0**-23 * summed
+    assert c.dtype == torch.bfloat16 and bool(((c.double() - exact).abs() <= bound).all())
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_scales_of_matrices_and_rows(arch, shape):
+    m, n, k = shape
+    a, b, bias = torch.randn(m, k).to(E4M3), torch.randn(n, k).to(E4M3), torch.randn(n).bfloat16()
+    for scale_a, scale_b in ((scales(1), scales(1)), (scales(m), scales(n)), (scales(1), scales(n))):
+        assert_right(a, b, a.double() * scale_a[:, None], b.double() * scale_b[:, None], scale_a, scale_b, bias)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_scales_of_blocks(arch, shape):
+    m, n, k = shape
+    a, b = torch.randn(m, k).to(E4M3), torch.randn(n, k).to(E4M3)
+    scale_a, scale_b = scales(m, -(-k // 128)), scales(-(-n // 128), -(-k // 128))
+    columns, rows = torch.arange(k) // 128, torch.arange(n) // 128
+    assert_right(a, b, a.double() * scale_a[:, columns], b.double() * scale_b[rows][:, columns], scale_a, scale_b)
+
+
+@pytest.mark.slow
+def test_other_type(arch):
+    a, b = torch.randn(130, 300).to(E5M2), torch.randn(72, 300).to(E5M2)
+    assert_right(a, b, a.double(), b.double(), torch.ones(1), torch.ones(1))
+    assert_right(a, b, a.double(), b.double(), torch.ones(130, 3), torch.ones(1, 3))
+
+
+def test_a_nan_stays_in_its_row(arch):
+    a, b = torch.randn(70, 96).to(E4M3), torch.randn(40, 96).to(E4M3)
+    a[5, 7] = float("nan")
+    c = tkjit.load("scaled_matmul")(a, b, torch.ones(1), torch.ones(1))
+    assert bool(c[5].isnan().all()) and not c[:5].isnan().any() and not c[6:].isnan().any()
+
+
+def test_wrong_arguments():
+    scaled_matmul = tkjit.load("scaled_matmul")
+    a, b = torch.zeros(64, 256).to(E4M3), torch.zeros(32, 256).to(E4M3)
+    with pytest.raises((ArgumentError, ShapeError), match="SA == M"):
+        scaled_matmul(a, b, scales(3), scales(1))
+    with pytest.raises(ArgumentError, match=r"scale_b is \(2, 1\)"):
+        scaled_matmul(a, b, scales(64, 2), scales(2, 1))
+    with pytest.raises(ArgumentError, match="a's type float8_e4m3fn"):
+        scaled_matmul(a, b.to(E5M2), scales(1), scales(1))
