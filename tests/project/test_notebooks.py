@@ -87,6 +87,7 @@ def test_hopper_runs_on_the_cpu():
     assert not _written(executed)
     shown = "".join(str(output) for output in _outputs(executed))
     assert "lacks 16 expected bytes" in shown and "ring(M=130, K=1000, N=264)" in shown
+    assert "__device__ void produce" in shown
 
 
 @pytest.mark.nvcc
