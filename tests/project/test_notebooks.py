@@ -24,6 +24,14 @@ NEEDED = {
         "range/v3": "librange-v3-dev",
     },
 }
+# for each notebook that goes from a simple kernel to the bundled one: its own kernels, and a text that it prints
+STEPS = {
+    "gemm": (
+        ("naive", "shared_tiles", "register_tiles", "tensor_cores", "pipeline", "ring"),
+        "put __syncthreads() between them",
+    ),
+    "attention": (("naive", "online", "tensor_cores"), "two halves of the keys give the same output"),
+}
 
 
 def _read(name):
@@ -56,7 +64,7 @@ def quickstart():
 
 
 def test_each_notebook_is_executed_here():
-    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == {"quickstart", "hopper", *NEEDED}
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == {"quickstart", "hopper", *STEPS, *NEEDED}
 
 
 def test_quickstart_shows_two_plots(quickstart):
@@ -103,6 +111,47 @@ def test_hopper_compiles_for_hopper(loader):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", STEPS)
+def test_each_step_agrees_with_torch(name):
+    executed = _execute(name)
+    assert not _written(executed)
+    assert _cells_with_results(executed) == _cells_with_results(_read(name)), (
+        "the kept outputs are those of the same cells"
+    )
+    kernels, printed = STEPS[name]
+    shown = _printed(executed)
+    for kernel in (*kernels, name):
+        assert f"{kernel} agrees with " in shown
+    assert printed in shown and "Its times say nothing about a GPU" in shown
+
+
+@pytest.mark.nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STEPS)
+def test_each_step_compiles_for_hopper(name, loader, sass, monkeypatch):
+    """Run the cells, compile each kernel, and draw the plot that a GPU's measurements get."""
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", "90a")  # a cell sets it
+    namespace: dict = {}
+    for cell in _code(_read(name)):
+        exec(cell.source, namespace)
+    kernels, _ = STEPS[name]
+    for kernel in kernels:
+        (spec,) = namespace[kernel].specs
+        launcher = loader.launcher(spec, Variant(), gpu_target("90a"))
+        assert launcher.manifest["spill_store_bytes"] == 0
+        products = re.findall(r"HGMMA.*", sass(launcher.shared_object))
+        assert (kernel == "ring") == bool(products)
+        # ptxas marks the last product of a group with gsb0. If it serialises the products, it marks all of them.
+        assert not products or not all("gsb0" in product for product in products)
+    measurements = namespace["measurements"]
+    (peer,) = measurements[0].peers
+    namespace["show"](measurements, peer)
+    plot = namespace["plt"]
+    assert len(plot.gca().patches) == len(measurements)
+    plot.close()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDED)
 def test_bound_libraries(name):
     missing = {path: package for path, package in NEEDED[name].items() if not Path("/usr/include", path).exists()}
@@ -110,18 +159,33 @@ def test_bound_libraries(name):
         pytest.skip(f"no {', '.join(missing)} in /usr/include; apt-get install {' '.join(missing.values())}")
     executed = _execute(name)
     assert not _written(executed)
-    kept = [len(cell.outputs) > 0 for cell in _code(_read(name))]
-    shown = [any(not _is_build(output) for output in cell.outputs) for cell in _code(executed)]
-    assert shown == kept, "the kept outputs are those of the same cells"
+    assert _cells_with_results(executed) == _cells_with_results(_read(name)), (
+        "the kept outputs are those of the same cells"
+    )
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_outputs_of_bound_libraries_are_kept_clean(name):
+@pytest.mark.parametrize("name", [*STEPS, *NEEDED])
+def test_kept_outputs_are_clean(name):
     notebook = _read(name)
     assert [cell.execution_count for cell in _code(notebook)] == list(range(1, len(_code(notebook)) + 1))
     assert not [cell for cell in notebook.cells if cell.metadata]
     assert not [output for output in _outputs(notebook) if _is_build(output)], "how long a build took differs"
     assert not re.search(r"/(home|root|tmp)/", str(_outputs(notebook))), "no path of a machine"
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_kept_outputs_have_no_times_of_the_simulator(name):
+    assert not re.search(r"FLOP/s|\d (ms|us|s)\b", _printed(_read(name)))
+    assert not [output for output in _outputs(_read(name)) if "image/png" in output.get("data", {})]
+
+
+def _printed(notebook):
+    return "".join(output.text for output in _outputs(notebook) if output.get("name") == "stdout")
+
+
+def _cells_with_results(notebook):
+    """Return for each code cell whether it shows anything but a build."""
+    return [any(not _is_build(output) for output in cell.outputs) for cell in _code(notebook)]
 
 
 def _is_build(output):
