@@ -196,7 +196,10 @@ def samples() -> dict[str, tuple]:
 @pytest.mark.parametrize("name", sample(samples(), *(set(samples()) - {"gemm"})))
 def test_opcheck(name):
     kernel, overload, arguments = samples()[name]
-    torch.library.opcheck(getattr(kernel.operator, overload), arguments)
+    tests = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+    if any(isinstance(one, torch.Tensor) and one.dtype.itemsize == 1 and one.is_floating_point() for one in arguments):
+        tests.remove("test_schema")  # compares arguments by arithmetic, which torch lacks for 8-bit floats
+    torch.library.opcheck(getattr(kernel.operator, overload), arguments, test_utils=tests)
 
 
 def test_every_bundled_kernel_has_an_opcheck():
