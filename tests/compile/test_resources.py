@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tkjit.compile.resources import KernelResources, kernel_resources
+from tkjit.compile.resources import KernelResources, kernel_resources, resources_text
 
 # nvcc 13.0 on a file with axpy<float>, axpy<double>, which calls a function that spills, and crowded
 LOG = """\
@@ -76,3 +76,15 @@ def test_a_kernel_alone_in_its_file_is_the_entry():
 
 def test_a_build_for_the_cpu_has_no_figures():
     assert kernel_resources("", b"").facts == {}
+
+
+def test_serialized_wgmmas():
+    warning = (
+        "ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to non "
+        "wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage in the "
+        "function '_ZN2ns7crowdedE7Globals'\n"
+    )
+    entry = kernel_resources(warning + LOG, marked("_ZN5tkjit12entry_markerIXadL_ZN2ns7crowdedE7GlobalsEEEE")).entry
+    assert entry == CROWDED | {"serialized_wgmma": 1}
+    assert resources_text(entry) == "252 registers, 20 B spilled, 128 B shared memory, wgmma serialized"
+    assert "wgmma" not in resources_text(CROWDED)

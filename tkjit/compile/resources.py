@@ -14,6 +14,8 @@ _SPILLS = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
 
 Figures = dict[str, int]
 _SECTION = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'", re.MULTILINE)
+# Matches ptxas's warning that wgmmas wait for one another, because other instructions use their sums.
+_SERIALIZED = re.compile(r"wgmma\.mma_async instructions are serialized\b.*? function '([^']+)'")
 # Matches the symbol that TKJIT_MARK_ENTRY (tkjit/launch.h) defines, whose template argument is the entry.
 _MARKER = re.compile(rb"(?<![\w$.])_ZN5tkjit12entry_markerI[\w$.]+")
 # Matches the marker in a launcher whose device code NVRTC compiled (loader/device_code.py).
@@ -23,6 +25,8 @@ _NAMED = re.compile(rb"\0tkjit_entry=([\w$.]+)\0")
 @dataclass(frozen=True)
 class KernelResources:
     """The resources that a build's kernels use: registers per thread, bytes of spills, bytes of static shared memory.
+
+    ``serialized_wgmma`` is 1 if ptxas warns that the kernel's wgmmas do not overlap.
 
     Parameters
     ----------
@@ -48,7 +52,8 @@ def resources_text(figures: Mapping[str, Any]) -> str:
         return ""
     spilled = sum(figures.get(name, 0) for name in _SPILLS)
     shared = figures.get("shared_memory_bytes", 0)
-    return f"{figures['registers']} registers, {spilled} B spilled, {shared} B shared memory"
+    warning = ", wgmma serialized" if figures.get("serialized_wgmma") else ""
+    return f"{figures['registers']} registers, {spilled} B spilled, {shared} B shared memory{warning}"
 
 
 def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
@@ -73,6 +78,7 @@ def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
 def _read_figures(log: str) -> Iterator[tuple[str, Figures]]:
     """Yield each kernel's mangled name and its figures."""
     _, *parts = _SECTION.split(log)
+    serialized = set(_SERIALIZED.findall(log))
     for symbol, text in zip(parts[::2], parts[1::2], strict=True):
         figures = {}
         # after a kernel, ptxas reports the functions that it calls, and their spills are counted for the kernel
@@ -80,6 +86,8 @@ def _read_figures(log: str) -> Iterator[tuple[str, Figures]]:
             figures[name] = sum(int(value) for value in re.findall(rf"(\d+) bytes spill {words}", text))
         for name, pattern in {"registers": r"Used (\d+) registers", "shared_memory_bytes": r"(\d+) bytes smem"}.items():
             figures[name] = max((int(value) for value in re.findall(pattern, text)), default=0)
+        if symbol in serialized:
+            figures["serialized_wgmma"] = 1
         yield symbol, figures
 
 
