@@ -35,6 +35,8 @@ PREDICTED = {
     "rms_norm": 0.93,
     "add_rms_norm": 0.93,
     "layer_norm": 0.92,
+    "rms_norm_gradient": 0.8,
+    "layer_norm_gradient": 0.75,
     "softmax": 0.85,
     "cross_entropy": 0.85,
     "silu_mul": 0.93,

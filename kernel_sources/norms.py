@@ -50,18 +50,9 @@ def quack_add_rms_norm(x, residual, weight, eps):
 
 
 def rms_norm_gradients(grad_y, x, weight, eps, needed):
-    import torch
-
-    wide, grad = x.float(), grad_y.float()
-    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
-    scaled = wide * scale
-    grad_weight = None
-    if weight is not None:
-        if "weight" in needed:
-            grad_weight = (grad * scaled).reshape(-1, x.shape[-1]).sum(0).to(weight.dtype)
-        grad = grad * weight.float()
-    grad_x = (scale * (grad - scaled * (grad * scaled).mean(-1, keepdim=True))).to(x.dtype) if "x" in needed else None
-    return grad_x, grad_weight
+    used = x.new_ones(x.shape[-1]) if weight is None else weight
+    grad_x, grad_weight = rms_norm_gradient(grad_y, x, used, eps=eps)
+    return grad_x, grad_weight.sum(0).to(weight.dtype) if weight is not None and "weight" in needed else None
 
 
 @tkjit.kernel(
@@ -109,10 +100,12 @@ def torch_add_rms_norm(x, residual, weight, eps):
 
 
 def add_rms_norm_gradients(grad_y, grad_total, total, weight, eps, needed):
-    wanted = {"x"} | ({"weight"} & set(needed))
-    grad, grad_weight = rms_norm_gradients(grad_y, total, weight, eps, wanted)
-    grad = grad + grad_total
-    return grad if "x" in needed else None, grad if "residual" in needed else None, grad_weight
+    grad, grad_weight = rms_norm_gradient(grad_y, total, weight, grad_total, eps)
+    return (
+        grad if "x" in needed else None,
+        grad if "residual" in needed else None,
+        grad_weight.sum(0).to(weight.dtype) if "weight" in needed else None,
+    )
 
 
 @tkjit.kernel(
@@ -153,24 +146,13 @@ def add_rms_norm(
 
 
 def layer_norm_gradients(grad_y, x, weight, bias, eps, needed):
-    import torch
-
-    wide, grad = x.float(), grad_y.float()
-    centered = wide - wide.mean(-1, keepdim=True)
-    scale = torch.rsqrt(centered.square().mean(-1, keepdim=True) + eps)
-    scaled = centered * scale
-    grad_weight = grad_bias = None
-    if bias is not None and "bias" in needed:
-        grad_bias = grad.reshape(-1, x.shape[-1]).sum(0).to(bias.dtype)
-    if weight is not None:
-        if "weight" in needed:
-            grad_weight = (grad * scaled).reshape(-1, x.shape[-1]).sum(0).to(weight.dtype)
-        grad = grad * weight.float()
-    grad_x = None
-    if "x" in needed:
-        grad_x = grad - grad.mean(-1, keepdim=True) - scaled * (grad * scaled).mean(-1, keepdim=True)
-        grad_x = (scale * grad_x).to(x.dtype)
-    return grad_x, grad_weight, grad_bias
+    used = x.new_ones(x.shape[-1]) if weight is None else weight
+    grad_x, grad_weight, grad_bias = layer_norm_gradient(grad_y, x, used, eps)
+    return (
+        grad_x,
+        grad_weight.sum(0).to(weight.dtype) if weight is not None and "weight" in needed else None,
+        grad_bias.sum(0).to(bias.dtype) if bias is not None and "bias" in needed else None,
+    )
 
 
 @tkjit.kernel(
@@ -212,3 +194,108 @@ def layer_norm(
     import torch
 
     return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+# PARTS blocks share the rows; each of their PARTS * WORKERS blocks or warps adds up a part of the weight's gradient
+GRADIENT_DIMS = {
+    "SIZE": SIZE,
+    "WORKERS": "1 + 3 * (SIZE <= 1024)",
+    "PARTS": "min(cdiv(x.batch * x.depth * x.rows, WORKERS), 132 * (1 + 2 * (SIZE <= 4096)))",
+}
+
+
+def sums_of_parts(terms):
+    """Returns the sums of the rows that each block or warp computes."""
+    import torch
+
+    rows = terms.reshape(-1, terms.shape[-1])
+    workers = 4 if rows.shape[1] <= 1024 else 1
+    parts = workers * min(-(-rows.shape[0] // workers), 396 if rows.shape[1] <= 4096 else 132)
+    padding = -rows.shape[0] % max(1, parts)
+    return torch.nn.functional.pad(rows, (0, 0, 0, padding)).unflatten(0, (-1, parts)).sum(0)
+
+
+@tkjit.kernel(
+    "rms_norm_gradient.cu",
+    entry="rms_norm_gradient<T, SIZE>",
+    grid="PARTS",
+    block=BLOCK,
+    dims=GRADIENT_DIMS,
+    variants={"T": DTYPES, "SIZE": SIZES},
+    examples=EXAMPLES,
+    sizes=CALLS,
+)
+def rms_norm_gradient(
+    grad_y: In[Tensor, "T", "... N"],
+    x: In[Tensor, "T", "... N"],
+    weight: In[Tensor, "T", "N"],
+    addend: In[Tensor, "T", "... N"] | None = None,
+    eps: float = 1e-6,
+    *,
+    grad_x: Out[Tensor, "T", "... N"],
+    grad_weight: Out[Tensor, "float32", "PARTS * WORKERS", "N"],
+) -> tuple[Tensor, Tensor]:
+    """Computes the gradients of ``rms_norm``.
+
+    Parameters
+    ----------
+    grad_y, x : (..., N) float32, bfloat16 or float16
+    weight : (N,) of x's dtype
+    addend : (..., N) of x's dtype, optional
+        Is added to the gradient of x.
+    eps : as for ``rms_norm``
+
+    Returns
+    -------
+    grad_x : (..., N) of x's dtype
+    grad_weight : (parts, N) float32; its sum over the parts, whose number depends on the sizes, is the gradient
+    """
+    wide, grad = x.float(), grad_y.float()
+    scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+    normal, of_normal = wide * scale, grad * weight.float()
+    grad_x = scale * (of_normal - normal * (of_normal * normal).mean(-1, keepdim=True))
+    grad_x = grad_x if addend is None else grad_x + addend.float()
+    return grad_x.to(x.dtype), sums_of_parts(grad * normal)
+
+
+@tkjit.kernel(
+    "layer_norm_gradient.cu",
+    entry="layer_norm_gradient<T, SIZE>",
+    grid="PARTS",
+    block=BLOCK,
+    dims=GRADIENT_DIMS,
+    variants={"T": DTYPES, "SIZE": SIZES},
+    examples=EXAMPLES,
+    sizes=CALLS,
+)
+def layer_norm_gradient(
+    grad_y: In[Tensor, "T", "... N"],
+    x: In[Tensor, "T", "... N"],
+    weight: In[Tensor, "T", "N"],
+    eps: float = 1e-5,
+    *,
+    grad_x: Out[Tensor, "T", "... N"],
+    grad_weight: Out[Tensor, "float32", "PARTS * WORKERS", "N"],
+    grad_bias: Out[Tensor, "float32", "PARTS * WORKERS", "N"],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Computes the gradients of ``layer_norm``.
+
+    Parameters
+    ----------
+    grad_y, x : (..., N) float32, bfloat16 or float16
+    weight : (N,) of x's dtype
+    eps : as for ``layer_norm``
+
+    Returns
+    -------
+    grad_x : (..., N) of x's dtype
+    grad_weight, grad_bias : (parts, N) float32
+        Their sums over the parts, whose number depends on the sizes, are the gradients.
+    """
+    wide, grad = x.float(), grad_y.float()
+    centered = wide - wide.mean(-1, keepdim=True)
+    scale = (centered.square().mean(-1, keepdim=True) + eps).rsqrt()
+    normal, of_normal = centered * scale, grad * weight.float()
+    of_mean = of_normal.mean(-1, keepdim=True)
+    grad_x = scale * (of_normal - of_mean - normal * (of_normal * normal).mean(-1, keepdim=True))
+    return grad_x.to(x.dtype), sums_of_parts(grad * normal), sums_of_parts(grad)

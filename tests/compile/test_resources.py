@@ -81,8 +81,8 @@ def test_a_build_for_the_cpu_has_no_figures():
 def test_serialized_wgmmas():
     warning = (
         "ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to non "
-        "wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage in the "
-        "function '_ZN2ns7crowdedE7Globals'\n"
+        "wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage in "
+        "the function '_ZN2ns7crowdedE7Globals'\n"
     )
     entry = kernel_resources(warning + LOG, marked("_ZN5tkjit12entry_markerIXadL_ZN2ns7crowdedE7GlobalsEEEE")).entry
     assert entry == CROWDED | {"serialized_wgmma": 1}

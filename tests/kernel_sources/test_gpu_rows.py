@@ -33,6 +33,18 @@ def test_results(gpu, n, dtype):
         assert_near(tkjit.load("layer_norm")(x, weight, bias), exact)
 
 
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+@pytest.mark.parametrize("n", [n for n in LENGTHS if n > 1])
+def test_gradients_of_norms(gpu, n, dtype):
+    x, grad, weight = (torch.randn(size, device=gpu).to(dtype) for size in ((1700, n), (1700, n), (n,)))
+    exact_x, exact_weight = x.double().requires_grad_(), weight.double().requires_grad_()
+    F.layer_norm(exact_x, (n,), exact_weight).backward(grad.double())
+    grad_x, grad_weight, grad_bias = tkjit.load("layer_norm_gradient")(grad, x, weight)
+    assert_near(grad_x, exact_x.grad)
+    torch.testing.assert_close(grad_weight.sum(0).double(), exact_weight.grad, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(grad_bias.sum(0).double(), grad.double().sum(0), rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("n", [999, 1000, 8192])
 def test_rows_at_any_address(gpu, n):
     x = torch.randn(8 * n + 1, device=gpu).bfloat16()[1:].view(8, n)

@@ -90,9 +90,43 @@ def test_gradients_of_a_sum():
         assert torch.allclose(mine.grad.double(), exact.grad, atol=1e-5)
 
 
+# rows of whole groups and others, for warps and blocks, and more rows than the blocks or warps that share them
+@pytest.mark.parametrize(
+    "shape", [(1700, 8), (1590, 20), (5, 1032), (3, 3001), (140, 8200), (2, 8201), (134, 16400)], ids=str
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+def test_gradients_of_any_shape(name, dtype, shape):
+    if shape[0] * shape[1] > 1_000_000 and (name, dtype) != ("layer_norm", torch.bfloat16):
+        shape = (2, shape[1])  # the simulator is slow
+    n = shape[1]
+    x, grad, weight = (torch.randn(size).to(dtype) for size in (shape, shape, (n,)))
+    kernel = tkjit.load(f"{name}_gradient")
+    grad_x, *sums = kernel(grad, x, weight)
+    exact = [one.double().requires_grad_() for one in (x, weight, torch.zeros(n))]
+    if name == "rms_norm":
+        F.rms_norm(exact[0], (n,), exact[1], 1e-6).backward(grad.double())
+    else:
+        F.layer_norm(exact[0], (n,), exact[1], exact[2], 1e-5).backward(grad.double())
+    tolerance = max(2 * torch.finfo(dtype).eps, 5e-5)  # a short row may have a small variance, so a large gradient
+    torch.testing.assert_close(grad_x.double(), exact[0].grad, rtol=tolerance, atol=tolerance)
+    for one, other in zip(sums, exact[1:], strict=False):
+        torch.testing.assert_close(one.double().sum(0), other.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_a_gradient_of_rows_at_an_odd_address():
+    x, grad = (torch.randn(5 * 64 + 1)[1:].view(5, 64) for _ in range(2))
+    kernel, weight = tkjit.load("rms_norm_gradient"), torch.randn(64)
+    for one, other in zip(kernel(grad, x, weight), kernel(grad.clone(), x.clone(), weight), strict=True):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize("shape", [(0, 8), (3, 0)])
 def test_empty_tensors(shape):
     assert tkjit.load("layer_norm")(torch.empty(shape)).shape == shape
+    x, weight = torch.empty(shape).requires_grad_(), torch.ones(shape[-1]).requires_grad_()
+    tkjit.load("rms_norm")(x, weight).sum().backward()
+    assert x.grad.shape == shape and torch.equal(weight.grad, torch.zeros(shape[-1]))
 
 
 def test_a_weight_of_another_length_or_dtype_is_rejected():

@@ -149,6 +149,12 @@ def samples() -> dict[str, tuple]:
         "rms_norm": (tkjit.load("rms_norm"), "default", (x, weight)),
         "add_rms_norm": (tkjit.load("add_rms_norm"), "default", (x, x.detach(), weight)),
         "layer_norm": (tkjit.load("layer_norm"), "default", (x, weight, weight.detach())),
+        "rms_norm_gradient": (tkjit.load("rms_norm_gradient"), "default", (x.detach(), x.detach(), weight.detach())),
+        "layer_norm_gradient": (
+            tkjit.load("layer_norm_gradient"),
+            "default",
+            (x.detach(), x.detach(), weight.detach()),
+        ),
         "cross_entropy": (tkjit.load("cross_entropy"), "default", (x, torch.tensor([[1, 0, 4], [2, -100, 3]]))),
         "cross_entropy_gradient": (
             tkjit.load("cross_entropy_gradient"),

@@ -99,6 +99,11 @@ public:
     /// The number of the row that this thread works on; it may be past the last one.
     static __device__ size_t number() { return size_t(blockIdx.x) * Shape::rows + threadIdx.x / Shape::threads; }
 
+    /// The column at which this thread's group `i` begins.
+    static __device__ int column(int i) {
+        return (i * Shape::threads + int(threadIdx.x) % Shape::threads) * Group<T>::size;
+    }
+
     __device__ Row(const T* data, int n) : data_(data), n_(n) {
         if constexpr (is_held) {
 #pragma unroll
@@ -149,10 +154,6 @@ private:
     struct Unread {};
 
     __device__ Row(const T* data, int n, Unread) : data_(data), n_(n) {}
-
-    static __device__ int column(int i) {
-        return (i * Shape::threads + int(threadIdx.x) % Shape::threads) * Group<T>::size;
-    }
 
     static __device__ Group<T> store_sum(const T* a, const T* b, T* total, int col, int n) {
         const Group<T> of_a = load_group(a, col, n), of_b = load_group(b, col, n);

@@ -1,0 +1,7 @@
+// A block per row, or a warp if the row is short: norm_gradient.cuh.
+#include "norm_gradient.cuh"
+
+template <typename T, int SIZE>
+__global__ void __launch_bounds__(tkjit::RowShape<SIZE>::block, 1) rms_norm_gradient(const __grid_constant__ Globals g) {
+    norm_gradient<false, SIZE>(g, static_cast<const T*>(g.addend.raw_ptr), nullptr);
+}
