@@ -5,6 +5,7 @@
 
 struct identity {
     static __device__ float of(float x) { return x; }
+    static __device__ float slope(float) { return 1.f; }
 };
 struct relu {
     static __device__ float of(float x) { return x < 0.f ? 0.f : x; }  // keeps NaN
@@ -17,4 +18,8 @@ struct gelu_tanh {
 };
 struct silu {
     static __device__ float of(float x) { return __fdividef(x, 1.f + __expf(-x)); }
+    static __device__ float slope(float x) {
+        const float sigmoid = __fdividef(1.f, 1.f + __expf(-x));
+        return sigmoid * (1.f + x * (1.f - sigmoid));
+    }
 };

@@ -6,19 +6,8 @@
 
 #include <cuda_runtime.h>
 
+#include "exp2.cuh"
 #include "pack.cuh"
-
-constexpr float kLog2E = 1.44269504f;
-
-__device__ inline float exp2_of(float x) {
-#ifdef TKJIT_SIM
-    return exp2f(x);
-#else
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));  // exp2f() also handles denormal numbers
-    return result;
-#endif
-}
 
 /// The keys that a query sees: from `first` to before `end`.
 struct Seen {
@@ -112,10 +101,3 @@ struct OnlineSoftmax {
         return sum[row] == 0.f ? -INFINITY : (largest[row] * scores.factor + log2f(sum[row])) / kLog2E;
     }
 };
-
-/// Packs a row of products as the left operand of the next product.
-template <class T, int Count>
-__device__ void pack_all(uint32_t (&packed)[Count / 8][4], const float (&products)[Count]) {
-#pragma unroll
-    for (int i = 0; i < Count / 2; ++i) packed[i / 4][i % 4] = pack(T(), products[2 * i], products[2 * i + 1]);
-}

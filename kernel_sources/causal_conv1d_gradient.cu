@@ -2,12 +2,6 @@
 // elements at a time, and computes the sums again that the activation was applied to.
 #include "causal_conv1d.cuh"
 
-__device__ inline float slope_at(float, identity) { return 1.f; }
-__device__ inline float slope_at(float x, silu) {
-    const float sigmoid = __fdividef(1.f, 1.f + __expf(-x));
-    return sigmoid * (1.f + x * (1.f - sigmoid));
-}
-
 template <typename T, int W, typename Activation>
 __global__ void causal_conv1d_gradient(const __grid_constant__ Globals g) {
     constexpr int size = tkjit::Group<T>::size;
@@ -24,7 +18,7 @@ __global__ void causal_conv1d_gradient(const __grid_constant__ Globals g) {
         tkjit::Group<T> of_x;
 #pragma unroll
         for (int i = 0; i < size + W - 1; ++i) {
-            grad[i] *= slope_at(filter(x + size + i), Activation());
+            grad[i] *= Activation::slope(filter(x + size + i));
             if (i >= size) continue;
             of_bias += grad[i];
 #pragma unroll
