@@ -44,6 +44,8 @@ PREDICTED = {
     "paged_attention": 0.8,
     "quant_matmul": 0.75,
     "causal_conv1d": 0.88,
+    "selective_scan": 0.22,
+    "linear_attention": 0.35,
     "reduce": 0.92,
     "transpose": 0.85,
     "scan": 0.75,

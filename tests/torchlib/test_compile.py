@@ -130,6 +130,7 @@ def samples() -> dict[str, tuple]:
     a, b = torch.randn(32, 16), torch.randn(16, 24)
     x, weight = torch.randn(2, 3, 5).requires_grad_(), torch.randn(5).requires_grad_()
     q = torch.randn(1, 2, 3, 64).bfloat16().requires_grad_()
+    states, matrices = torch.randn(2, 3, 1, 2), torch.randn(2, 2, 1, 2, 5)  # of selective_scan
     return {
         "attention": (tkjit.load("attention"), "default", (q, q.detach(), q.detach())),
         "axpy": (tkjit.load("axpy"), "default", (torch.randn(10), torch.randn(10), 2.0)),
@@ -194,6 +195,18 @@ def samples() -> dict[str, tuple]:
             tkjit.load("causal_conv1d_gradient"),
             "default",
             (torch.randn(2, 3, 5), torch.randn(2, 3, 5), torch.randn(3, 4)),
+        ),
+        "selective_scan": (tkjit.load("selective_scan"), "default", (x, x.detach(), -torch.rand(3, 2), *matrices)),
+        "selective_scan_gradient": (
+            tkjit.load("selective_scan_gradient"),
+            "default",
+            (x.detach(), states, x.detach(), x.detach(), -torch.rand(3, 2), *matrices, states),
+        ),
+        "linear_attention": (tkjit.load("linear_attention"), "default", (q, q.detach(), q.detach(), torch.zeros(2))),
+        "linear_attention_gradient": (
+            tkjit.load("linear_attention_gradient"),
+            "default",
+            (q.detach(), torch.randn(1, 2, 64, 64), q.detach(), q.detach(), q.detach()),
         ),
         "parts": (parts, "default", (torch.randn(7),)),
     }
