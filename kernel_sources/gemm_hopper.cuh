@@ -5,9 +5,9 @@
 // with TMA while the first warpgroup already loads the next tile. A tile has 128 rows, 64 for each of the two; a product
 // with at most 64 rows has tiles of 64 rows, and each of the two computes half of the columns.
 //
-// In shared memory, all matrices are in boxes of 64 rows of 128 bytes. Where a box extends past A or
-// B, it is filled with zeros. TMA needs adjacent elements in a row, and rows whose distance is a multiple of 16 bytes. For
-// other matrices, the first warpgroup copies the elements of A and B itself, and the others store those of C.
+// In shared memory, all matrices are in boxes of 64 rows of 128 bytes. Where a box extends past A or B, it is filled with
+// zeros. TMA needs adjacent elements in a row, and rows whose distance is a multiple of 16 bytes. For other matrices, the
+// first warpgroup copies the elements of A and B itself, and the others store those of C.
 //
 // Source of the method: NVIDIA's CUTLASS, "Efficient GEMM in CUDA", on warp specialisation, persistent blocks and split K.
 #pragma once
