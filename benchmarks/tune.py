@@ -29,6 +29,7 @@ TYPES = {"scaled_matmul": ("float8_e4m3fn",)}  # bfloat16 for the other kernels
 PREDICTED = {
     "gemm": 0.97,
     "matmul": 0.95,
+    "grouped_matmul": 0.85,
     "scaled_matmul": 0.85,
     "linear": 0.95,
     "attention": 0.75,

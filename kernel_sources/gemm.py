@@ -81,10 +81,10 @@ def gemm(
     return a @ b
 
 
-# whether the elements of a column, and not those of a row, are adjacent
+# 1 if the matrix is stored by columns. A single column is stored as one row, which TMA can copy.
 STORED = {
-    "TA": "(a.stride(-2) == 1) * (a.stride(-1) != 1)",
-    "TB": "(b.stride(-2) == 1) * (b.stride(-1) != 1)",
+    "TA": "(a.stride(-2) == 1) * max(a.stride(-1) != 1, K == 1)",
+    "TB": "(b.stride(-2) == 1) * max(b.stride(-1) != 1, N == 1)",
 }
 
 
@@ -148,8 +148,9 @@ def matmul(
 
     Notes
     -----
-    The elements of a row or of a column of `a` and `b` should be adjacent, and their addresses and other strides
-    multiples of 16 bytes. TMA cannot copy other matrices, so their product takes longer.
+    The method is that of `gemm`. The elements of a row or of a column of `a` and `b` should be adjacent, and their
+    addresses and other strides multiples of 16 bytes. TMA cannot copy other matrices, so their product takes longer.
+    Views such as (B, H, M, K) have to be flattened to one batch dimension.
     """
     return torch_matmul(a, b, c, alpha, beta)
 

@@ -91,36 +91,48 @@ struct Position {
 };
 
 /// A block's share of C: the steps from `first_step` to before `last_step` of the tile at (row, col) of the matrix `number`.
+/// The rows from `end_row` on are not part of it.
 struct Work {
-    int number, row, col, first_step, last_step;
+    int number, row, col, end_row, first_step, last_step;
     Split split;
+};
+
+/// A tile of a matrix, in rows and columns of tiles.
+struct Place {
+    int down, across;
+
+    /// Several rows of tiles are numbered column by column.
+    __device__ static Place of(int tile, int tiles_down, int tiles_across) {
+        const int first = tile / (kTilesInColumn * tiles_across) * kTilesInColumn;  // row of tiles
+        const int rows = min(kTilesInColumn, tiles_down - first), rest = tile - first * tiles_across;
+        return {first + rest % rows, rest / rows};
+    }
 };
 
 /// How the tiles of C and their splits are numbered.
 template <class Ring>
 struct Schedule {
     static constexpr int cols = Ring::cols, depth = kDepth<typename Ring::dtype>;
-    int matrices, rows_of_tile, tiles_down, tiles_across, steps, splits;
+    int matrices, rows, rows_of_tile, tiles_down, tiles_across, steps, splits;
 
     template <class Problem>
     __device__ explicit Schedule(const Problem& g)
         : matrices(g.c.matrices()),
-          rows_of_tile(g.c.rows() > kSide ? kRows : kSide),
-          tiles_down((g.c.rows() + rows_of_tile - 1) / rows_of_tile),
+          rows(g.c.rows()),
+          rows_of_tile(rows > kSide ? kRows : kSide),
+          tiles_down((rows + rows_of_tile - 1) / rows_of_tile),
           tiles_across((g.c.cols() + cols - 1) / cols),
           steps(((Problem::a_is_transposed ? g.a.rows() : g.a.cols()) + depth - 1) / depth),
           splits(g.splits) {}
 
-    __device__ int count() const { return matrices * tiles_down * tiles_across * splits; }
-
-    __device__ Work operator[](int index) const {
-        const int tile = index / splits, split = index % splits;
-        const int number = tile / (tiles_down * tiles_across), of_matrix = tile - number * tiles_down * tiles_across;
-        const int first = of_matrix / (kTilesInColumn * tiles_across) * kTilesInColumn;  // row of tiles
-        const int down = min(kTilesInColumn, tiles_down - first), place = of_matrix - first * tiles_across;
+    /// Finds the work `index`. Returns false if there is none.
+    __device__ bool find(int index, Work& work) const {
+        const int tiles = tiles_down * tiles_across, tile = index / splits, split = index % splits, number = tile / tiles;
+        if (number >= matrices) return false;
+        const Place place = Place::of(tile - number * tiles, tiles_down, tiles_across);
         const auto begin = [&](int split) { return int(int64_t(steps) * split / splits); };
-        return {number, (first + place % down) * rows_of_tile, place / down * cols, begin(split), begin(split + 1),
-                {tile, split, splits}};
+        work = {number, place.down * rows_of_tile, place.across * cols, rows, begin(split), begin(split + 1), {tile, split, splits}};
+        return true;
     }
 };
 
@@ -166,12 +178,12 @@ __device__ void copy_by_hand(T* box, const Matrix& matrix, int number, int row, 
 /// Starts the copy of the box at (row, col).
 template <class Box, class Matrix>
 __device__ void copy(Box* box, const Matrix& matrix, int number, int row, int col, uint64_t* full) {
-    if constexpr (Matrix::rank == 3) tkjit::tensor_load(box, matrix, matrix.is_repeated ? 0 : number, row, col, full);
+    if constexpr (Matrix::rank == 3) tkjit::tensor_load(box, matrix, number, row, col, full);
     else tkjit::tensor_load(box, matrix, row, col, full);
 }
 
-// A `Problem` below has the matrices `a`, `b` and `c` in boxes, the `partial` sums of `splits`, and the constants
-// `a_is_transposed`, whether A is stored as K x M, and `b_is_transposed`, whether B is stored as N x K.
+// A `Problem` below has the matrices `a`, `b` and `c` in boxes, and the constants `a_is_transposed`, whether A is stored as
+// K x M, and `b_is_transposed`, whether B is stored as N x K. If there are splits, it has their `partial` sums.
 
 /// Whether the first warpgroup copies A and B without TMA.
 template <class Problem>
@@ -179,14 +191,14 @@ __device__ bool copies_by_hand(const Problem& g) {
     return !g.a.is_mapped || !g.b.is_mapped;
 }
 
-template <class Ring, class Problem>
-__device__ void produce(Ring& ring, const Problem& g, const Schedule<Ring>& schedule) {
+template <class Ring, class Problem, class Schedule>
+__device__ void produce(Ring& ring, const Problem& g, Schedule schedule) {
     const bool by_hand = copies_by_hand(g);
     if (!by_hand && threadIdx.x != 0) return;
     const int boxes_of_a = schedule.rows_of_tile / kSide, boxes_of_b = Ring::cols / kSide;
     Position<Ring> at;
-    for (int index = blockIdx.x; index < schedule.count(); index += gridDim.x) {
-        const Work work = schedule[index];
+    Work work;
+    for (int index = blockIdx.x; schedule.find(index, work); index += gridDim.x) {
         for (int step = work.first_step; step < work.last_step; ++step, at.advance()) {
             auto& stage = ring.stages[at.stage];
             uint64_t* const full = &ring.full[at.stage];
@@ -224,8 +236,8 @@ __device__ void add_scaled(float (&sums)[Count], const float (&products)[Count],
 
 /// Multiplies and stores a consumer's 64 x Cols elements of each tile. `finish(sum, number, row, col)` makes an element of the
 /// matrix `number` of C.
-template <int Cols, class Ring, class Problem, class Finish>
-__device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring>& schedule, Finish finish) {
+template <int Cols, class Ring, class Problem, class Schedule, class Finish>
+__device__ void consume(Ring& ring, const Problem& g, Schedule schedule, Finish finish) {
     using T = typename Ring::dtype;
     using Result = typename Ring::result_dtype;
     const int consumer = threadIdx.x / kWarpgroup - 1, lane = threadIdx.x % 32;
@@ -234,8 +246,8 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring>& sche
     const int m = g.c.rows(), n = g.c.cols();
     int stores = 0;
     Position<Ring> at;
-    for (int index = blockIdx.x; index < schedule.count(); index += gridDim.x) {
-        const Work work = schedule[index];
+    Work work;
+    for (int index = blockIdx.x; schedule.find(index, work); index += gridDim.x) {
         const int first_row = work.row + first_of_a * kSide, first_col = work.col + first_of_b * kSide;
         const int row = first_row + tkjit::wgmma_row(0), col = first_col + tkjit::wgmma_col(0);
 
@@ -273,19 +285,24 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring>& sche
         tkjit::wgmma_wait<0>(sums);
         if (previous && lane == 0) tkjit::mbarrier_arrive(previous);
 
-        if (schedule.splits > 1) {
+        if constexpr (requires { g.partial; }) {
             const auto sync = [] { tkjit::named_barrier_sync(3, kWarpgroup * kConsumers); };
-            const bool has_row[2] = {row < m, row + 8 < m};
-            const int thread = threadIdx.x - kWarpgroup;
-            if (!add_splits<kWarpgroup * kConsumers>(g.partial, work.split, thread, ring.is_last, sums, has_row, sync)) continue;
+            const auto add = [&](bool first, bool second) {
+                return add_splits<kWarpgroup * kConsumers>(g.partial, work.split, threadIdx.x - kWarpgroup, ring.is_last, sums,
+                                                           {first, second}, sync);
+            };
+            if (work.split.count > 1 && !add(row < m, row + 8 < m)) continue;
         }
-        if (!g.c.is_mapped) {
-            Result* const first = g.c.raw_ptr + (size_t(work.number) * m + row) * n + col;
+        // TMA would store rows that are not part of the work
+        if (!g.c.is_mapped || (work.end_row < m && work.end_row < first_row + kSide)) {
+            const size_t number = decltype(g.c)::rank == 3 ? work.number : 0;
+            Result* const first = g.c.raw_ptr + (number * m + row) * n + col;
             Result* const rows[2] = {first, first + size_t(8) * n};
 #pragma unroll
             for (int i = 0; i < Cols / 2; ++i) {
                 const int down = i / 2 % 2 * 8, right = i / 4 * 8 + i % 2;
-                if (row + down < m && col + right < n) rows[down / 8][right] = Result(finish(sums[i], work.number, row + down, col + right));
+                if (row + down < work.end_row && col + right < n)
+                    rows[down / 8][right] = Result(finish(sums[i], work.number, row + down, col + right));
             }
             continue;
         }
@@ -321,8 +338,8 @@ __device__ void consume(Ring& ring, const Problem& g, const Schedule<Ring>& sche
 }
 
 /// The work of a block.
-template <class Ring, class Problem, class Finish>
-__device__ void multiply(Ring& ring, const Problem& g, Finish finish) {
+template <class Ring, class Problem, class Schedule, class Finish>
+__device__ void multiply(Ring& ring, const Problem& g, const Schedule& schedule, Finish finish) {
     if (threadIdx.x == 0) {
         const auto prefetch = [](const auto&... matrices) {
             ((matrices.is_mapped ? tkjit::prefetch_tensor_map(matrices) : void()), ...);
@@ -335,7 +352,6 @@ __device__ void multiply(Ring& ring, const Problem& g, Finish finish) {
         tkjit::fence_mbarrier_init();
     }
     __syncthreads();
-    const Schedule<Ring> schedule(g);
     if (threadIdx.x < kWarpgroup) {
         tkjit::decrease_registers<56>();
         produce(ring, g, schedule);
@@ -344,6 +360,11 @@ __device__ void multiply(Ring& ring, const Problem& g, Finish finish) {
         if (schedule.rows_of_tile == kRows) consume<Ring::cols>(ring, g, schedule, finish);
         else consume<Ring::cols / kConsumers>(ring, g, schedule, finish);
     }
+}
+
+template <class Ring, class Problem, class Finish>
+__device__ void multiply(Ring& ring, const Problem& g, Finish finish) {
+    multiply(ring, g, Schedule<Ring>(g), finish);
 }
 
 }  // namespace hopper

@@ -242,9 +242,9 @@ __device__ void multiply(T* stages, const Problem& g, Finish finish) {
     const int n = g.c.cols(), across = (n + kTileN - 1) / kTileN, tiles = (m + kTileM - 1) / kTileM * across;
     const int number = split.tile / tiles, tile = split.tile % tiles;
     const int first_row = tile / across * kTileM, first_col = tile % across * kTileN;
-    constexpr int unit = scales_blocks<Finish> ? kScaledDepth / Tile<T>::k : 1;  // steps that one block adds up at least
+    constexpr int unit = scales_blocks<Finish> ? kScaledDepth / Tile<T>::k : 1;  // steps that are not split
     const int steps = steps_of<T>(k), units = (steps + unit - 1) / unit;
-    const auto begin = [&](int number) { return min(steps, unit * int(int64_t(units) * number / splits)); };
+    const auto begin = [&](int of_split) { return min(steps, unit * int(int64_t(units) * of_split / splits)); };
     const int first_step = begin(split.number), last_step = begin(split.number + 1);
     const auto multiply_steps = [&](int first, int last) {
         return multiply_tile<a_is_transposed, b_is_transposed>(stages, stored<a_is_transposed>(g.a, number),
@@ -253,14 +253,15 @@ __device__ void multiply(T* stages, const Problem& g, Finish finish) {
     };
     Accumulator<T> sums;
     constexpr int count = kTileM * kTileN / kThreads;
-    const auto all = [](Accumulator<T>& one) -> auto& { return reinterpret_cast<float(&)[count]>(one.sum); };
+    const auto flat = [](Accumulator<T>& one) -> auto& { return reinterpret_cast<float(&)[count]>(one.sum); };
     if constexpr (scales_blocks<Finish>) {
         for (int step = first_step; step < last_step; step += unit) {
             Accumulator<T> products = multiply_steps(step, min(step + unit, last_step));
             products.for_each([&](int row, int col, float& product) {
                 product *= finish.row_scale(first_row + row, step / unit) * finish.col_scale(first_col + col, step / unit);
             });
-            for (int i = 0; i < count; ++i) all(sums)[i] += all(products)[i];
+#pragma unroll
+            for (int i = 0; i < count; ++i) flat(sums)[i] += flat(products)[i];
         }
     } else {
         sums = multiply_steps(first_step, last_step);
@@ -268,7 +269,7 @@ __device__ void multiply(T* stages, const Problem& g, Finish finish) {
     if (splits > 1) {
         __shared__ bool is_last;
         const auto sync = [] { __syncthreads(); };
-        if (!add_splits<kThreads>(g.partial, split, threadIdx.x, is_last, all(sums), {true, true}, sync)) return;
+        if (!add_splits<kThreads>(g.partial, split, threadIdx.x, is_last, flat(sums), {true, true}, sync)) return;
     }
     using Result = typename decltype(g.c)::dtype;
     Result* const c = g.c.raw_ptr + size_t(number) * m * n;

@@ -91,7 +91,7 @@ def linear_attention(
     initial_state: In[Tensor, "float32", "B", "H", "D", "D"] | None = None,
     scale: float | None = None,
     *,
-    o: Out[Tensor, "T", "B", "H", "L", "D"],
+    o: Out[Tensor, "T", "B", "H", "L", "D", Align(16)],
     final_state: Out[Tensor, "float32", "B", "H", "D", "D"],
 ) -> tuple[Tensor, Tensor]:
     """Computes S[t] = exp(g) S[t - 1] + k[t] v[t].T and o[t] = scale * q[t] S[t] for each head.
@@ -100,7 +100,7 @@ def linear_attention(
     ----------
     q, k, v : (B, H, L, D) bfloat16 or float16, with D = 64 or 128
     g : (H,) float32, optional
-        The logarithm of each head's decay, at most 0. By default 0, without decay.
+        The logarithm of each head's decay: finite, and at most 0. By default 0, without decay.
     initial_state : (B, H, D, D) float32, optional
         S before the first element, with a row for each element of a key. By default 0.
     scale : float, optional
@@ -117,7 +117,8 @@ def linear_attention(
     Sums are in float32, and so is the state from chunk to chunk of 64 elements. Tensor cores multiply numbers of q's
     dtype, to which the kernel rounds the state before each chunk, the products of queries and keys, and decayed keys. A
     state beyond 65504 therefore overflows in float16. A NaN or an infinity reaches its whole chunk and all later ones.
-    The gradient of g is computed by torch's operators. Sources: Katharopoulos et al., "Transformers are RNNs", 2020;
+    The gradient of g is computed by torch's operators, which is slow. B * H * D / 64 blocks share the work, so a call
+    with few heads leaves multiprocessors idle. Sources: Katharopoulos et al., "Transformers are RNNs", 2020;
     Sun et al., "Retentive Network", 2023.
     """
     o, state = recurrence(q, k, v, g, initial_state, scale)
@@ -147,9 +148,9 @@ def linear_attention_gradient(
     initial_state: In[Tensor, "float32", "B", "H", "D", "D"] | None = None,
     scale: float | None = None,
     *,
-    grad_q: Out[Tensor, "T", "B", "H", "L", "D"],
-    grad_k: Out[Tensor, "T", "B", "H", "L", "D"],
-    grad_v: Out[Tensor, "T", "B", "H", "L", "D"],
+    grad_q: Out[Tensor, "T", "B", "H", "L", "D", Align(16)],
+    grad_k: Out[Tensor, "T", "B", "H", "L", "D", Align(16)],
+    grad_v: Out[Tensor, "T", "B", "H", "L", "D", Align(16)],
     grad_initial_state: Out[Tensor, "float32", "B", "H", "D", "D"],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Computes the gradients of ``linear_attention``, except that of `g`.

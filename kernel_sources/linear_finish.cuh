@@ -1,4 +1,4 @@
-// What follows the sums of a linear layer.
+// The epilogue of a linear layer.
 #pragma once
 
 #include <tkjit/gl.h>

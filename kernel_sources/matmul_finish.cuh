@@ -1,4 +1,4 @@
-// What follows the sums of `matmul`.
+// The epilogue of `matmul`.
 #pragma once
 
 #include <tkjit/strided.h>

@@ -11,11 +11,14 @@
 
 template <bool is_whole, class T>
 __device__ tkjit::Group<T> load(const T* row, int col, int n) {
-    if constexpr (is_whole) return *reinterpret_cast<const tkjit::Group<T>*>(row + col);
-    tkjit::Group<T> group;
+    if constexpr (is_whole) {
+        return *reinterpret_cast<const tkjit::Group<T>*>(row + col);
+    } else {
+        tkjit::Group<T> group;
 #pragma unroll
-    for (int j = 0; j < tkjit::Group<T>::size; ++j) group.element[j] = j < n - col ? row[col + j] : T(0.f);
-    return group;
+        for (int j = 0; j < tkjit::Group<T>::size; ++j) group.element[j] = j < n - col ? row[col + j] : T(0.f);
+        return group;
+    }
 }
 
 template <bool is_whole, class T>
@@ -147,7 +150,8 @@ template <bool is_centered, int SIZE, class Globals, class T>
 __device__ void norm_gradient(const Globals& g, const T* addend, float* grad_bias) {
     const auto is_aligned = [](const auto*... rows) { return (tkjit::is_aligned(rows) && ...); };
     const bool is_whole = g.x.cols() % tkjit::Group<T>::size == 0 &&
-                          is_aligned(g.x.raw_ptr, g.grad_y.raw_ptr, g.weight.raw_ptr, addend, g.grad_x.raw_ptr);
+                          is_aligned(g.x.raw_ptr, g.grad_y.raw_ptr, g.weight.raw_ptr, addend, g.grad_x.raw_ptr,
+                                     g.grad_weight.raw_ptr, grad_bias);
     if (is_whole) gradient_of_rows<is_centered, SIZE, true>(g, addend, grad_bias);
     else gradient_of_rows<is_centered, SIZE, false>(g, addend, grad_bias);
 }

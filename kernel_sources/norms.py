@@ -242,13 +242,18 @@ def rms_norm_gradient(
     grad_y, x : (..., N) float32, bfloat16 or float16
     weight : (N,) of x's dtype
     addend : (..., N) of x's dtype, optional
-        Is added to the gradient of x.
+        Added to the gradient of x.
     eps : as for ``rms_norm``
 
     Returns
     -------
     grad_x : (..., N) of x's dtype
-    grad_weight : (parts, N) float32; its sum over the parts, whose number depends on the sizes, is the gradient
+    grad_weight : (parts, N) float32
+        The sum over each block's or warp's rows. The gradient is the sum over the first dim.
+
+    Notes
+    -----
+    ``norm_gradient.cuh`` explains the method.
     """
     wide, grad = x.float(), grad_y.float()
     scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
@@ -290,7 +295,11 @@ def layer_norm_gradient(
     -------
     grad_x : (..., N) of x's dtype
     grad_weight, grad_bias : (parts, N) float32
-        Their sums over the parts, whose number depends on the sizes, are the gradients.
+        The sums over each block's or warp's rows. The gradients are the sums over the first dim.
+
+    Notes
+    -----
+    ``norm_gradient.cuh`` explains the method.
     """
     wide, grad = x.float(), grad_y.float()
     centered = wide - wide.mean(-1, keepdim=True)

@@ -96,8 +96,8 @@ def scaled_matmul(
     scale_a : (1,), (M,) or (M, ceil(K / 128)) float32
         For the whole matrix, for each row, or for each 128 elements of a row.
     scale_b : (1,), (N,) or (ceil(N / 128), ceil(K / 128)) float32
-        For the whole matrix, for each row, or for each 128 x 128 elements. The scales of both matrices are for blocks,
-        or neither.
+        For the whole matrix, for each row, or for each 128 x 128 elements. Pass scales for blocks for both matrices, or
+        for neither.
     bias : (N,) bfloat16, optional
 
     Returns
@@ -106,6 +106,7 @@ def scaled_matmul(
 
     Notes
     -----
+    The method is that of `gemm`; GPUs other than Hopper multiply in float16, in which numbers of 8 bits are exact.
     Hopper's tensor cores add up products of 8-bit floats with fewer bits than float32 has. With scales for blocks, the
     sums of each 128 products are added up in float32; with other scales they are not. Source: DeepSeek-AI,
     "DeepSeek-V3 Technical Report", 2024, section 3.3.

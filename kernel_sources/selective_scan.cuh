@@ -1,4 +1,4 @@
-// Selective scans: what the scan and its gradient share. A warp computes a channel of a sequence in chunks of 256
+// Code that the selective scan and its gradient share. A warp computes a channel of a sequence in chunks of 256
 // elements. Each lane has eight adjacent elements of a chunk.
 #pragma once
 
@@ -35,7 +35,7 @@ __device__ void write_items(T* row, unsigned col, int n, const float (&items)[kI
     if (col < n) tkjit::store_group(row, int(col), n, group);
 }
 
-/// What the elements of a channel have in common.
+/// Values that all elements of a channel share.
 struct Channel {
     size_t number;        // among the channels of all sequences
     unsigned dim;         // among the channels of its sequence

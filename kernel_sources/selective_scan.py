@@ -133,7 +133,7 @@ def selective_scan(
     u, delta : (batch, dim, L) float32, bfloat16 or float16
         The inputs and the steps of `dim` channels. Everything is computed in float32.
     A : (dim, N) float32, with N up to 256
-        The rates of the states, usually negative.
+        The rates of the states: finite, and usually negative.
     B, C : (batch, G, N, L) of u's dtype
         Each of the G groups serves dim / G channels. ``B[:, None]`` makes one group of a (batch, N, L) tensor.
     D : (dim,) float32, optional

@@ -9,7 +9,7 @@
 constexpr int kWarps = 8;
 constexpr int kPadded = kItems + 1;  // staggers the lanes' elements over the banks
 
-/// The gradients of B and C for one state and chunk, by way of each warp's channel.
+/// One state's terms of the gradients of B and C in a chunk, for each warp.
 struct Terms {
     using Elements = float[kWarps][32][kPadded];
     Elements of_b, of_c;
@@ -43,7 +43,7 @@ struct Items {
         }
     }
 
-    /// Adds the gradients by way of one state. `before` is the state before the chunk. `adjoint` is the gradient of the state
+    /// Adds one state's terms to the gradients. `before` is the state before the chunk. `adjoint` is the gradient of the state
     /// after the chunk, and becomes that of the state before it. Returns the gradient of the rate.
     __device__ float add(float rate, const float (&b)[kItems], const float (&c)[kItems], float before, float& adjoint,
                          float* of_b, float* of_c) {

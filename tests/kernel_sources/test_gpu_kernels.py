@@ -64,6 +64,43 @@ def test_matmul(gpu, dtype, transposed, shape, batch):
     assert bool(((d.double() - exact).abs() <= ROUNDING[dtype] * exact.abs() + k * 2.0**-23 * summed).all())
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        (torch.zeros(300, 520)[8:208, 16:272], torch.zeros(256, 64)),  # a slice of rows
+        (torch.zeros(520, 300).T[8:208, 8:264], torch.zeros(256, 64)),  # a slice of columns
+        (torch.zeros(3, 128, 256), torch.zeros(256, 64).expand(3, 256, 64)),  # a repeated matrix
+        (torch.zeros(128, 3, 256).transpose(0, 1), torch.zeros(256, 3, 64).transpose(0, 1)),  # a permuted batch
+        (torch.zeros(4096, 4096), torch.zeros(4096, 1)),
+        (torch.zeros(1, 4096), torch.zeros(4096, 4096)),
+        (torch.zeros(4096, 1), torch.zeros(1, 4096)),
+    ],
+    ids=lambda case: f"{tuple(case[0].shape)} {case[0].stride()} {case[1].stride()}",
+)
+def test_matmul_of_unusual_strides(gpu, case):
+    a, b = (torch.empty_strided(one.shape, one.stride(), device=gpu, dtype=torch.bfloat16) for one in case)
+    a.normal_()
+    if 0 in b.stride():
+        b = torch.randn(b.shape[1:], device=gpu, dtype=torch.bfloat16).expand(b.shape)
+    else:
+        b.normal_()
+    exact = a.double() @ b.double()
+    bound = ROUNDING[torch.bfloat16] * exact.abs() + a.shape[-1] * 2.0**-23 * (a.double().abs() @ b.double().abs())
+    assert bool(((tkjit.load("matmul")(a, b).double() - exact).abs() <= bound).all())
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("ends", [[100, 100, 101, 1000, 2048], list(range(5, 2049, 30))])
+def test_grouped_matmul(gpu, ends, by_columns):
+    a, b = torch.randn(2048, 512, device=gpu).bfloat16(), torch.randn(len(ends), 512, 384, device=gpu).bfloat16()
+    b = b.mT.contiguous().mT if by_columns else b
+    c = tkjit.load("grouped_matmul")(a, b, torch.tensor(ends, dtype=torch.int32, device=gpu))
+    for first, end, matrix in zip([0, *ends], ends, b, strict=False):
+        exact = a[first:end].double() @ matrix.double()
+        assert bool(((c[first:end].double() - exact).abs() <= ROUNDING[torch.bfloat16] * exact.abs() + 1e-3).all())
+    assert not c[ends[-1] :].any()
+
+
 @pytest.mark.parametrize("shape", [(1000, 999, 1001), (16, 4096, 8192), (2000, 512, 256)])
 def test_scaled_matmul(gpu, shape):
     m, n, k = shape

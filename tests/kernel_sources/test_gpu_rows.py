@@ -46,6 +46,20 @@ def test_gradients_of_norms(gpu, n, dtype):
 
 
 @pytest.mark.parametrize("n", [999, 1000, 8192])
+@pytest.mark.parametrize("first", [0, 1])
+def test_gradients_of_add_rms_norm(gpu, n, first):
+    x, residual = (torch.randn(300 * n + first, device=gpu)[first:].view(300, n).requires_grad_() for _ in range(2))
+    weight = torch.randn(n, device=gpu).requires_grad_()
+    exact_x, exact_weight = x.detach().double().requires_grad_(), weight.detach().double().requires_grad_()
+    total = exact_x + residual.detach().double()
+    (F.rms_norm(total, (n,), exact_weight, 1e-6).square().sum() + total.square().sum()).backward()
+    y, total = tkjit.load("add_rms_norm")(x, residual, weight)
+    (y.square().sum() + total.square().sum()).backward()
+    torch.testing.assert_close(x.grad.double(), exact_x.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(weight.grad.double(), exact_weight.grad, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("n", [999, 1000, 8192])
 def test_rows_at_any_address(gpu, n):
     x = torch.randn(8 * n + 1, device=gpu).bfloat16()[1:].view(8, n)
     assert_near(tkjit.load("rms_norm")(x), F.rms_norm(x.double(), (n,), None, 1e-6))

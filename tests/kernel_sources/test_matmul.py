@@ -98,6 +98,7 @@ def test_an_addend_times_zero_is_not_read():
 
 def test_empty_matrices():
     matmul = tkjit.load("matmul")
+    assert matmul(random(2, 3, 8)[:0], random(8, 4).expand(0, 8, 4)).shape == (0, 3, 4)
     assert matmul(random(0, 8), random(8, 4)).shape == (0, 4)
     assert matmul(random(0, 3, 8), random(0, 8, 4)).shape == (0, 3, 4)
 

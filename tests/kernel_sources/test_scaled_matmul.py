@@ -55,8 +55,8 @@ def test_scales_of_blocks(arch, shape):
 @pytest.mark.slow
 def test_other_type(arch):
     a, b = torch.randn(130, 300).to(E5M2), torch.randn(72, 300).to(E5M2)
-    assert_right(a, b, a.double(), b.double(), torch.ones(1), torch.ones(1))
-    assert_right(a, b, a.double(), b.double(), torch.ones(130, 3), torch.ones(1, 3))
+    scale_a, scale_b = scales(130), scales(72)
+    assert_right(a, b, a.double() * scale_a[:, None], b.double() * scale_b[:, None], scale_a, scale_b)
 
 
 def test_a_nan_stays_in_its_row(arch):

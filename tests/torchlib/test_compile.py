@@ -140,6 +140,16 @@ def samples() -> dict[str, tuple]:
         "linear": (tkjit.load("linear"), "default", (x, torch.randn(4, 5), None, "gelu")),
         "matmul": (tkjit.load("matmul"), "default", (a, torch.randn(24, 16).T, torch.randn(24).expand(32, 24))),
         "matmul of a batch": (tkjit.load("matmul"), "default_1", (torch.randn(2, 3, 4), torch.randn(2, 5, 4).mT)),
+        "grouped_matmul": (
+            tkjit.load("grouped_matmul"),
+            "default",
+            (a, torch.randn(2, 16, 3), torch.tensor([9, 32]).int()),
+        ),
+        "grouped_matmul_gradient": (
+            tkjit.load("grouped_matmul_gradient"),
+            "default",
+            (torch.randn(32, 3), a.detach(), torch.tensor([9, 32]).int()),
+        ),
         "scaled_matmul": (
             tkjit.load("scaled_matmul"),
             "default",

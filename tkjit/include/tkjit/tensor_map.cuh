@@ -2,9 +2,9 @@
 //
 //     struct Globals { tkjit::tiled<bf16, 128, 64> a; };    // tiles of 128 rows and 64 columns, swizzled by 128 bytes
 //
-// A launcher makes a `tiled` from a tensor, just as it makes a `tkjit::gl`. A struct that is made from a `tkjit::strided`
-// (field_types.h) can pass it on to a `tiled`. Pass the map as a kernel parameter: `const __grid_constant__ Globals g`.
-// Elements outside the matrix are 0 in a loaded tile, and are skipped by a store. In a
+// A launcher makes a `tiled` from a tensor, just as it makes a `tkjit::gl`. For a tensor with any strides, derive a struct
+// from it that is made from a `tkjit::strided` (field_types.h). Pass the map as a kernel parameter:
+// `const __grid_constant__ Globals g`. Elements outside the matrix are 0 in a loaded tile, and are skipped by a store. In a
 // `tiled`, a tensor is one matrix, whose rows its leading dimensions count as well. In a `tiled_batch`, it is a matrix for
 // each index of the leading dimensions, and a tile does not extend into the next one.
 //
@@ -63,31 +63,38 @@ struct tiled {
     // false if the matrix is empty, or TMA cannot copy it: the elements of a row are not adjacent, or its address or a
     // stride is not a multiple of 16 bytes
     bool is_mapped = false;
-    bool is_repeated = false;  // all matrices are one; the map has only that one
+    bool is_repeated = false;  // the matrices are one with stride 0, which is the only one of the map
 
     __host__ __device__ int rows() const { return (Rank == 2 ? extents[0] * extents[1] : 1) * extents[2]; }  // of a matrix
     __host__ __device__ int cols() const { return extents[3]; }
     __host__ __device__ int matrices() const { return Rank == 2 ? 1 : extents[0] * extents[1]; }
 
     tiled(T* pointer, int batch, int depth, int rows, int cols) : raw_ptr(pointer), extents{batch, depth, rows, cols} {
-        encode(cols, int64_t(rows) * cols);
+        const CUresult status = encode(cols, int64_t(rows) * cols);
+        if (status == CUDA_SUCCESS) return;
+        const char* why = nullptr;
+        cuGetErrorString(status, &why);
+        throw std::runtime_error("the driver rejects a tensor map of " + std::to_string(this->rows()) + " x " +
+                                 std::to_string(cols) + ": " + (why ? why : "unknown error"));
     }
 
     explicit tiled(const strided<T, Rank>& matrix)
         : raw_ptr(matrix.raw_ptr),
           extents{1, Rank == 3 ? matrix.extent(0) : 1, matrix.extent(Rank - 2), matrix.extent(Rank - 1)},
           is_repeated(Rank == 3 && matrix.stride(0) == 0) {
+        // the driver may reject a stride, such as one of 2^40 bytes
         if (matrix.stride(Rank - 1) == 1 || cols() == 1) encode(matrix.stride(Rank - 2), matrix.stride(0));
     }
 
 private:
-    // The strides are in elements.
-    void encode(int64_t row_stride, int64_t matrix_stride) {
+    // Makes the map if TMA can copy the matrix. The strides are in elements.
+    CUresult encode(int64_t row_stride, int64_t matrix_stride) {
         const uint64_t sizes[3] = {uint64_t(cols()), uint64_t(rows()), is_repeated ? 1 : uint64_t(matrices())};
-        if (!sizes[0] || !sizes[1] || !sizes[2]) return;
+        if (!raw_ptr || !sizes[0] || !sizes[1] || !sizes[2]) return CUDA_SUCCESS;
         // TMA does not use the stride of an extent of 1, but checks it
         const uint64_t strides[2] = {sizes[1] > 1 ? row_stride * sizeof(T) : 16, sizes[2] > 1 ? matrix_stride * sizeof(T) : 16};
-        if (!strides[0] || !strides[1] || (strides[0] | strides[1] | reinterpret_cast<uintptr_t>(raw_ptr)) % 16) return;
+        if (!strides[0] || !strides[1] || (strides[0] | strides[1] | reinterpret_cast<uintptr_t>(raw_ptr)) % 16)
+            return CUDA_SUCCESS;
         const uint32_t box[3] = {Cols, Rows, 1}, steps[3] = {1, 1, 1};
         const CUresult status = cuTensorMapEncodeTiled(
             &map, tensor_map_type<std::remove_const_t<T>>(), Rank, const_cast<std::remove_const_t<T>*>(raw_ptr), sizes, strides,
@@ -97,13 +104,8 @@ private:
             : Swizzle == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
                             : CU_TENSOR_MAP_SWIZZLE_NONE,
             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-        if (status != CUDA_SUCCESS) {
-            const char* why = nullptr;
-            cuGetErrorString(status, &why);
-            throw std::runtime_error("the driver rejects a tensor map of " + std::to_string(sizes[1]) + " x " +
-                                     std::to_string(sizes[0]) + ": " + (why ? why : "unknown error"));
-        }
-        is_mapped = true;
+        is_mapped = status == CUDA_SUCCESS;
+        return status;
     }
 };
 
@@ -145,7 +147,7 @@ template <class Tiled>
 inline void tensor_load(void* shared, const Tiled& matrices, int number, int row, int col, uint64_t* barrier,
                         sim::Site site = sim::Site::here()) {
     static_assert(Tiled::rank == 3, "a tiled_batch has many matrices");
-    const int at[3] = {col, row, number};
+    const int at[3] = {col, row, matrices.is_repeated ? 0 : number};
     sim::tensor_load(shared, detail::map_of(matrices), at, 3, barrier, site);
 }
 
@@ -198,7 +200,7 @@ __device__ __forceinline__ void tensor_load(void* shared, const Tiled& matrices,
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
             shared_address(shared)),
-        "l"(&matrices.map), "r"(col), "r"(row), "r"(number), "r"(shared_address(barrier))
+        "l"(&matrices.map), "r"(col), "r"(row), "r"(matrices.is_repeated ? 0 : number), "r"(shared_address(barrier))
         : "memory");
 }
 
