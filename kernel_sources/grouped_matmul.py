@@ -108,7 +108,7 @@ def grouped_matmul(
     prepare=with_ends,
     flops="2 * M * N * K",
     examples=EXAMPLES,
-    sizes=SIZES[:2],
+    sizes=SIZES,
 )
 def grouped_matmul_gradient(
     grad_c: In[Tensor, "T", "M", "N"],

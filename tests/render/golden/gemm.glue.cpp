@@ -51,10 +51,11 @@ PyObject* overload_0(Call& call) {
         return mismatch(call, v_b, {{"K", v_K, "a"}, {"N"}}, nullptr, Use::read, "a", v_a);
     v_N = v_b.sizes[1];
 
-    const Int v_TILES = max(1, cdiv(Int(v_M), 64 + 64 * (Int(v_M) > 64)) * cdiv(Int(v_N), 256));
+    const Int v_B = 1;
+    const Int v_TILES = max(1, v_B * cdiv(Int(v_M), 64 + 64 * (Int(v_M) > 64)) * cdiv(Int(v_N), 256));
     const Int v_SPLITS = max(1, min(132 / v_TILES, Int(v_K) / 1024));
-    const Int v_SPLIT_SUMS = (v_SPLITS > 1) * v_SPLITS * cdiv(Int(v_M), 128) * cdiv(Int(v_N), 256) * 32768;
-    const Int v_SPLIT_TILES = (v_SPLITS > 1) * cdiv(Int(v_M), 64) * cdiv(Int(v_N), 128);
+    const Int v_SPLIT_SUMS = (v_SPLITS > 1) * v_SPLITS * v_B * cdiv(Int(v_M), 128) * cdiv(Int(v_N), 256) * 32768;
+    const Int v_SPLIT_TILES = (v_SPLITS > 1) * v_B * cdiv(Int(v_M), 64) * cdiv(Int(v_N), 128);
 
     // c: Out[Tensor, "T", "M", "N"]
     Shape shape_of_c;

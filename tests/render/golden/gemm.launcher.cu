@@ -15,6 +15,7 @@ constexpr int TILE_N = 256;
 
 template <typename T>
 struct Problem {
+    static constexpr bool a_is_transposed = false, b_is_transposed = false;
     tkjit::gl<T, 1, 1> a, b;
     Partial partial;
     int splits;
@@ -26,9 +27,9 @@ using Launch = TileLaunch<T>;
 template <typename T>
 __global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Problem<T> g) {
     TKJIT_DYNAMIC_SHARED(T, stages);
-    multiply(stages, g, [](float sum, int, int) { return sum; });
+    multiply(stages, g, [](float sum, int, int, int) { return sum; });
 }
-#line 32 "launcher.cu"
+#line 33 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(gemm<T>)
@@ -62,7 +63,8 @@ const char* tkjit_launch_own(const TkjitArg* args, int32_t device, void* stream,
     const tkjit::Int v_K = arg_a.extents[1];
     const tkjit::Int v_M = arg_a.extents[0];
     const tkjit::Int v_N = arg_b.extents[1];
-    const tkjit::Int v_TILES = max(1, cdiv(v_M, 64 + 64 * (v_M > 64)) * cdiv(v_N, 256));
+    const tkjit::Int v_B = 1;
+    const tkjit::Int v_TILES = max(1, v_B * cdiv(v_M, 64 + 64 * (v_M > 64)) * cdiv(v_N, 256));
     const tkjit::Int v_SPLITS = max(1, min(132 / v_TILES, v_K / 1024));
 
     if (const char* error = tkjit::check_computed<decltype(TkjitGlobals::splits)>(v_SPLITS, "splits")) return error;
