@@ -9,7 +9,7 @@
 #include "exp2.cuh"
 #include "pack.cuh"
 
-/// The keys that a query sees: from `first` to before `end`.
+/// The keys that a query sees, or the queries that see a key: from `first` to before `end`.
 struct Seen {
     int first, end;
 };
@@ -33,6 +33,18 @@ struct Scores {
     __device__ Seen seen_by(int query) const {
         const int position = query + keys - queries;  // among the keys
         return {window > 0 ? max(0, position - window + 1) : 0, is_causal ? max(0, min(keys, position + 1)) : keys};
+    }
+
+    /// The queries that see any of the keys from `first_key` to `last_key`.
+    __device__ Seen queries_of(int first_key, int last_key) const {
+        const int position = keys - queries;  // of the first query
+        return {is_causal ? max(0, first_key - position) : 0,
+                window > 0 ? min(queries, last_key - position + min(window, keys)) : queries};
+    }
+
+    /// Whether each of some adjacent queries sees all of some adjacent keys.
+    __device__ bool see_all(int first_query, int queries, int first_key, int keys) const {
+        return seen_by(first_query + queries - 1).first <= first_key && seen_by(first_query).end >= first_key + keys;
     }
 };
 
@@ -64,8 +76,7 @@ struct OnlineSoftmax {
         if (scores.is_capped)
 #pragma unroll
             for (float& product : products) product = tanhf(product * scores.cap_factor);
-        const Seen first = scores.seen_by(first_query), last = scores.seen_by(first_query + queries - 1);
-        if (last.first > first_key || first.end < first_key + keys) {
+        if (!scores.see_all(first_query, queries, first_key, keys)) {
             const Seen seen[2] = {scores.seen_by(query), scores.seen_by(query + 8)};
 #pragma unroll
             for (int i = 0; i < Count; ++i) {
