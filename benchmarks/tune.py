@@ -33,6 +33,7 @@ PREDICTED = {
     "scaled_matmul": 0.85,
     "linear": 0.95,
     "attention": 0.75,
+    "attention_gradient": 0.22,
     "rms_norm": 0.93,
     "add_rms_norm": 0.93,
     "layer_norm": 0.92,

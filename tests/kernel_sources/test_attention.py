@@ -108,21 +108,87 @@ def test_other_inputs_are_rejected(session_cache):
         attention(*(tensor.float() for tensor in inputs(1, 1, 4, 4, 64)))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"causal": True}, {"window": 7}, {"softcap": 3.0, "scale": 0.5}],
-    ids=["all", "causal", "window", "capped"],
-)
-def test_gradients(session_cache, options):
-    tensors = inputs(4, 2, 300, 20, 64, torch.float16)
-    ours, theirs = ([tensor.clone().requires_grad_() for tensor in tensors] for _ in range(2))
-    attention = tkjit.load("attention")
-    grads = torch.randn(1, 4, 300, 64).half(), torch.randn(1, 4, 300)
-    result = attention(*ours, **options)
-    rows = result.lse.isfinite()  # autograd has no gradient for the others
-    torch.autograd.backward((result.o, result.lse[rows]), (grads[0], grads[1][rows]))
-    every = {"causal": False, "window": 0, "softcap": 0.0, "scale": None, "o": None, "lse": None} | options
-    o, lse = attention.specs[0].reference(*theirs, **every)
-    torch.autograd.backward((o[rows], lse[rows]), (grads[0][rows], grads[1][rows]))
-    for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine.grad, other.grad, rtol=0.02, atol=0.02)
+def gradients_of(attention, tensors, grads, **options) -> tuple[torch.Tensor, ...]:
+    tensors = [tensor.detach().requires_grad_() for tensor in tensors]
+    return torch.autograd.grad(attention(*tensors, **options), tensors, grads)
+
+
+def random_gradients(q) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(q.numel())
+    return torch.randn(q.shape, generator=generator).to(q.dtype), torch.randn(q.shape[:3], generator=generator)
+
+
+def near_gradients(got, expected) -> None:
+    """Allow a few roundings, relative to the root mean squares of the element's row and of its head."""
+    for mine, wanted in zip(got, expected, strict=True):
+        assert mine.shape == wanted.shape
+        of_row, of_head = (wanted.square().mean(dims, keepdim=True).sqrt() for dims in (3, (2, 3)))
+        allowed = 4 * torch.finfo(mine.dtype).eps * (wanted.abs() + of_row + of_head)
+        assert bool(((mine.double() - wanted).abs() <= allowed).all())
+
+
+GRADIENT_CASES = {
+    "a part of a tile": ((1, 1, 5, 9, 64), {}),
+    "shared heads": ((4, 2, 70, 150, 64), {}),
+    "one head of keys": ((3, 1, 40, 33, 64), {"causal": True}),
+    "many tiles": ((2, 2, 150, 300, 64), {}),
+    "causal": ((2, 1, 150, 150, 64), {"causal": True}),
+    "causal, more keys": ((1, 1, 30, 300, 64), {"causal": True}),
+    "causal, more queries": ((2, 1, 300, 60, 64), {"causal": True}),
+    "a window": ((2, 1, 200, 300, 64), {"window": 34}),  # the last tile has one row that counts
+    "a window, more queries": ((2, 1, 300, 130, 64), {"window": 40}),
+    "a window of one": ((1, 1, 10, 10, 64), {"window": 1}),
+    "a window longer than the keys": ((1, 1, 40, 70, 64), {"window": 1000}),
+    "a soft cap and a scale": ((2, 1, 70, 140, 64), {"softcap": 2.0, "scale": 1.0}),
+    "128 wide": ((2, 1, 140, 100, 128), {}),
+    "128 wide, with all options": ((4, 2, 150, 170, 128), {"window": 60, "softcap": 3.0, "scale": 0.2}),
+    "256 wide": ((2, 1, 70, 100, 256), {}),
+    "256 wide, with all options": ((4, 2, 80, 140, 256), {"window": 60, "softcap": 3.0, "scale": 0.2}),
+}
+QUICK_CASES = ("a part of a tile", "shared heads", "causal, more queries", "a window", "a soft cap and a scale")
+
+
+@pytest.mark.parametrize("dtype", sample((torch.bfloat16, torch.float16), "torch.bfloat16"))
+@pytest.mark.parametrize("name", sample(GRADIENT_CASES, *QUICK_CASES, "128 wide", "256 wide"))
+def test_gradients(session_cache, name, dtype):
+    shape, options = GRADIENT_CASES[name]
+    tensors = inputs(*shape, dtype, batch=2)
+    grads = random_gradients(tensors[0])
+    expected = gradients_of(exact, [tensor.double() for tensor in tensors], grads, **options)
+    near_gradients(gradients_of(tkjit.load("attention"), tensors, grads, **options), expected)
+
+
+def test_queries_that_see_no_key_have_no_part_in_the_gradients(session_cache):
+    attention, tensors = tkjit.load("attention"), inputs(2, 1, 100, 30, 64)
+    blind = slice(0, 70)
+    grad_o, grad_lse = random_gradients(tensors[0])
+    expected = gradients_of(attention, tensors, (grad_o, grad_lse), causal=True)
+    assert not expected[0][:, :, blind].any()
+    grad_lse[:, :, blind] = math.nan  # as after lse.exp().log()
+    for got, wanted in zip(gradients_of(attention, tensors, (grad_o, grad_lse), causal=True), expected, strict=True):
+        assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(5, 0), (0, 5)])
+def test_gradients_of_nothing_are_zero(session_cache, queries, keys):
+    tensors = inputs(1, 1, queries, keys, 64)
+    for grad in gradients_of(tkjit.load("attention"), tensors, random_gradients(tensors[0])):
+        assert not grad.any()
+
+
+def test_gradients_of_a_head_depend_on_no_other_head(session_cache):
+    attention, tensors = tkjit.load("attention"), inputs(2, 2, 10, 20, 64)
+    grads = random_gradients(tensors[0])
+    first = [tensor[:, :1].contiguous() for tensor in (*tensors, *grads)]
+    expected = gradients_of(attention, first[:3], first[3:])
+    for tensor in (*tensors, *grads):
+        tensor[:, 1] = math.nan
+    for got, wanted in zip(gradients_of(attention, tensors, grads), expected, strict=True):
+        assert torch.equal(got[:, :1], wanted)
+
+
+def test_gradients_are_repeatable(session_cache):
+    tensors = inputs(4, 1, 100, 90, 64)
+    grads = random_gradients(tensors[0])
+    runs = [gradients_of(tkjit.load("attention"), tensors, grads) for _ in range(2)]
+    assert all(torch.equal(first, second) for first, second in zip(*runs, strict=True))

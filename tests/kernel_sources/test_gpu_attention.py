@@ -22,6 +22,45 @@ def test_agreement_with_torch(gpu, dim, length, causal, dtype):
     torch.testing.assert_close(tkjit.load("attention")(q, k, v, causal).o.float(), exact, rtol=0.02, atol=0.01)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [1, 129, 1000, 4096])
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_agreement_with_gradients_of_torch(gpu, dim, length, causal, dtype):
+    q = torch.randn(2, 8, length, dim, device=gpu, dtype=dtype)
+    k, v = (torch.randn(2, 2, length, dim, device=gpu, dtype=dtype) for _ in range(2))
+    grad_o = torch.randn_like(q)
+    ours, wide = ([tensor.to(kind).requires_grad_() for tensor in (q, k, v)] for kind in (dtype, torch.float32))
+    o = tkjit.load("attention")(*ours, causal).o
+    grads = torch.autograd.grad(o, ours, grad_o, retain_graph=True)
+    exact = torch.nn.functional.scaled_dot_product_attention(*wide, is_causal=causal, enable_gqa=True)
+    for got, wanted in zip(grads, torch.autograd.grad(exact, wide, grad_o.float()), strict=True):
+        torch.testing.assert_close(got.float(), wanted, rtol=0.03, atol=0.03 * float(wanted.abs().max()))
+        assert float((got.float() - wanted).norm()) <= 0.015 * float(wanted.norm()) + 1e-3 * wanted.numel() ** 0.5
+    again = torch.autograd.grad(o, ours, grad_o)
+    assert all(torch.equal(first, second) for first, second in zip(grads, again, strict=True))
+
+
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize(
+    "options",
+    [{"causal": True}, {"window": 100}, {"softcap": 2.0, "scale": 1.0}],
+    ids=str,
+)
+def test_agreement_with_gradients_of_the_reference(gpu, options, dim):
+    q, grad_o = torch.randn(2, 2, 4, 300, dim, device=gpu).bfloat16()
+    k, v = torch.randn(2, 2, 2, 500, dim, device=gpu).bfloat16()
+    inner = torch.randn(2, 4, 300, device=gpu)
+    lse = tkjit.load("attention")(q, k, v, **options).lse
+    kernel = tkjit.load("attention_gradient")
+    grads = kernel(grad_o, inner, q, k, v, lse, **options)
+    every = {"causal": False, "window": 0, "softcap": 0.0, "scale": None} | options
+    outputs = dict.fromkeys(("grad_q", "grad_k", "grad_v"))
+    expected = kernel.specs[0].reference(grad_o, inner, q, k, v, lse, **every, **outputs)
+    for got, wanted in zip(grads, expected, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=0.02, atol=0.02 * float(wanted.abs().max()))
+
+
 @pytest.mark.parametrize(
     "options",
     [{"causal": True}, {"window": 100}, {"softcap": 2.0, "scale": 1.0}],

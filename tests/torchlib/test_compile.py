@@ -133,6 +133,11 @@ def samples() -> dict[str, tuple]:
     states, matrices = torch.randn(2, 3, 1, 2), torch.randn(2, 2, 1, 2, 5)  # of selective_scan
     return {
         "attention": (tkjit.load("attention"), "default", (q, q.detach(), q.detach())),
+        "attention_gradient": (
+            tkjit.load("attention_gradient"),
+            "default",
+            (q.detach(), torch.randn(1, 2, 3), q.detach(), q.detach(), q.detach(), torch.full((1, 2, 3), 9.0)),
+        ),
         "axpy": (tkjit.load("axpy"), "default", (torch.randn(10), torch.randn(10), 2.0)),
         "gemm": (tkjit.load("gemm"), "default", (a, b)),
         "gemm with gradients": (tkjit.load("gemm"), "default", (a.requires_grad_(), b.clone().requires_grad_())),
