@@ -154,9 +154,9 @@ def attention_gradient(
     softcap: float = 0.0,
     scale: float | None = None,
     *,
-    grad_q: Out[Tensor, "T", "B", "H", "S", "D"],
-    grad_k: Out[Tensor, "T", "B", "G", "L", "D"],
-    grad_v: Out[Tensor, "T", "B", "G", "L", "D"],
+    grad_q: Out[Tensor, "T", "B", "H", "S", "D", Align(16)],
+    grad_k: Out[Tensor, "T", "B", "G", "L", "D", Align(16)],
+    grad_v: Out[Tensor, "T", "B", "G", "L", "D", Align(16)],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Computes the gradients of ``attention``.
 

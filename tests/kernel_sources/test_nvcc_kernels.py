@@ -19,7 +19,15 @@ ARCHS = ("80", "90a", "100a")
 NAMES = ("axpy", "gemm", "softmax")
 COMPILED = (
     *NAMES,
-    *("attention", "linear", "matmul", "scaled_matmul", "grouped_matmul_gradient", "selective_scan"),
+    *(
+        "attention",
+        "attention_gradient",
+        "linear",
+        "matmul",
+        "scaled_matmul",
+        "grouped_matmul_gradient",
+        "selective_scan",
+    ),
     *("selective_scan_gradient", "linear_attention", "linear_attention_gradient"),
     *("rms_norm_gradient", "layer_norm_gradient"),
 )
