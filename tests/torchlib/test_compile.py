@@ -144,7 +144,7 @@ def samples() -> dict[str, tuple]:
         "gemm, out": (tkjit.load("gemm"), "out", (a.detach(), b, torch.empty(32, 24))),
         "linear": (tkjit.load("linear"), "default", (x, torch.randn(4, 5), None, "gelu")),
         "matmul": (tkjit.load("matmul"), "default", (a, torch.randn(24, 16).T, torch.randn(24).expand(32, 24))),
-        "matmul of a batch": (tkjit.load("matmul"), "default_1", (torch.randn(2, 3, 4), torch.randn(2, 5, 4).mT)),
+        "matmul of a batch": (tkjit.load("matmul"), "overload1", (torch.randn(2, 3, 4), torch.randn(2, 5, 4).mT)),
         "grouped_matmul": (
             tkjit.load("grouped_matmul"),
             "default",
