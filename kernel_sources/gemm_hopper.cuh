@@ -47,11 +47,9 @@ struct StridedBoxes : Boxes<T, Rank> {
     using made_from = tkjit::strided<T, Rank>;
     made_from stored;
 
-    StridedBoxes(const made_from& matrix) : StridedBoxes(turned(matrix), 0) {}
+    StridedBoxes(const made_from& matrix) : Boxes<T, Rank>(turned(matrix)), stored(turned(matrix)) {}
 
 private:
-    StridedBoxes(const made_from& stored, int) : Boxes<T, Rank>(stored), stored(stored) {}
-
     static made_from turned(made_from matrix) {
         if (is_transposed) {
             std::swap(matrix.extents[Rank - 2], matrix.extents[Rank - 1]);

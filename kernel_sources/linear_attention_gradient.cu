@@ -4,8 +4,8 @@
 //   grad_k[s] = scale * sum over t >= s of exp(g)^(t - s) (v[s] . grad_o[t]) q[t]
 //   grad_v[s] = scale * sum over t >= s of exp(g)^(t - s) (k[s] . q[t]) grad_o[t]
 //
-// Each has blocks of its own. The states of grad_q are transposed states of the attention. Those of grad_k and grad_v, where
-// time runs backward, are gradients of its states.
+// A block computes a part of one of them. For grad_q, the states are transposed states of the attention. For grad_k and
+// grad_v, time runs backward, and the states are gradients of the attention's states.
 #include "linear_attention.cuh"
 
 template <typename T, int D>

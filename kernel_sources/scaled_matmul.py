@@ -31,10 +31,8 @@ def torch_scaled_mm(a, b, scale_a, scale_b, bias):
     import torch
 
     if scale_a.numel() > 1 or scale_b.numel() > 1:
-        scale_a, scale_b = (
-            scale_a[:, None].expand(a.shape[0], 1).contiguous(),
-            scale_b.expand(b.shape[0])[None].contiguous(),
-        )
+        scale_a = scale_a.expand(a.shape[0])[:, None].contiguous()
+        scale_b = scale_b.expand(b.shape[0])[None].contiguous()
     return torch._scaled_mm(a, b.T, scale_a, scale_b, bias, out_dtype=torch.bfloat16, use_fast_accum=True)
 
 
