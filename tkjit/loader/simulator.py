@@ -21,7 +21,15 @@ _MORE_HEADERS = (
     "cuda.h",
     *(
         f"detail/{name}.h"
-        for name in ("driver_types", "float16_rounding", "fp8_rounding", "numerics", "tensor_map", "wgmma")
+        for name in (
+            "driver_types",
+            "float16_rounding",
+            "fp8_rounding",
+            "numerics",
+            "tensor_map",
+            "tf32_rounding",
+            "wgmma",
+        )
     ),
 )
 _RUNTIME_HEADERS = ("sim_pool.h", "sim_verdict.h")  # the interface between the object and the runtime

@@ -7,6 +7,7 @@
 
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
+#include "detail/tf32_rounding.h"
 
 #include <type_traits>
 
@@ -25,9 +26,7 @@ struct tf32;
 
 /// Rounds a float to the ten bits of mantissa that tf32 has.
 inline float __float_to_tf32(float value) {
-    if (value != value) return __uint_as_float(0x7fffffff);
-    const uint32_t bits = __float_as_uint(value);
-    return (bits & 0x7f800000) == 0x7f800000 ? value : __uint_as_float((bits + 0x1000) & ~0x1fffu);
+    return __uint_as_float(tkjit::sim::rounded_to_tf32(__float_as_uint(value)));
 }
 
 namespace detail {

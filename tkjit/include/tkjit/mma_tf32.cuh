@@ -1,4 +1,4 @@
-// `mma.sync` of tf32, which is float with a mantissa of ten bits. mma_fragments.cuh describes the fragments' layout.
+// `mma.sync` of tf32. mma_fragments.cuh describes the fragments' layout.
 // Needs sm_80.
 //
 //     const uint32_t a[2] = {to_tf32(x), to_tf32(y)};
@@ -6,11 +6,9 @@
 #pragma once
 
 #include "mma_fragments.cuh"
+#include "tf32.cuh"
 
 namespace tkjit {
-
-/// Tag for the format. Its numbers are passed as the bits of a float.
-struct tf32 {};
 
 namespace detail {
 
@@ -25,19 +23,6 @@ struct MmaElement<tf32> {
 };
 
 }  // namespace detail
-
-/// `value` rounded to tf32, ties away from zero. Source: PTX ISA, "cvt.rna.tf32.f32".
-__device__ __forceinline__ uint32_t to_tf32(float value) {
-#ifdef TKJIT_SIM
-    if (value != value) return 0x7fffffff;
-    const uint32_t bits = __float_as_uint(value);
-    return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & ~0x1fffu;
-#else
-    uint32_t bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
-    return bits;
-#endif
-}
 
 /// d = a * b + c, summed in float. Element : tf32.
 template <class Element>

@@ -25,6 +25,7 @@
 #include "mbarrier.cuh"
 #include "shared_memory.cuh"
 #include "strided.h"
+#include "tf32.cuh"
 
 namespace tkjit {
 
@@ -34,6 +35,7 @@ constexpr CUtensorMapDataType tensor_map_type() {
     if constexpr (std::is_same_v<T, __nv_bfloat16>) return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     else if constexpr (std::is_same_v<T, __half>) return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     else if constexpr (std::is_same_v<T, float>) return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    else if constexpr (std::is_same_v<T, tf32>) return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
     else if constexpr (std::is_same_v<T, double>) return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
     else if constexpr (std::is_same_v<T, int32_t>) return CU_TENSOR_MAP_DATA_TYPE_INT32;
     else if constexpr (std::is_same_v<T, int64_t>) return CU_TENSOR_MAP_DATA_TYPE_INT64;
@@ -46,10 +48,11 @@ constexpr CUtensorMapDataType tensor_map_type() {
 }
 
 /// A matrix that is copied in tiles of `Rows` x `Cols`, swizzled by `Swizzle` bytes: 0, or 32, 64 or 128 if a row of a
-/// tile has that many. `Rank` is 3 for many matrices. Constructed on the host.
+/// tile has that many. `Rank` is 3 for many matrices. If T is tf32, the matrix in global memory has elements of float,
+/// which a copy to shared memory rounds. Constructed on the host.
 template <class T, int Rows, int Cols, int Swizzle = 128, int Rank = 2>
 struct tiled {
-    using dtype = T;
+    using dtype = std::conditional_t<std::is_same_v<T, tf32>, float, T>;
     static constexpr int tile_rows = Rows, tile_cols = Cols, swizzle_bytes = Swizzle, rank = Rank;
     static constexpr uint32_t tile_bytes = Rows * Cols * sizeof(T);
     static_assert(Rows <= 256 && Cols <= 256, "a tile has at most 256 rows and columns");
@@ -58,7 +61,7 @@ struct tiled {
     static_assert(Swizzle == 0 || Cols * sizeof(T) == Swizzle, "a row of a tile has as many bytes as the swizzle");
 
     CUtensorMap map{};
-    T* raw_ptr;
+    dtype* raw_ptr;
     int extents[4];
     // false if the matrix is empty, or TMA cannot copy it: the elements of a row are not adjacent, or its address or a
     // stride is not a multiple of 16 bytes
@@ -69,7 +72,7 @@ struct tiled {
     __host__ __device__ int cols() const { return extents[3]; }
     __host__ __device__ int matrices() const { return Rank == 2 ? 1 : extents[0] * extents[1]; }
 
-    tiled(T* pointer, int batch, int depth, int rows, int cols) : raw_ptr(pointer), extents{batch, depth, rows, cols} {
+    tiled(dtype* pointer, int batch, int depth, int rows, int cols) : raw_ptr(pointer), extents{batch, depth, rows, cols} {
         const CUresult status = encode(cols, int64_t(rows) * cols);
         if (status == CUDA_SUCCESS) return;
         const char* why = nullptr;
@@ -78,7 +81,7 @@ struct tiled {
                                  std::to_string(cols) + ": " + (why ? why : "unknown error"));
     }
 
-    explicit tiled(const strided<T, Rank>& matrix)
+    explicit tiled(const strided<dtype, Rank>& matrix)
         : raw_ptr(matrix.raw_ptr),
           extents{1, Rank == 3 ? matrix.extent(0) : 1, matrix.extent(Rank - 2), matrix.extent(Rank - 1)},
           is_repeated(Rank == 3 && matrix.stride(0) == 0) {
@@ -97,7 +100,7 @@ private:
             return CUDA_SUCCESS;
         const uint32_t box[3] = {Cols, Rows, 1}, steps[3] = {1, 1, 1};
         const CUresult status = cuTensorMapEncodeTiled(
-            &map, tensor_map_type<std::remove_const_t<T>>(), Rank, const_cast<std::remove_const_t<T>*>(raw_ptr), sizes, strides,
+            &map, tensor_map_type<std::remove_const_t<T>>(), Rank, const_cast<std::remove_const_t<dtype>*>(raw_ptr), sizes, strides,
             box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
             Swizzle == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
             : Swizzle == 64 ? CU_TENSOR_MAP_SWIZZLE_64B

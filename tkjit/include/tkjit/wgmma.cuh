@@ -20,6 +20,7 @@
 #include <type_traits>
 
 #include "shared_memory.cuh"
+#include "tf32.cuh"
 
 #ifdef TKJIT_SIM
 #include "../../sim/detail/wgmma.h"
@@ -73,7 +74,7 @@ template <class T>
 constexpr sim::Element wgmma_element() {
     if constexpr (std::is_same_v<T, __nv_bfloat16>) return sim::Element::bf16;
     else if constexpr (std::is_same_v<T, __half>) return sim::Element::f16;
-    else if constexpr (std::is_same_v<T, float>) return sim::Element::tf32;
+    else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, tf32>) return sim::Element::tf32;
     else if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) return sim::Element::e4m3;
     else if constexpr (std::is_same_v<T, __nv_fp8_e5m2>) return sim::Element::e5m2;
     else {
@@ -207,6 +208,7 @@ namespace detail {
     TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_bfloat16, float, TKJIT_FLOATS, "f32.bf16.bf16", 16, ", 1, 1", TKJIT_LAYOUT)       \
     TKJIT_WGMMA(N, last, a, b, ac, bc, __half, float, TKJIT_FLOATS, "f32.f16.f16", 16, ", 1, 1", TKJIT_LAYOUT)                \
     TKJIT_WGMMA(N, last, a, b, ac, bc, float, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)             \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, tf32, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)              \
     TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_fp8_e4m3, float, TKJIT_FLOATS, "f32.e4m3.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)    \
     TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_fp8_e5m2, float, TKJIT_FLOATS, "f32.e5m2.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)    \
     TKJIT_WGMMA(N, last, a, b, ac, bc, int8_t, int32_t, TKJIT_INTEGERS, "s32.s8.s8", 32, "", TKJIT_NO_LAYOUT)

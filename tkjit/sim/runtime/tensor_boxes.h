@@ -8,6 +8,7 @@
 #include "../detail/multicast.h"
 #include "../detail/site.h"
 #include "../detail/tensor_map.h"
+#include "../detail/tf32_rounding.h"
 #include "../detail/window.h"
 #include "fault.h"
 #include "tensor_reductions.h"
@@ -93,12 +94,23 @@ inline void for_each_run(const TensorCopy& copy, char* memory, const Each& each)
     }
 }
 
+/// Rounds floats in shared memory to tf32. How TMA rounds ties is not documented.
+inline void round_to_tf32(char* shared, unsigned bytes) {
+    for (unsigned i = 0; i < bytes; i += 4) {
+        uint32_t value;
+        memcpy(&value, shared + i, 4);
+        value = rounded_to_tf32(value);
+        memcpy(shared + i, &value, 4);
+    }
+}
+
 inline char* memory_of(const TensorMap& map) { return reinterpret_cast<char*>(map.address); }
 
 inline void perform_on(const TensorCopy& copy, char* memory) {
     for_each_run(copy, memory, [&](char* global, char* shared, unsigned bytes) {
         if (!copy.stores) {
             global ? race::move(shared, global, bytes) : fill(copy.map, shared, bytes);
+            if (copy.map.type == TensorType::tf32) round_to_tf32(shared, bytes);
         } else if (global && copy.reduction == Reduction::none) {
             race::move(global, shared, bytes);
         } else if (global) {
