@@ -32,6 +32,7 @@ PREDICTED = {
     "grouped_matmul": 0.85,
     "scaled_matmul": 0.85,
     "linear": 0.95,
+    "gated_linear": 0.93,
     "attention": 0.75,
     "attention_gradient": 0.22,
     "rms_norm": 0.93,

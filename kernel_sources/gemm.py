@@ -1,4 +1,4 @@
-"""Matrix products: gemm; matmul for any strides and batches; linear for a layer with a bias and an activation."""
+"""Matrix products: gemm; matmul for any strides and batches; linear and gated_linear for layers with activations."""
 
 import tkjit
 from tkjit import CExpr, In, Member, Out, Scratch, Strided, Tensor, Zero
@@ -13,6 +13,8 @@ SPLIT_BATCH = {
 }
 SPLIT = SPLIT_BATCH | {"B": "1"}
 
+TYPES = ("float32", "bfloat16", "float16")
+ACTIVATIONS = ("identity", "relu", "gelu", "gelu_tanh", "silu")
 
 # chosen by `tkjit tune`: a ring of at most 192 KiB, of the 227 KiB of Hopper's shared memory
 TUNE = {"STAGES": (4, 3, 5, 6), "TILE_N": (256, 128)}
@@ -23,7 +25,7 @@ def cublas(a, b):
     return a @ b
 
 
-# calls gemm alone, so that gemm can be exported alone
+# matmul needs no copies, but a package of gemm would then contain all variants of matmul as well
 def gradients(grad_c, a, b, needed):
     grad_a = gemm(grad_c, b.T.contiguous()) if "a" in needed else None
     grad_b = gemm(a.T.contiguous(), grad_c) if "b" in needed else None
@@ -41,7 +43,7 @@ def gradients(grad_c, a, b, needed):
     dims=SPLIT,
     computed={"splits": "SPLITS"},
     fields="a b sums finished splits c",
-    variants={"T": ("float32", "bfloat16", "float16")},
+    variants={"T": TYPES},
     tune=TUNE,
     constraints=RING_FITS,
     backward=gradients,
@@ -89,32 +91,51 @@ STORED = {
 }
 
 
-def torch_matmul(a, b, c, alpha, beta):
+def rounded_to_tf32(x):
     import torch
 
+    return ((x.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+
+
+def reference_matmul(a, b, c, alpha, beta, precision):
+    import torch
+
+    if precision == "tf32" and a.dtype == torch.float32:
+        a, b = rounded_to_tf32(a), rounded_to_tf32(b)
     if c is None:
         return alpha * (a @ b)
     return (torch.addmm if a.dim() == 2 else torch.baddbmm)(c, a, b, alpha=alpha, beta=beta)
 
 
-def matmul_gradients(grad_d, a, b, c, alpha, beta, needed):
-    grad_a = matmul(grad_d, b.mT, alpha=alpha) if "a" in needed else None
-    grad_b = matmul(a.mT, grad_d, alpha=alpha) if "b" in needed else None
+def torch_matmul(a, b, c, alpha, beta, precision):
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        return reference_matmul(a, b, c, alpha, beta, "ieee")
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def matmul_gradients(grad_d, a, b, c, alpha, beta, precision, needed):
+    grad_a = matmul(grad_d, b.mT, alpha=alpha, precision=precision) if "a" in needed else None
+    grad_b = matmul(a.mT, grad_d, alpha=alpha, precision=precision) if "b" in needed else None
     return grad_a, grad_b, beta * grad_d if c is not None and "c" in needed else None
 
 
 @tkjit.kernel(
     "matmul.cu",
     archs={"90a": "matmul_90a.cu"},
-    entry="matmul<T, TA, TB, 2>",
-    struct="Problem<T, TA, TB, 2>",
-    grid=CExpr("Launch<T, TA, TB>::blocks(M, N, SPLITS)"),
-    block=CExpr("Launch<T, TA, TB>::threads"),
-    shared_memory=CExpr("Launch<T, TA, TB>::shared_bytes"),
+    entry="matmul<precision<T>, TA, TB, 2>",
+    struct="Problem<precision<T>, TA, TB, 2>",
+    grid=CExpr("Launch<precision<T>, TA, TB>::blocks(M, N, SPLITS)"),
+    block=CExpr("Launch<precision<T>, TA, TB>::threads"),
+    shared_memory=CExpr("Launch<precision<T>, TA, TB>::shared_bytes"),
     dims=SPLIT | STORED,
     computed={"splits": "SPLITS"},
     fields="a b c alpha beta sums finished splits d",
-    variants={"T": ("float32", "bfloat16", "float16"), "TA": (0, 1), "TB": (0, 1)},
+    variants={"T": TYPES, "precision": ("ieee", "tf32"), "TA": (0, 1), "TB": (0, 1)},
     tune=TUNE,
     constraints=RING_FITS,
     backward=matmul_gradients,
@@ -128,6 +149,7 @@ def matmul(
     c: In[Strided, "T", "M", "N", Member("addend")] | None = None,
     alpha: float = 1.0,
     beta: float = 1.0,
+    precision: str = "ieee",
     *,
     sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")],
     finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero],
@@ -142,6 +164,9 @@ def matmul(
     c : (M, N) or (B, M, N) of a's dtype, optional
         It may be a vector that is expanded to a matrix.
     alpha, beta : float
+    precision : "ieee" or "tf32"
+        Whether float32 is multiplied as such, or rounded to the ten bits of mantissa that tensor cores multiply. Has no
+        effect on other dtypes.
 
     Returns
     -------
@@ -151,23 +176,24 @@ def matmul(
     -----
     The method is that of `gemm`. The elements of a row or of a column of `a` and `b` should be adjacent, and their
     addresses and other strides multiples of 16 bytes. TMA cannot copy other matrices, so their product takes longer.
-    Views such as (B, H, M, K) have to be flattened to one batch dimension.
+    Views such as (B, H, M, K) have to be flattened to one batch dimension. On Hopper, tf32 is fastest if the elements
+    along K are adjacent in both matrices, as in ``x @ weight.T``.
     """
-    return torch_matmul(a, b, c, alpha, beta)
+    return reference_matmul(a, b, c, alpha, beta, precision)
 
 
 @matmul.overload(
     "matmul.cu",
     archs={"90a": "matmul_90a.cu"},
-    entry="matmul<T, TA, TB, 3>",
-    struct="Problem<T, TA, TB, 3>",
-    grid=CExpr("Launch<T, TA, TB>::blocks(M, N, SPLITS, B)"),
-    block=CExpr("Launch<T, TA, TB>::threads"),
-    shared_memory=CExpr("Launch<T, TA, TB>::shared_bytes"),
+    entry="matmul<precision<T>, TA, TB, 3>",
+    struct="Problem<precision<T>, TA, TB, 3>",
+    grid=CExpr("Launch<precision<T>, TA, TB>::blocks(M, N, SPLITS, B)"),
+    block=CExpr("Launch<precision<T>, TA, TB>::threads"),
+    shared_memory=CExpr("Launch<precision<T>, TA, TB>::shared_bytes"),
     dims=SPLIT_BATCH | STORED,
     computed={"splits": "SPLITS"},
     fields="a b c alpha beta sums finished splits d",
-    variants={"T": ("float32", "bfloat16", "float16"), "TA": (0, 1), "TB": (0, 1)},
+    variants={"T": TYPES, "precision": ("ieee", "tf32"), "TA": (0, 1), "TB": (0, 1)},
     tune=TUNE,
     constraints=RING_FITS,
     backward=matmul_gradients,
@@ -181,35 +207,46 @@ def matmul(
     c: In[Strided, "T", "B", "M", "N", Member("addend")] | None = None,
     alpha: float = 1.0,
     beta: float = 1.0,
+    precision: str = "ieee",
     *,
     sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")],
     finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero],
     d: Out[Tensor, "T", "B", "M", "N", Member("c")],
 ) -> Tensor:
     """Computes alpha * a @ b + beta * c for each matrix of a batch."""
-    return torch_matmul(a, b, c, alpha, beta)
+    return reference_matmul(a, b, c, alpha, beta, precision)
+
+
+def activated(x, activation):
+    import torch
+
+    F = torch.nn.functional
+    functions = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+    return functions.get(activation, lambda x: x)(x)
+
+
+def gradient_of_activated(grad_y, x, activation):
+    import torch
+
+    aten = torch.ops.aten
+    functions = {
+        "relu": lambda: aten.threshold_backward(grad_y, x, 0),
+        "gelu": lambda: aten.gelu_backward(grad_y, x),
+        "gelu_tanh": lambda: aten.gelu_backward(grad_y, x, approximate="tanh"),
+        "silu": lambda: aten.silu_backward(grad_y, x),
+    }
+    return functions.get(activation, lambda: grad_y)()
 
 
 def torch_linear(x, weight, bias, activation):
     import torch
 
-    F = torch.nn.functional
-    functions = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
-    return functions.get(activation, lambda x: x)(F.linear(x, weight, bias))
+    return activated(torch.nn.functional.linear(x, weight, bias), activation)
 
 
 def linear_gradients(grad_y, x, weight, bias, activation, needed):
-    import torch
-
-    aten = torch.ops.aten
     if activation != "identity":
-        sums = linear(x, weight, bias)
-        grad_y = {
-            "relu": lambda: aten.threshold_backward(grad_y, sums, 0),
-            "gelu": lambda: aten.gelu_backward(grad_y, sums),
-            "gelu_tanh": lambda: aten.gelu_backward(grad_y, sums, approximate="tanh"),
-            "silu": lambda: aten.silu_backward(grad_y, sums),
-        }[activation]()
+        grad_y = gradient_of_activated(grad_y, linear(x, weight, bias), activation)
     grad = grad_y.reshape(-1, weight.shape[0])
     grad_x = gemm(grad, weight).view(x.shape) if "x" in needed else None
     grad_weight = matmul(grad.T, x.reshape(-1, x.shape[-1])) if "weight" in needed else None
@@ -228,10 +265,7 @@ def linear_gradients(grad_y, x, weight, bias, activation, needed):
     dims=SPLIT | {"M": "x.batch * x.depth * x.rows"},
     computed={"splits": "SPLITS"},
     fields="x weight sums finished splits y bias",
-    variants={
-        "T": ("float32", "bfloat16", "float16"),
-        "activation": ("identity", "relu", "gelu", "gelu_tanh", "silu"),
-    },
+    variants={"T": TYPES, "activation": ACTIVATIONS},
     tune=TUNE,
     constraints=RING_FITS,
     backward=linear_gradients,
@@ -270,3 +304,90 @@ def linear(
     """
     wide = (None if one is None else one.float() for one in (x, weight, bias))
     return torch_linear(*wide, activation).to(x.dtype)
+
+
+def torch_gated_linear(x, gate, up, gate_bias, up_bias, activation):
+    import torch
+
+    return torch_linear(x, gate, gate_bias, activation) * torch.nn.functional.linear(x, up, up_bias)
+
+
+def gated_linear_gradients(grad_y, x, gate, up, gate_bias, up_bias, activation, needed):
+    gated, factor = linear(x, gate, gate_bias), linear(x, up, up_bias)
+    grad_up = (grad_y * activated(gated, activation)).view(-1, up.shape[0])
+    grad_gate = gradient_of_activated(grad_y * factor, gated, activation).view(-1, gate.shape[0])
+    grad_x = matmul(grad_up, up, gemm(grad_gate, gate)).view(x.shape) if "x" in needed else None
+    rows = x.view(-1, x.shape[-1])
+    grads = [grad_x]
+    grads += [matmul(grad.T, rows) if name in needed else None for name, grad in (("gate", grad_gate), ("up", grad_up))]
+    for name, bias, grad in (("gate_bias", gate_bias, grad_gate), ("up_bias", up_bias, grad_up)):
+        grads.append(grad.float().sum(0).to(bias.dtype) if bias is not None and name in needed else None)
+    return tuple(grads)
+
+
+# as SPLIT, for the columns of two products
+SPLIT_PAIR = {
+    "TILES": "max(1, cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 128))",
+    "SPLITS": "max(1, min(132 // TILES, K // 1024))",
+    "SPLIT_SUMS": "(SPLITS > 1) * SPLITS * cdiv(M, 128) * cdiv(N, 128) * 32768",
+    "SPLIT_TILES": "(SPLITS > 1) * cdiv(M, 64) * cdiv(N, 64)",
+    "M": "x.batch * x.depth * x.rows",
+}
+
+
+@tkjit.kernel(
+    "gated_linear.cu",
+    archs={"90a": "gated_linear_90a.cu"},
+    entry="gated_linear<T, activation>",
+    struct="Layer<T>",
+    grid=CExpr("Launch<T>::blocks(M, 2 * N, SPLITS)"),
+    block=CExpr("Launch<T>::threads"),
+    shared_memory=CExpr("Launch<T>::shared_bytes"),
+    dims=SPLIT_PAIR,
+    computed={"splits": "SPLITS"},
+    fields="x gate up sums finished splits y gate_bias up_bias",
+    variants={"T": TYPES, "activation": ACTIVATIONS},
+    tune={"STAGES": (4, 3)},
+    backward=gated_linear_gradients,
+    flops="4 * M * N * K",
+    sizes=[
+        {"...": (8192,), "N": 14336, "K": 4096},
+        {"...": (16,), "N": 14336, "K": 4096},
+        {"...": (4096,), "N": 4096, "K": 4096},
+    ],
+    peers={"torch": torch_gated_linear},
+)
+def gated_linear(
+    x: In[Tensor, "T", "... K", Member("a")],
+    gate: In[Tensor, "T", "N", "K", Member("b")],
+    up: In[Tensor, "T", "N", "K"],
+    gate_bias: In[Tensor, "T", "N"] | None = None,
+    up_bias: In[Tensor, "T", "N"] | None = None,
+    activation: str = "silu",
+    *,
+    sums: Scratch[Tensor, "float32", "SPLIT_SUMS", Member("partial.sums")],
+    finished: Scratch[Tensor, "int32", "SPLIT_TILES", Member("partial.finished"), Zero],
+    y: Out[Tensor, "T", "... N", Member("c")],
+) -> Tensor:
+    """Computes f(x @ gate.T + gate_bias) * (x @ up.T + up_bias), summed in float32: a SwiGLU layer, for example.
+
+    Parameters
+    ----------
+    x : (..., K) float32, bfloat16 or float16
+    gate, up : (N, K) of x's dtype
+        They may be the halves of one tensor: ``gated_linear(x, *weight.chunk(2))``.
+    gate_bias, up_bias : (N,) of x's dtype, optional
+    activation : "silu", "gelu", "gelu_tanh", "relu" or "identity"
+        The function f, computed in float32.
+
+    Returns
+    -------
+    y : (..., N) of x's dtype
+
+    Notes
+    -----
+    One pass over x computes both products, which are never in global memory. Source: Shazeer, "GLU Variants Improve
+    Transformer", 2020.
+    """
+    wide = (None if one is None else one.float() for one in (x, gate, up, gate_bias, up_bias))
+    return torch_gated_linear(*wide, activation).to(x.dtype)

@@ -1,4 +1,4 @@
-// Matrix products on Hopper, for elements of 16 or 8 bits and any M, N and K.
+// Matrix products on Hopper, for elements of 16 or 8 bits or tf32, and any M, N and K.
 //
 // As many blocks as the GPU has multiprocessors take turns with the tiles of C. In each block, one warpgroup starts TMA
 // copies of the tiles of A and B into a ring of stages in shared memory. Two others multiply them with wgmma, and store C
@@ -16,48 +16,18 @@
 #include <tkjit/mbarrier.cuh>
 #include <tkjit/named_barrier.cuh>
 #include <tkjit/registers.cuh>
-#include <tkjit/stmatrix.cuh>
-#include <tkjit/tensor_map.cuh>
 #include <tkjit/wgmma.cuh>
 
-#include <utility>
-
+#include "gemm_hopper_boxes.cuh"
+#include "gemm_hopper_store.cuh"
 #include "gemm_scales.cuh"
 #include "gemm_split.cuh"
-#include "pack.cuh"
 
 namespace hopper {
 
-constexpr int kSide = 64;  // rows of a box
-constexpr int kWarpgroup = 128, kConsumers = 2, kThreads = kWarpgroup * (1 + kConsumers);
+constexpr int kConsumers = 2, kThreads = kWarpgroup * (1 + kConsumers);
 constexpr int kRows = kSide * kConsumers;
 constexpr int kTilesInColumn = 16;  // which are computed one after another, so that the L2 cache holds their rows of A
-
-template <class T>
-constexpr int kDepth = 128 / int(sizeof(T));  // columns of a box
-template <class T>
-constexpr bool multiplies = sizeof(T) <= 2;  // float32 has the code of gemm_tile.cuh instead
-
-template <class T, int Rank = 2>
-using Boxes = tkjit::tiled<T, kSide, kDepth<T>, 128, Rank>;
-
-/// One matrix, or several, with any strides. If `is_transposed`, its columns are the rows of the boxes.
-template <class T, int Rank, bool is_transposed>
-struct StridedBoxes : Boxes<T, Rank> {
-    using made_from = tkjit::strided<T, Rank>;
-    made_from stored;
-
-    StridedBoxes(const made_from& matrix) : Boxes<T, Rank>(turned(matrix)), stored(turned(matrix)) {}
-
-private:
-    static made_from turned(made_from matrix) {
-        if (is_transposed) {
-            std::swap(matrix.extents[Rank - 2], matrix.extents[Rank - 1]);
-            std::swap(matrix.strides[Rank - 2], matrix.strides[Rank - 1]);
-        }
-        return matrix;
-    }
-};
 
 template <class T, int Cols, int Stages, class Result = T>
 struct Ring {
@@ -75,6 +45,10 @@ struct Ring {
     bool is_last;
 };
 
+/// Whether B has pairs of matrices: an element of C is made from the sums of a column of `g.b` and of the same one of `g.up`.
+template <class Problem>
+constexpr bool is_gated = requires(const Problem& g) { g.up; };
+
 /// The position in a ring: the stage, and the parity of the phase of its barriers.
 template <class Ring>
 struct Position {
@@ -86,13 +60,6 @@ struct Position {
         stage = 0;
         parity ^= 1;
     }
-};
-
-/// A block's share of C: the steps from `first_step` to before `last_step` of the tile at (row, col) of the matrix `number`.
-/// The rows from `end_row` on are not part of it.
-struct Work {
-    int number, row, col, end_row, first_step, last_step;
-    Split split;
 };
 
 /// A tile of a matrix, in rows and columns of tiles.
@@ -110,16 +77,17 @@ struct Place {
 /// How the tiles of C and their splits are numbered.
 template <class Ring>
 struct Schedule {
-    static constexpr int cols = Ring::cols, depth = kDepth<typename Ring::dtype>;
-    int matrices, rows, rows_of_tile, tiles_down, tiles_across, steps, splits;
+    static constexpr int depth = kDepth<typename Ring::dtype>;
+    int matrices, rows, cols_of_tile, rows_of_tile, tiles_down, tiles_across, steps, splits;
 
     template <class Problem>
     __device__ explicit Schedule(const Problem& g)
         : matrices(g.c.matrices()),
           rows(g.c.rows()),
+          cols_of_tile(is_gated<Problem> ? Ring::cols / 2 : Ring::cols),
           rows_of_tile(rows > kSide ? kRows : kSide),
           tiles_down((rows + rows_of_tile - 1) / rows_of_tile),
-          tiles_across((g.c.cols() + cols - 1) / cols),
+          tiles_across((g.c.cols() + cols_of_tile - 1) / cols_of_tile),
           steps(((Problem::a_is_transposed ? g.a.rows() : g.a.cols()) + depth - 1) / depth),
           splits(g.splits) {}
 
@@ -129,7 +97,7 @@ struct Schedule {
         if (number >= matrices) return false;
         const Place place = Place::of(tile - number * tiles, tiles_down, tiles_across);
         const auto begin = [&](int split) { return int(int64_t(steps) * split / splits); };
-        work = {number, place.down * rows_of_tile, place.across * cols, rows, begin(split), begin(split + 1), {tile, split, splits}};
+        work = {number, place.down * rows_of_tile, place.across * cols_of_tile, rows, begin(split), begin(split + 1), {tile, split, splits}};
         return true;
     }
 };
@@ -150,43 +118,24 @@ struct Launch {
     }
 };
 
-template <class T>
-__device__ T element(const Boxes<T>& matrix, int, int row, int col) {
-    return matrix.raw_ptr[size_t(row) * matrix.cols() + col];
-}
-
-template <class T, int Rank, bool is_transposed>
-__device__ T element(const StridedBoxes<T, Rank, is_transposed>& matrix, int number, int row, int col) {
-    if constexpr (Rank == 3) return matrix.stored(number, row, col);
-    else return matrix.stored(row, col);
-}
-
-/// Copies the box at (row, col) as TMA would, with all threads of a warpgroup.
-template <class T, class Matrix>
-__device__ void copy_by_hand(T* box, const Matrix& matrix, int number, int row, int col) {
-    constexpr int cols = kDepth<T>;
-    for (int i = threadIdx.x % kWarpgroup; i < kSide * cols; i += kWarpgroup) {
-        const int at_row = row + i / cols, at_col = col + i % cols;
-        const bool inside = at_row < matrix.rows() && at_col < matrix.cols();
-        const T value = inside ? element(matrix, number, at_row, at_col) : T(0.f);
-        *reinterpret_cast<T*>(reinterpret_cast<char*>(box) + tkjit::place_in_tile<Boxes<T>>(i / cols, i % cols)) = value;
-    }
-}
-
-/// Starts the copy of the box at (row, col).
-template <class Box, class Matrix>
-__device__ void copy(Box* box, const Matrix& matrix, int number, int row, int col, uint64_t* full) {
-    if constexpr (Matrix::rank == 3) tkjit::tensor_load(box, matrix, number, row, col, full);
-    else tkjit::tensor_load(box, matrix, row, col, full);
-}
-
 // A `Problem` below has the matrices `a`, `b` and `c` in boxes, and the constants `a_is_transposed`, whether A is stored as
-// K x M, and `b_is_transposed`, whether B is stored as N x K. If there are splits, it has their `partial` sums.
+// K x M, and `b_is_transposed`, whether B is stored as N x K. It may have a second B, `up`. If there are splits, it has their
+// `partial` sums.
 
 /// Whether the first warpgroup copies A and B without TMA.
 template <class Problem>
 __device__ bool copies_by_hand(const Problem& g) {
+    if constexpr (is_gated<Problem>)
+        if (!g.up.is_mapped) return true;
     return !g.a.is_mapped || !g.b.is_mapped;
+}
+
+/// The matrix that a box of B is copied from.
+template <class Problem>
+__device__ const auto& matrix_of(const Problem& g, int box) {
+    if constexpr (is_gated<Problem>)
+        if (box % 2) return g.up;
+    return g.b;
 }
 
 template <class Ring, class Problem, class Schedule>
@@ -194,6 +143,7 @@ __device__ void produce(Ring& ring, const Problem& g, Schedule schedule) {
     const bool by_hand = copies_by_hand(g);
     if (!by_hand && threadIdx.x != 0) return;
     const int boxes_of_a = schedule.rows_of_tile / kSide, boxes_of_b = Ring::cols / kSide;
+    constexpr int columns_in_turn = is_gated<Problem> ? 2 : 1;
     Position<Ring> at;
     Work work;
     for (int index = blockIdx.x; schedule.find(index, work); index += gridDim.x) {
@@ -210,7 +160,8 @@ __device__ void produce(Ring& ring, const Problem& g, Schedule schedule) {
             for (int box = 0; box < boxes_of_a; ++box)
                 fill(stage.a[box], g.a, work.row + box * kSide, step * schedule.depth, Problem::a_is_transposed);
             for (int box = 0; box < boxes_of_b; ++box)
-                fill(stage.b[box], g.b, step * schedule.depth, work.col + box * kSide, Problem::b_is_transposed);
+                fill(stage.b[box], matrix_of(g, box), step * schedule.depth, work.col + box / columns_in_turn * kSide,
+                     Problem::b_is_transposed);
             if (!by_hand) continue;
             tkjit::fence_async_proxy();  // because wgmma reads these writes
             tkjit::mbarrier_arrive(full);
@@ -232,8 +183,8 @@ __device__ void add_scaled(float (&sums)[Count], const float (&products)[Count],
     }
 }
 
-/// Multiplies and stores a consumer's 64 x Cols elements of each tile. `finish(sum, number, row, col)` makes an element of the
-/// matrix `number` of C.
+/// Multiplies a consumer's 64 x Cols elements of each tile, and stores its part of C. `finish(sum, number, row, col)` makes an
+/// element of the matrix `number` of C; if there is a second B, `finish(gate, up, number, row, col)` makes it from two sums.
 template <int Cols, class Ring, class Problem, class Schedule, class Finish>
 __device__ void consume(Ring& ring, const Problem& g, Schedule schedule, Finish finish) {
     using T = typename Ring::dtype;
@@ -241,13 +192,15 @@ __device__ void consume(Ring& ring, const Problem& g, Schedule schedule, Finish 
     const int consumer = threadIdx.x / kWarpgroup - 1, lane = threadIdx.x % 32;
     const bool is_leader = threadIdx.x % kWarpgroup == 0;
     const int first_of_a = Cols == Ring::cols ? consumer : 0, first_of_b = Cols == Ring::cols ? 0 : consumer * Cols / kSide;
-    const int m = g.c.rows(), n = g.c.cols();
+    constexpr int width = is_gated<Problem> ? Cols / 2 : Cols;  // columns of C
+    static_assert(width % kSide == 0, "two boxes of B for each box of C");
+    const int m = g.c.rows();
     int stores = 0;
     Position<Ring> at;
     Work work;
     for (int index = blockIdx.x; schedule.find(index, work); index += gridDim.x) {
-        const int first_row = work.row + first_of_a * kSide, first_col = work.col + first_of_b * kSide;
-        const int row = first_row + tkjit::wgmma_row(0), col = first_col + tkjit::wgmma_col(0);
+        const int first_row = work.row + first_of_a * kSide, first_col = work.col + first_of_b * kSide * width / Cols;
+        const int row = first_row + tkjit::wgmma_row(0);
 
         float sums[Cols / 2] = {};
         uint64_t* previous = nullptr;
@@ -291,46 +244,24 @@ __device__ void consume(Ring& ring, const Problem& g, Schedule schedule, Finish 
             };
             if (work.split.count > 1 && !add(row < m, row + 8 < m)) continue;
         }
+        // the element of C that is made from the thread's sum `i`, counted without the sums of `g.up`
+        const auto element = [&](int i, int to_row, int to_col) {
+            if constexpr (is_gated<Problem>) {
+                const int gate = i / 32 * 64 + i % 32;  // a box has 32 sums of a thread
+                return finish(sums[gate], sums[gate + 32], work.number, to_row, to_col);
+            } else {
+                return finish(sums[i], work.number, to_row, to_col);
+            }
+        };
         // TMA would store rows that are not part of the work
-        if (!g.c.is_mapped || (work.end_row < m && work.end_row < first_row + kSide)) {
-            const size_t number = decltype(g.c)::rank == 3 ? work.number : 0;
-            Result* const first = g.c.raw_ptr + (number * m + row) * n + col;
-            Result* const rows[2] = {first, first + size_t(8) * n};
-#pragma unroll
-            for (int i = 0; i < Cols / 2; ++i) {
-                const int down = i / 2 % 2 * 8, right = i / 4 * 8 + i % 2;
-                if (row + down < work.end_row && col + right < n)
-                    rows[down / 8][right] = Result(finish(sums[i], work.number, row + down, col + right));
+        const bool uses_tma = g.c.is_mapped && (work.end_row >= m || work.end_row >= first_row + kSide);
+        if constexpr (sizeof(Result) == 2) {
+            if (uses_tma) {
+                store_boxes<width>(ring.c[consumer], stores, g.c, work.number, first_row, first_col, element);
+                continue;
             }
-            continue;
         }
-#pragma unroll
-        for (int box = 0; box < Cols / kSide; ++box, ++stores) {
-            if (first_col + box * kSide >= n) break;
-            Result* const staged = ring.c[consumer][stores % 2];
-            if (is_leader) tkjit::bulk_store_wait_read<1>();  // the store before the previous one has read its box
-            tkjit::named_barrier_sync(1 + consumer, kWarpgroup);
-#pragma unroll
-            for (int i = 0; i < kSide / 2; i += 8) {  // 16 columns
-                uint32_t pairs[4];
-#pragma unroll
-                for (int pair = 0; pair < 4; ++pair) {
-                    const int at = box * kSide / 2 + i + 2 * pair, down = pair % 2 * 8, right = at / 4 * 8;
-                    const auto of = [&](int i) { return finish(sums[at + i], work.number, row + down, col + right + i); };
-                    pairs[pair] = pack(Result(), of(0), of(1));
-                }
-                const int to_row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16, to_col = 2 * i + lane / 16 * 8;
-                tkjit::stmatrix_x4(reinterpret_cast<char*>(staged) + tkjit::place_in_tile<Boxes<Result>>(to_row, to_col), pairs);
-            }
-            tkjit::fence_async_proxy();
-            tkjit::named_barrier_sync(1 + consumer, kWarpgroup);
-            if (!is_leader) continue;
-            if constexpr (decltype(g.c)::rank == 3)
-                tkjit::tensor_store(g.c, work.number, first_row, first_col + box * kSide, staged);
-            else
-                tkjit::tensor_store(g.c, first_row, first_col + box * kSide, staged);
-            tkjit::bulk_store_commit();
-        }
+        store_elements<width>(g.c, work, first_row, first_col, element);
     }
     if (is_leader) tkjit::bulk_store_wait_read<0>();  // shared memory is the block's only until it ends
 }
@@ -343,6 +274,7 @@ __device__ void multiply(Ring& ring, const Problem& g, const Schedule& schedule,
             ((matrices.is_mapped ? tkjit::prefetch_tensor_map(matrices) : void()), ...);
         };
         prefetch(g.a, g.b, g.c);
+        if constexpr (is_gated<Problem>) prefetch(g.up);
         for (int stage = 0; stage < Ring::size; ++stage) {
             tkjit::mbarrier_init(&ring.full[stage], copies_by_hand(g) ? kWarpgroup : 1);
             tkjit::mbarrier_init(&ring.empty[stage], kConsumers * kWarpgroup / 32);

@@ -131,6 +131,38 @@ def test_linear(gpu, dtype, m, n, k):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "n", "k"), [(7, 30, 20), (1000, 999, 1001), (16, 4096, 8192), (5000, 2000, 64)])
+def test_gated_linear(gpu, dtype, m, n, k):
+    shapes = ((m, k), (n, k), (n, k), (n,), (n,))
+    x, gate, up, gate_bias, up_bias = (torch.randn(shape, device=gpu).to(dtype) for shape in shapes)
+    gate, up = gate / k**0.5, up / k**0.5
+    F = torch.nn.functional
+    exact = F.silu(F.linear(x.double(), gate.double(), gate_bias.double()))
+    exact = exact * F.linear(x.double(), up.double(), up_bias.double())
+    y = tkjit.load("gated_linear")(x, gate, up, gate_bias, up_bias)
+    assert bool(((y.double() - exact).abs() <= 1.01 * ROUNDING[dtype] * exact.abs() + 5e-5).all())
+
+
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(("m", "n", "k"), [(7, 30, 20), (1000, 999, 1001), (16, 4096, 8192), (2048, 512, 256)])
+def test_tf32(gpu, m, n, k, transposed):
+    a = torch.randn(k, m, device=gpu).T if "a" in transposed else torch.randn(m, k, device=gpu)
+    b = torch.randn(n, k, device=gpu).T if "b" in transposed else torch.randn(k, n, device=gpu)
+    c = tkjit.load("matmul")(a, b, precision="tf32")
+    exact, summed = a.double() @ b.double(), a.double().abs() @ b.double().abs()
+    # each factor is rounded by at most half of 2^-10, and the tensor cores add up with about 23 bits
+    assert bool(((c.double() - exact).abs() <= (2.0**-10 + k * 2.0**-22) * summed).all())
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_factors_of_tf32_are_rounded_and_not_truncated(gpu, transposed):
+    a, b = torch.rand(512, 1024, device=gpu), torch.rand(256, 1024, device=gpu).T
+    c = tkjit.load("matmul")(a, b.contiguous() if transposed else b, precision="tf32")
+    exact = a.double() @ b.double()
+    assert abs(float((c.double() / exact - 1).mean())) < 2.0**-13
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1,), (33, 1000), (2, 3, 5, 257)])
 def test_softmax(gpu, dtype, shape):
     x = torch.randn(shape, dtype=dtype, device=gpu) * 5

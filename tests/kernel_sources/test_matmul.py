@@ -90,6 +90,27 @@ def test_other_types(arch, dtype, of_a):
     assert_right(views(130, 72)[of_a].to(dtype), random(72, 40, dtype=dtype), random(130, 40, dtype=dtype))
 
 
+@pytest.mark.parametrize("of_b", ["rows", "columns"])
+@pytest.mark.parametrize("of_a", ["rows", "columns", "odd slice"])
+def test_tf32_rounds_factors_and_sums_in_float32(arch, of_a, of_b):
+    a, b = views(130, 72)[of_a].float(), views(72, 264)[of_b].float()
+    a, b = a + a.sign() * 2.0**-11, b * (1 + 2.0**-12)  # to round
+    c = random(130, 264, dtype=torch.float32)
+    d = tkjit.load("matmul")(a, b, c, 0.5, 2.0, precision="tf32")
+    of_tf32 = [((one.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32).double() for one in (a, b)]
+    exact = 0.5 * of_tf32[0] @ of_tf32[1] + 2.0 * c.double()
+    torch.testing.assert_close(d.double(), exact, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(d.double(), 0.5 * a.double() @ b.double() + 2.0 * c.double(), rtol=1e-5, atol=1e-5)
+
+
+def test_tf32_in_a_batch_with_few_rows(arch):
+    a, b = random(2, 40, 2100, dtype=torch.float32), random(2, 72, 2100, dtype=torch.float32).mT
+    d = tkjit.load("matmul")(a, b, precision="tf32")
+    torch.testing.assert_close(d, a @ b, rtol=1e-3, atol=0.1)
+    a, b = random(5, 7).float(), random(7, 3).float()  # bfloat16 fits into tf32
+    torch.testing.assert_close(tkjit.load("matmul")(a, b, precision="tf32"), a @ b)
+
+
 def test_an_addend_times_zero_is_not_read():
     a, b = random(8, 16), random(16, 8)
     matmul = tkjit.load("matmul")

@@ -23,6 +23,7 @@ COMPILED = (
         "attention",
         "attention_gradient",
         "linear",
+        "gated_linear",
         "matmul",
         "scaled_matmul",
         "grouped_matmul_gradient",

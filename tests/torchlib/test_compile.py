@@ -143,6 +143,7 @@ def samples() -> dict[str, tuple]:
         "gemm with gradients": (tkjit.load("gemm"), "default", (a.requires_grad_(), b.clone().requires_grad_())),
         "gemm, out": (tkjit.load("gemm"), "out", (a.detach(), b, torch.empty(32, 24))),
         "linear": (tkjit.load("linear"), "default", (x, torch.randn(4, 5), None, "gelu")),
+        "gated_linear": (tkjit.load("gated_linear"), "default", (x, torch.randn(4, 5), torch.randn(4, 5))),
         "matmul": (tkjit.load("matmul"), "default", (a, torch.randn(24, 16).T, torch.randn(24).expand(32, 24))),
         "matmul of a batch": (tkjit.load("matmul"), "overload1", (torch.randn(2, 3, 4), torch.randn(2, 5, 4).mT)),
         "grouped_matmul": (

@@ -1,0 +1,15 @@
+// How a matrix product multiplies float32, by the names that calls use. Other types are multiplied as they are.
+#pragma once
+
+#include <tkjit/tf32.cuh>
+
+#include <type_traits>
+
+template <class T>
+using ieee = T;
+template <class T>
+using tf32 = std::conditional_t<std::is_same_v<T, float>, tkjit::tf32, T>;
+
+/// The type of a factor in global memory.
+template <class Factor>
+using InMemory = std::conditional_t<std::is_same_v<Factor, tkjit::tf32>, float, Factor>;
