@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import tomllib
 from support.exportable import add, mix, noise, pick, turn
+from support.exported_overloads import stretch
 from support.named_variants import combine
 from support.operators import parts, scale
 from support.symbols import convolve
@@ -22,7 +23,7 @@ from tkjit.kernel.kernel import kernel_of_file
 
 pytestmark = pytest.mark.compiles
 
-KERNELS = ("gemm", "softmax", "axpy", mix, turn, pick, add, noise, scale, parts, combine, convolve)
+KERNELS = ("gemm", "softmax", "axpy", mix, turn, pick, add, noise, scale, parts, combine, convolve, stretch)
 F32 = "float32"
 
 
@@ -145,6 +146,33 @@ for call in (lambda: layers.axpy(a[0], x(4)), lambda: layers.gemm(a, b, c=x(3, 5
         "axpy: x is (4,) float32 on cpu and requires a gradient, which this kernel does not record"
     )
     assert shown[1].startswith("gemm: a is (3, 4) float32 on cpu and requires a gradient, which out= does not record")
+
+
+def test_a_call_and_a_gradient_choose_an_overload(built):
+    program = f"""{PRELUDE}
+import layers
+from torch.testing import assert_close
+for x in (torch.randn(3, requires_grad=True), torch.randn(2, 3, requires_grad=True)):
+    layers.stretch(x, 3.0).sum().backward()
+    assert_close(x.grad, torch.full_like(x, 3.0))
+assert_close(layers.stretch(factor=3.0, x=torch.ones(2, 3), divisor=1), torch.full((2, 3), 3.0))
+assert_close(layers.stretch_overload1(torch.ones(2, 3), 3.0), torch.full((2, 3), 3.0))
+out = torch.empty(3)
+assert layers.stretch(torch.ones(3), y=out) is out
+compiled = torch.compile(lambda x: layers.stretch(x, 2.0), fullgraph=True, backend="aot_eager")
+assert_close(compiled(torch.ones(2, 3)), torch.full((2, 3), 2.0))
+for arguments in ((torch.ones(2, 3),), (torch.ones(2, 3, dtype=torch.float64), 2.0), (torch.ones(3), 2.0, 1), ()):
+    try:
+        layers.stretch(*arguments)
+    except TypeError as error:
+        print(error)
+"""
+    shown = run(built, "-W", "ignore", "-c", program).splitlines()
+    assert shown == 4 * [
+        "stretch: no overload takes these arguments: "
+        "stretch(x: Tensor, factor: float = 2.0, *, y: Tensor | None = None); "
+        "stretch(x: Tensor, factor: float, divisor: int = 1, *, y: Tensor | None = None)"
+    ]
 
 
 @pytest.mark.slow

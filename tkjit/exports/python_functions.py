@@ -141,6 +141,19 @@ class Copies:
         )
 
 
+def called_kernels(function: Callable[..., Any] | None) -> list[Kernel]:
+    """Return the kernels that a function calls, itself or through other functions of its file."""
+    waiting: list[Any] = [function]
+    found: list[Kernel] = []
+    for value in waiting:  # the list grows inside the loop
+        if isinstance(value, Kernel):
+            found.append(value)
+        elif isinstance(value, FunctionType) and not _is_installed(value.__module__ or ""):
+            used = (value.__globals__.get(name) for name in dict.fromkeys(_names_in(value.__code__)))
+            waiting += [one for one in used if not any(one is other for other in waiting)]
+    return found
+
+
 def _is_installed(module: str) -> bool:
     """Whether the package may import a module, which must be part of the standard library or of torch."""
     top = module.partition(".")[0]

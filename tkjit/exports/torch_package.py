@@ -13,7 +13,7 @@ from tkjit.compile.targets import Target
 from tkjit.errors import SpecError
 from tkjit.exports.c_header import render_header
 from tkjit.exports.model import Export, names
-from tkjit.exports.python_functions import Copies
+from tkjit.exports.python_functions import Copies, called_kernels
 from tkjit.exports.torch_sources import CompiledSource, Sources, collect_sources
 from tkjit.exports.torch_tests import render_tests
 from tkjit.exports.write import check_target, in_place_of, kernels_of, write_facts
@@ -22,14 +22,15 @@ from tkjit.loader import Loader
 from tkjit.render.exported import render_library
 from tkjit.render.text import repr_text
 from tkjit.render.torch_binding import BINDINGS, operator_name, operator_schema, operators, render_binding
-from tkjit.render.torch_python import FunctionSource, render_package
+from tkjit.render.torch_overloads import function_name
+from tkjit.render.torch_python import FunctionSource, overloads_by_kernel, render_package
 
 _TEMPLATES = Path(__file__).with_name("torch")
 _LEAST_TORCH = "2.11"  # must match TORCH_TARGET_VERSION below
 
 
 def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
-    """Return the given kernels, followed by the kernels that compute their gradients.
+    """Return the given kernels, followed by the kernels that their gradients call.
 
     Raises
     ------
@@ -40,9 +41,14 @@ def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
     known = {kernel.name for kernel in waiting}
     for kernel in waiting:  # the list grows inside the loop
         for spec in kernel.specs:
-            if spec.backward is not None and spec.backward.kernel and spec.backward.kernel not in known:
-                known.add(spec.backward.kernel)
-                waiting += kernels_of([spec.backward.kernel])
+            if spec.backward is None:
+                continue
+            by_name = spec.backward.kernel
+            called = kernels_of([by_name]) if by_name else called_kernels(spec.backward.function)
+            for one in called:
+                if one.name not in known:
+                    known.add(one.name)
+                    waiting += kernels_of([one])
     return waiting
 
 
@@ -131,9 +137,11 @@ def _check_names(export: Export) -> None:
             f"{export.name!r} cannot be the name of a package: Python or torch has that name; choose another"
         )
     owners: dict[str, str] = {}
+    overloads = overloads_by_kernel(export.signatures)
     for signature in export.signatures:
         own = [operator_name(signature, out=out) for out in operators(signature)]
         own += [f"{signature.name}_result"] if len(signature.spec.returns) > 1 else []
+        own.append(function_name(signature, overloads[signature.spec.name]))
         for name in own:
             if keyword.iskeyword(name) or name in _NAMES:
                 raise SpecError(

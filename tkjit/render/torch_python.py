@@ -11,18 +11,18 @@ from tkjit.render.torch_fakes import (
     anchor,
     fake_parameter,
     python_expression,
-    python_value,
     read_dims,
     render_fakes,
     targets_text,
 )
+from tkjit.render.torch_overloads import FITS, function_name, python_parameters, render_choice
 from tkjit.spec import Spec
 from tkjit.spec.c_signature import CSignature, Kind
 from tkjit.spec.checks import NEEDED, differentiable
-from tkjit.spec.model import MISSING
 from tkjit.spec.signature import python_type
 
 _HELPERS = {
+    "_fits": FITS,
     "_extent": '''
 def _extent(x: Tensor, axis: int) -> int:
     """Return an extent of x's shape padded to four dimensions: 0 is the batch, 3 the columns."""
@@ -88,6 +88,14 @@ def _refuse_gradients(kernel: str, who: str, **tensors: Tensor | list[Tensor | N
 }
 
 
+def overloads_by_kernel(signatures: Sequence[CSignature]) -> dict[str, list[CSignature]]:
+    """Return the overloads of each kernel by its name."""
+    found: dict[str, list[CSignature]] = {}
+    for signature in signatures:
+        found.setdefault(signature.spec.name, []).append(signature)
+    return found
+
+
 class FunctionSource(NamedTuple):
     """The source of a Python function, as a module can define it.
 
@@ -113,11 +121,17 @@ def render_package(library: str, signatures: Sequence[CSignature], gradients: Ma
     gradients : mapping
         Maps the name of a kernel's C function to the source of its ``backward``, if that is a function.
     """
-    body = [line for s in signatures for line in ("", "", *_function(s))]
+    kernels = overloads_by_kernel(signatures)
+    body = [line for s in signatures for line in ("", "", *_function(s, function_name(s, kernels[s.spec.name])))]
+    body += [line for overloads in kernels.values() if len(overloads) > 1 for line in render_choice(overloads)]
     body += [line for s in signatures for line in ("", "", *render_fakes(s))]
     for signature in signatures:
         body += _gradient(signature, signatures, gradients.get(signature.name))
-    listed = [*(s.name for s in signatures), *(f"{s.name}_result" for s in signatures if len(s.spec.returns) > 1)]
+    functions = [function_name(s, kernels[s.spec.name]) for s in signatures]
+    listed = [
+        *{*functions, *(s.name for s in signatures)},
+        *(f"{s.name}_result" for s in signatures if len(s.spec.returns) > 1),
+    ]
     names = ", ".join(repr_text(name) for name in sorted(listed))
     text = "\n".join(body)
     helpers = [
@@ -145,7 +159,7 @@ def render_package(library: str, signatures: Sequence[CSignature], gradients: Ma
 # ---- the function that users call
 
 
-def _function(signature: CSignature) -> list[str]:
+def _function(signature: CSignature, name: str) -> list[str]:
     spec = signature.spec
     outputs = [p.name for p in signature.outputs]
     doc = _docstring(spec.doc.strip() or f"{spec.name}.")
@@ -186,26 +200,13 @@ def _function(signature: CSignature) -> list[str]:
         if len(returns) > 1
         else []
     )
-    return [*named, f"def {signature.name}({', '.join(_parameters(signature))}) -> {result}:", *indent(body)]
+    return [*named, f"def {name}({', '.join(python_parameters(signature))}) -> {result}:", *indent(body)]
 
 
 def _refusal(signature: CSignature, who: str) -> list[str]:
     names = [p.name for p in signature.parameters if p.kind in (Kind.TENSOR, Kind.TENSORS)]
     listed = ", ".join(f"{name}={name}" for name in names)
     return [f"_refuse_gradients({repr_text(signature.spec.name)}, {repr_text(who)}, {listed})"] if names else []
-
-
-def _parameters(signature: CSignature) -> list[str]:
-    """Render the parameters of the Python function."""
-    positional: list[str] = []
-    keywords: list[str] = []
-    for f in signature.spec.given:
-        is_output = f.direction == "out"
-        kind = f"{python_type(f)} | None" if f.optional or is_output else python_type(f)
-        default = "None" if is_output else None if f.default is MISSING else python_value(f.default)
-        part = f"{f.name}: {kind}" + ("" if default is None else f" = {default}")
-        (keywords if f.keyword_only else positional).append(part)
-    return [*positional, *(["*", *keywords] if keywords else [])]
 
 
 def _docstring(text: str) -> list[str]:
