@@ -23,7 +23,7 @@ from tkjit.errors import TkjitError
 from tkjit.kernel import find
 from tkjit.verify import Options, verify
 
-TYPES = {"scaled_matmul": ("float8_e4m3fn",)}  # bfloat16 for the other kernels
+TYPES = {"scaled_matmul": ("float8_e4m3fn", "bfloat16")}  # bfloat16 for the other kernels
 # the share of the roofline that we expect, written down before the first run on a GPU: for products of at least 2048^3,
 # and for rows of 256 to 16384 elements that begin at a multiple of 16 bytes
 PREDICTED = {

@@ -29,15 +29,16 @@ constexpr int kConsumers = 2, kThreads = kWarpgroup * (1 + kConsumers);
 constexpr int kRows = kSide * kConsumers;
 constexpr int kTilesInColumn = 16;  // which are computed one after another, so that the L2 cache holds their rows of A
 
-template <class T, int Cols, int Stages, class Result = T>
+template <class T, int Cols, int Stages, class Result = T, class TypeB = T>
 struct Ring {
     using dtype = T;
+    using dtype_of_b = TypeB;  // differs from T only for 8-bit floats
     using result_dtype = Result;
     static constexpr int cols = Cols, size = Stages;
-    using Box = T[kSide * kDepth<T>];
+    static constexpr int box_bytes = kSide * kDepth<T> * sizeof(T);
     struct Stage {
-        alignas(1024) Box a[kConsumers];
-        Box b[Cols / kSide];
+        alignas(1024) T a[kConsumers][kSide * kDepth<T>];
+        TypeB b[Cols / kSide][kSide * kDepth<T>];
     };
     Stage stages[Stages];
     alignas(1024) Result c[kConsumers][2][kSide * kDepth<Result>];  // on their way to C
@@ -156,7 +157,7 @@ __device__ void produce(Ring& ring, const Problem& g, Schedule schedule) {
                 else copy(box, matrix, work.number, stored_row, stored_col, full);
             };
             tkjit::mbarrier_wait(&ring.empty[at.stage], at.parity ^ 1);  // the first round does not wait
-            if (!by_hand) tkjit::mbarrier_arrive_expect_bytes(full, (boxes_of_a + boxes_of_b) * sizeof(typename Ring::Box));
+            if (!by_hand) tkjit::mbarrier_arrive_expect_bytes(full, (boxes_of_a + boxes_of_b) * Ring::box_bytes);
             for (int box = 0; box < boxes_of_a; ++box)
                 fill(stage.a[box], g.a, work.row + box * kSide, step * schedule.depth, Problem::a_is_transposed);
             for (int box = 0; box < boxes_of_b; ++box)
@@ -188,6 +189,7 @@ __device__ void add_scaled(float (&sums)[Count], const float (&products)[Count],
 template <int Cols, class Ring, class Problem, class Schedule, class Finish>
 __device__ void consume(Ring& ring, const Problem& g, Schedule schedule, Finish finish) {
     using T = typename Ring::dtype;
+    using TypeB = typename Ring::dtype_of_b;
     using Result = typename Ring::result_dtype;
     const int consumer = threadIdx.x / kWarpgroup - 1, lane = threadIdx.x % 32;
     const bool is_leader = threadIdx.x % kWarpgroup == 0;
@@ -208,16 +210,17 @@ __device__ void consume(Ring& ring, const Problem& g, Schedule schedule, Finish 
             const auto& stage = ring.stages[at.stage];
             tkjit::mbarrier_wait(&ring.full[at.stage], at.parity);
             constexpr bool a_is_columns = Problem::a_is_transposed, b_is_columns = !Problem::b_is_transposed;
-            constexpr int box_bytes = sizeof(typename Ring::Box);
             const auto& box_of_a = stage.a[first_of_a];
             const auto& box_of_b = stage.b[first_of_b];
-            const auto a = a_is_columns ? tkjit::wgmma_columns(box_of_a, box_bytes) : tkjit::wgmma_rows(box_of_a);
-            const auto b = b_is_columns ? tkjit::wgmma_columns(box_of_b, box_bytes) : tkjit::wgmma_rows(box_of_b);
+            const auto a = a_is_columns ? tkjit::wgmma_columns(box_of_a, Ring::box_bytes) : tkjit::wgmma_rows(box_of_a);
+            const auto b = b_is_columns ? tkjit::wgmma_columns(box_of_b, Ring::box_bytes) : tkjit::wgmma_rows(box_of_b);
             const auto multiply = [&](auto& sums) {
                 tkjit::wgmma_fence(sums);
 #pragma unroll
-                for (int k = 0; k < kDepth<T> / tkjit::wgmma_depth<T>; ++k)
-                    tkjit::wgmma<Cols, T, b_is_columns, a_is_columns>(sums, a.advanced(k), b.advanced(k));
+                for (int k = 0; k < kDepth<T> / tkjit::wgmma_depth<T>; ++k) {
+                    if constexpr (sizeof(T) == 1) tkjit::wgmma<Cols, T, TypeB>(sums, a.advanced(k), b.advanced(k));
+                    else tkjit::wgmma<Cols, T, b_is_columns, a_is_columns>(sums, a.advanced(k), b.advanced(k));
+                }
                 tkjit::wgmma_commit();
             };
             if constexpr (scales_blocks<Finish>) {

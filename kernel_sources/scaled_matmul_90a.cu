@@ -2,23 +2,26 @@
 #include "gemm_hopper.cuh"
 #include "scaled_matmul_finish.cuh"
 
-template <typename T>
-using Ring = hopper::Ring<T, TILE_N, STAGES, __nv_bfloat16>;  // chosen by `tkjit tune scaled_matmul`
+template <typename TypeA, typename TypeB, typename Result>
+using Ring = hopper::Ring<TypeA, TILE_N, STAGES, Result, TypeB>;  // chosen by `tkjit tune scaled_matmul`
 
-template <typename T, typename Finish>
+template <typename TypeA, typename TypeB, typename Result, typename Finish>
 struct Problem {
     static constexpr bool a_is_transposed = false, b_is_transposed = true;
-    hopper::Boxes<T> a, b;
+    hopper::Boxes<TypeA> a;
+    hopper::Boxes<TypeB> b;
     Finish finish;
     Partial partial;
     int splits;
-    hopper::Boxes<__nv_bfloat16> c;
+    hopper::Boxes<Result> c;
 };
-template <typename T>
-using Launch = hopper::Launch<Ring<T>>;
+template <typename TypeA, typename TypeB, typename Result>
+using Launch = hopper::Launch<Ring<TypeA, TypeB, Result>>;
 
-template <typename T, typename Finish>
-__global__ void __launch_bounds__(Launch<T>::threads, 1) scaled_matmul(const __grid_constant__ Problem<T, Finish> g) {
-    TKJIT_DYNAMIC_SHARED(Ring<T>, ring);
+template <typename TypeA, typename TypeB, typename Result, typename Finish>
+__global__ void __launch_bounds__((Launch<TypeA, TypeB, Result>::threads), 1)
+    scaled_matmul(const __grid_constant__ Problem<TypeA, TypeB, Result, Finish> g) {
+    using Block = Ring<TypeA, TypeB, Result>;
+    TKJIT_DYNAMIC_SHARED(Block, ring);
     hopper::multiply(*ring, g, g.finish);
 }

@@ -6,9 +6,10 @@
 #include "gemm_scales.cuh"
 
 /// One scale for each matrix, or one for each row of A or of B.
+template <class Result>
 struct RowScales {
     tkjit::gl<float, 1, 1, 1> scale_a, scale_b;
-    tkjit::gl<__nv_bfloat16, 1, 1, 1> bias;
+    tkjit::gl<Result, 1, 1, 1> bias;
 
     __device__ float operator()(float sum, int, int row, int col) const {
         const int rows = scale_a.cols(), cols = scale_b.cols();
@@ -18,9 +19,10 @@ struct RowScales {
 };
 
 /// A scale for each 128 elements of a row of A, and one for each 128 x 128 elements of B.
+template <class Result>
 struct BlockScales {
     tkjit::gl<float, 1, 1> scale_a, scale_b;
-    tkjit::gl<__nv_bfloat16, 1, 1, 1> bias;
+    tkjit::gl<Result, 1, 1, 1> bias;
 
     __device__ float row_scale(int row, int block) const { return scale_a(min(row, scale_a.rows() - 1), block); }
     __device__ float col_scale(int col, int block) const {

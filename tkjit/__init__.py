@@ -44,6 +44,7 @@ from tkjit.spec import (
     Tensor,
     Zero,
 )
+from tkjit.spec.annotations import DType
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "CompileError",
     "Constant",
     "CppError",
+    "DType",
     "Fill",
     "Generator",
     "HeaderLibrary",

@@ -24,15 +24,15 @@ def scales(*shape: int) -> torch.Tensor:
     return torch.rand(shape) + 0.5
 
 
-def assert_right(a, b, wide_a, wide_b, scale_a, scale_b, bias=None):
+def assert_right(a, b, wide_a, wide_b, scale_a, scale_b, bias=None, dtype=torch.bfloat16):
     """Compare with a product of the matrices times their scales."""
     exact = wide_a @ wide_b.T
     summed = wide_a.abs() @ wide_b.abs().T
     if bias is not None:
         exact, summed = exact + bias.double(), summed + bias.double().abs()
-    c = tkjit.load("scaled_matmul")(a, b, scale_a, scale_b, bias)
-    bound = 2.0**-8 * exact.abs() + (a.shape[1] + 4) * 2.0**-23 * summed
-    assert c.dtype == torch.bfloat16 and bool(((c.double() - exact).abs() <= bound).all())
+    c = tkjit.load("scaled_matmul")(a, b, scale_a, scale_b, bias, dtype)
+    bound = torch.finfo(dtype).eps * exact.abs() + (a.shape[1] + 4) * 2.0**-23 * summed
+    assert c.dtype == dtype and bool(((c.double() - exact).abs() <= bound).all())
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -52,11 +52,22 @@ def test_scales_of_blocks(arch, shape):
     assert_right(a, b, a.double() * scale_a[:, columns], b.double() * scale_b[rows][:, columns], scale_a, scale_b)
 
 
-@pytest.mark.slow
-def test_other_type(arch):
-    a, b = torch.randn(130, 300).to(E5M2), torch.randn(72, 300).to(E5M2)
+@pytest.mark.parametrize(
+    ("of_a", "of_b"), [pytest.param(E5M2, E5M2, marks=pytest.mark.slow), (E5M2, E4M3), (E4M3, E5M2)]
+)
+def test_other_types(arch, of_a, of_b):
+    a, b = torch.randn(130, 300).to(of_a), torch.randn(72, 300).to(of_b)
     scale_a, scale_b = scales(130), scales(72)
     assert_right(a, b, a.double() * scale_a[:, None], b.double() * scale_b[:, None], scale_a, scale_b)
+
+
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float16, marks=pytest.mark.slow), torch.float32])
+def test_other_results(arch, dtype):
+    for m, n, k in SHAPES:
+        a, b, bias = torch.randn(m, k).to(E4M3), torch.randn(n, k).to(E4M3), torch.randn(n).to(dtype)
+        scale_a, scale_b = scales(1), scales(n)
+        wide = (a.double() * scale_a[:, None], b.double() * scale_b[:, None])
+        assert_right(a, b, *wide, scale_a, scale_b, bias, dtype)
 
 
 def test_a_nan_stays_in_its_row(arch):
@@ -73,5 +84,5 @@ def test_wrong_arguments():
         scaled_matmul(a, b, scales(3), scales(1))
     with pytest.raises(ArgumentError, match=r"scale_b is \(2, 1\)"):
         scaled_matmul(a, b, scales(64, 2), scales(2, 1))
-    with pytest.raises(ArgumentError, match="a's type float8_e4m3fn"):
-        scaled_matmul(a, b.to(E5M2), scales(1), scales(1))
+    with pytest.raises(ArgumentError, match=r"bias is .* float32"):
+        scaled_matmul(a, b, scales(1), scales(1), torch.zeros(32))

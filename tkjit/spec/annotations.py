@@ -169,6 +169,14 @@ else:
         """Random numbers, in C++ a ``tkjit::philox``. With ``In[Generator, 8]``, a thread may draw up to 8."""
 
 
+if TYPE_CHECKING:
+    from torch import dtype as DType
+else:
+
+    class DType:
+        """A ``torch.dtype``, for a spec that does not import torch."""
+
+
 class ParallelLayout:
     """The base class of arguments for a parallel global layout, such as ``tkjit.ParallelTensor``."""
 
@@ -180,6 +188,7 @@ __all__ = [
     "CExpr",
     "CType",
     "Constant",
+    "DType",
     "Fill",
     "Generator",
     "In",

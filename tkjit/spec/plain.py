@@ -9,7 +9,7 @@ _CALLED = ("Align", "CExpr", "CType", "Fill", "HeaderLibrary", "MaxLength", "Mem
 # The names that a plain spec file may import from tkjit, in addition to the decorator.
 _MARKERS = (
     *("In", "InOut", "Out", "Scratch", "Constant", "Scalar", "Struct", "Tensor", "Strided", "ParallelTensor"),
-    *("Generator", "Zero"),
+    *("Generator", "DType", "Zero"),
     *_CALLED,
 )
 _TYPES = dict.fromkeys(("float", "int", "bool", "str", "tuple", "list", "dict", "set"), "data")

@@ -83,6 +83,7 @@ _PLAIN = {
 }
 _TORCHS = {
     "dtype": ValueType("torch.dtype", "t", "TkjitDtype", "ScalarType"),
+    "DType": ValueType("torch.dtype", "t", "TkjitDtype", "ScalarType"),
     "device": ValueType("torch.device", "d", "TkjitDevice", "Device"),
     "Generator": ValueType("torch.Generator", "g", "tkjit::philox", "Generator"),
 }

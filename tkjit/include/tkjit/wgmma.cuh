@@ -44,6 +44,9 @@ namespace detail {
 constexpr uint64_t swizzled_by_128 = uint64_t(1) << 62;
 constexpr uint32_t eight_rows = 8 * 128;  // bytes after which the swizzle repeats
 
+template <class T>
+constexpr bool is_fp8 = std::is_same_v<T, __nv_fp8_e4m3> || std::is_same_v<T, __nv_fp8_e5m2>;
+
 __device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_t leading_bytes, uint32_t stride_bytes) {
     const auto field = [](uint32_t bytes) { return uint64_t(bytes >> 4 & 0x3fff); };
     return field(shared_address(shared)) | field(leading_bytes) << 16 | field(stride_bytes) << 32 | swizzled_by_128;
@@ -110,6 +113,16 @@ inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = si
     sim::wgmma(shape, operands, site);
 }
 
+/// The same for two types of 8-bit floats. A and B are tiles of `wgmma_rows`.
+template <int N, class TypeA, class TypeB>
+inline void wgmma(float (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = sim::Site::here()) {
+    static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
+    static_assert(detail::is_fp8<TypeA> && detail::is_fp8<TypeB>, "only 8-bit floats can have different types");
+    static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<TypeA>(), detail::wgmma_element<TypeB>(), sim::Sums::f32};
+    sim::WgmmaOperands operands{sum, nullptr, a, b, true, 1, 1, false, false};
+    sim::wgmma(shape, operands, site);
+}
+
 /// The same with A in registers, for elements of 16 bits: the fragment of a 16 x 16 matrix of `mma` in each warp.
 template <int N, class T, bool b_is_columns = false>
 inline void wgmma(float (&sum)[N / 2], const uint32_t (&a)[4], uint64_t b, sim::Site site = sim::Site::here()) {
@@ -149,6 +162,11 @@ __device__ __forceinline__ void wgmma_wait(Sum (&sum)[count]) {
 }
 
 namespace detail {
+
+template <class TypeA, class TypeB>
+struct Factors;
+using e4m3_e5m2 = Factors<__nv_fp8_e4m3, __nv_fp8_e5m2>;
+using e5m2_e4m3 = Factors<__nv_fp8_e5m2, __nv_fp8_e4m3>;
 
 // TKJIT_PLACES_n: operands 16 n to 16 n + 15 in an instruction's text. TKJIT_SUMS_n: the registers from 0 to 16 n + 15.
 #define TKJIT_PLACES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
@@ -211,6 +229,8 @@ namespace detail {
     TKJIT_WGMMA(N, last, a, b, ac, bc, tf32, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)              \
     TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_fp8_e4m3, float, TKJIT_FLOATS, "f32.e4m3.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)    \
     TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_fp8_e5m2, float, TKJIT_FLOATS, "f32.e5m2.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)    \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, e4m3_e5m2, float, TKJIT_FLOATS, "f32.e4m3.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)        \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, e5m2_e4m3, float, TKJIT_FLOATS, "f32.e5m2.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)        \
     TKJIT_WGMMA(N, last, a, b, ac, bc, int8_t, int32_t, TKJIT_INTEGERS, "s32.s8.s8", 32, "", TKJIT_NO_LAYOUT)
 
 TKJIT_WGMMA_OF_ALL_TYPES(32, 0, 16, 17, 18, 19)
@@ -250,6 +270,15 @@ __device__ __forceinline__ void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b)
     static_assert(!(a_is_columns || b_is_columns) || sizeof(T) == 2, "tiles of columns need elements of 16 bits");
     static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums are int32_t for int8_t, else float");
     detail::wgmma<a_is_columns, b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
+}
+
+/// The same for two types of 8-bit floats. A and B are tiles of `wgmma_rows`.
+template <int N, class TypeA, class TypeB>
+__device__ __forceinline__ void wgmma(float (&sum)[N / 2], uint64_t a, uint64_t b) {
+    static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
+    static_assert(detail::is_fp8<TypeA> && detail::is_fp8<TypeB>, "only 8-bit floats can have different types");
+    using Types = std::conditional_t<std::is_same_v<TypeA, TypeB>, TypeA, detail::Factors<TypeA, TypeB>>;
+    detail::wgmma<false, false>(static_cast<const Types*>(nullptr), sum, a, b);
 }
 
 /// The same with A in registers, for elements of 16 bits: the fragment of a 16 x 16 matrix of `mma` in each warp.
