@@ -19,7 +19,7 @@ struct Layer {
     tkjit::gl<T, 1, 1, 1> gate_bias, up_bias;
 };
 template <typename T>
-using Launch = std::conditional_t<hopper::multiplies<T>, hopper::Launch<Ring<T>>, TileLaunch<T, false, true>>;
+using Launch = std::conditional_t<hopper::multiplies<T>, hopper::Launch<Ring<T>, true>, TileLaunch<T, false, true>>;
 
 template <typename T, typename Activation>
 __global__ void __launch_bounds__(Launch<T>::threads, hopper::multiplies<T> ? 1 : 2)

@@ -4,9 +4,11 @@ import tkjit
 from tkjit import CExpr, In, Member, Out, Scratch, Strided, Tensor, Zero
 
 # With few tiles and a large K, several blocks share a tile, and each adds up a part of K: see gemm_split.cuh. There are
-# then at most 132 blocks, the number of multiprocessors of an H100. B is the number of matrices.
+# then at most 132 blocks, the number of multiprocessors of an H100. B is the number of matrices. The tiles are those of
+# gemm_hopper.cuh; SPLIT_SUMS and SPLIT_TILES are enough for the tiles of gemm_tile.cuh as well.
 SPLIT_BATCH = {
-    "TILES": "max(1, B * cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 256))",
+    "IS_WIDE": "(M > 64) * (B * cdiv(M, 128) * cdiv(N, 256) > 66)",
+    "TILES": "max(1, B * cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 128 + 128 * IS_WIDE))",
     "SPLITS": "max(1, min(132 // TILES, K // 1024))",
     "SPLIT_SUMS": "(SPLITS > 1) * SPLITS * B * cdiv(M, 128) * cdiv(N, 256) * 32768",
     "SPLIT_TILES": "(SPLITS > 1) * B * cdiv(M, 64) * cdiv(N, 128)",

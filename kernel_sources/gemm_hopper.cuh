@@ -2,8 +2,8 @@
 //
 // As many blocks as the GPU has multiprocessors take turns with the tiles of C. In each block, one warpgroup starts TMA
 // copies of the tiles of A and B into a ring of stages in shared memory. Two others multiply them with wgmma, and store C
-// with TMA while the first warpgroup already loads the next tile. A tile has 128 rows, 64 for each of the two; a product
-// with at most 64 rows has tiles of 64 rows, and each of the two computes half of the columns.
+// with TMA while the first warpgroup already loads the next tile. A tile has 128 rows, 64 for each of the two, and up to 256
+// columns; a product with at most 64 rows has tiles of 64 x 128, and each of the two computes half of the columns.
 //
 // In shared memory, all matrices are in boxes of 64 rows of 128 bytes. Where a box extends past A or B, it is filled with
 // zeros. TMA needs adjacent elements in a row, and rows whose distance is a multiple of 16 bytes. For other matrices, the
@@ -27,6 +27,8 @@ namespace hopper {
 
 constexpr int kConsumers = 2, kThreads = kWarpgroup * (1 + kConsumers);
 constexpr int kRows = kSide * kConsumers;
+constexpr int kNarrow = 128;   // columns of a narrow tile
+constexpr int kFewTiles = 66;  // half of the multiprocessors of an H100
 constexpr int kTilesInColumn = 16;  // which are computed one after another, so that the L2 cache holds their rows of A
 
 template <class T, int Cols, int Stages, class Result = T, class TypeB = T>
@@ -75,20 +77,35 @@ struct Place {
     }
 };
 
+/// The rows of A and the columns of B in a tile.
+struct TileShape {
+    int rows, cols;
+};
+
+/// Chooses narrow tiles if so few wide ones would be needed that more blocks can share the work without splitting K.
+template <class Ring, bool is_gated>
+__host__ __device__ TileShape tile_shape(size_t m, size_t n, size_t matrices) {
+    const int rows = m > kSide ? kRows : kSide;
+    const size_t wide = (m + rows - 1) / rows * ((n + Ring::cols - 1) / Ring::cols) * matrices;
+    return {rows, !is_gated && (rows == kSide || wide <= kFewTiles) ? kNarrow : Ring::cols};
+}
+
 /// How the tiles of C and their splits are numbered.
 template <class Ring>
 struct Schedule {
     static constexpr int depth = kDepth<typename Ring::dtype>;
-    int matrices, rows, cols_of_tile, rows_of_tile, tiles_down, tiles_across, steps, splits;
+    int matrices, rows;
+    TileShape shape;
+    int cols_of_c, tiles_down, tiles_across, steps, splits;
 
     template <class Problem>
     __device__ explicit Schedule(const Problem& g)
         : matrices(g.c.matrices()),
           rows(g.c.rows()),
-          cols_of_tile(is_gated<Problem> ? Ring::cols / 2 : Ring::cols),
-          rows_of_tile(rows > kSide ? kRows : kSide),
-          tiles_down((rows + rows_of_tile - 1) / rows_of_tile),
-          tiles_across((g.c.cols() + cols_of_tile - 1) / cols_of_tile),
+          shape(tile_shape<Ring, is_gated<Problem>>(rows, g.c.cols(), matrices)),
+          cols_of_c(is_gated<Problem> ? shape.cols / 2 : shape.cols),
+          tiles_down((rows + shape.rows - 1) / shape.rows),
+          tiles_across((g.c.cols() + cols_of_c - 1) / cols_of_c),
           steps(((Problem::a_is_transposed ? g.a.rows() : g.a.cols()) + depth - 1) / depth),
           splits(g.splits) {}
 
@@ -98,24 +115,29 @@ struct Schedule {
         if (number >= matrices) return false;
         const Place place = Place::of(tile - number * tiles, tiles_down, tiles_across);
         const auto begin = [&](int split) { return int(int64_t(steps) * split / splits); };
-        work = {number, place.down * rows_of_tile, place.across * cols_of_tile, rows, begin(split), begin(split + 1), {tile, split, splits}};
+        const int row = place.down * shape.rows, col = place.across * cols_of_c;
+        work = {number, row, col, rows, begin(split), begin(split + 1), {tile, split, splits}};
         return true;
     }
 };
 
 /// The launch parameters, which specs read.
-template <class Ring>
+template <class Ring, bool is_gated = false>
 struct Launch {
     static constexpr int threads = kThreads;
     static constexpr size_t shared_bytes = sizeof(Ring);
 
     static size_t blocks(size_t m, size_t n, size_t splits, size_t matrices = 1) {
-        const size_t rows = m > kSide ? kRows : kSide;
-        const size_t count = (m + rows - 1) / rows * ((n + Ring::cols - 1) / Ring::cols) * splits * matrices;
+        const TileShape shape = tile_shape<Ring, is_gated>(m, n, matrices);
+        return blocks_for((m + shape.rows - 1) / shape.rows * ((n + shape.cols - 1) / shape.cols) * splits * matrices);
+    }
+
+    /// At most one block for each multiprocessor.
+    static size_t blocks_for(size_t tiles) {
         int device = 0, multiprocessors = 0;
         cudaGetDevice(&device);
         cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-        return multiprocessors > 0 && count > size_t(multiprocessors) ? multiprocessors : count;
+        return multiprocessors > 0 && tiles > size_t(multiprocessors) ? multiprocessors : tiles;
     }
 };
 
@@ -143,7 +165,7 @@ template <class Ring, class Problem, class Schedule>
 __device__ void produce(Ring& ring, const Problem& g, Schedule schedule) {
     const bool by_hand = copies_by_hand(g);
     if (!by_hand && threadIdx.x != 0) return;
-    const int boxes_of_a = schedule.rows_of_tile / kSide, boxes_of_b = Ring::cols / kSide;
+    const int boxes_of_a = schedule.shape.rows / kSide, boxes_of_b = schedule.shape.cols / kSide;
     constexpr int columns_in_turn = is_gated<Problem> ? 2 : 1;
     Position<Ring> at;
     Work work;
@@ -186,14 +208,15 @@ __device__ void add_scaled(float (&sums)[Count], const float (&products)[Count],
 
 /// Multiplies a consumer's 64 x Cols elements of each tile, and stores its part of C. `finish(sum, number, row, col)` makes an
 /// element of the matrix `number` of C; if there is a second B, `finish(gate, up, number, row, col)` makes it from two sums.
-template <int Cols, class Ring, class Problem, class Schedule, class Finish>
+/// If the consumers do not share the rows of a tile, they share its columns.
+template <int Cols, bool shares_rows, class Ring, class Problem, class Schedule, class Finish>
 __device__ void consume(Ring& ring, const Problem& g, Schedule schedule, Finish finish) {
     using T = typename Ring::dtype;
     using TypeB = typename Ring::dtype_of_b;
     using Result = typename Ring::result_dtype;
     const int consumer = threadIdx.x / kWarpgroup - 1, lane = threadIdx.x % 32;
     const bool is_leader = threadIdx.x % kWarpgroup == 0;
-    const int first_of_a = Cols == Ring::cols ? consumer : 0, first_of_b = Cols == Ring::cols ? 0 : consumer * Cols / kSide;
+    const int first_of_a = shares_rows ? consumer : 0, first_of_b = shares_rows ? 0 : consumer * Cols / kSide;
     constexpr int width = is_gated<Problem> ? Cols / 2 : Cols;  // columns of C
     static_assert(width % kSide == 0, "two boxes of B for each box of C");
     const int m = g.c.rows();
@@ -290,8 +313,10 @@ __device__ void multiply(Ring& ring, const Problem& g, const Schedule& schedule,
         produce(ring, g, schedule);
     } else {
         tkjit::increase_registers<224>();
-        if (schedule.rows_of_tile == kRows) consume<Ring::cols>(ring, g, schedule, finish);
-        else consume<Ring::cols / kConsumers>(ring, g, schedule, finish);
+        constexpr int half = (is_gated<Problem> ? Ring::cols : kNarrow) / kConsumers;
+        if (schedule.shape.rows == kSide) consume<half, false>(ring, g, schedule, finish);
+        else if (schedule.shape.cols == kNarrow) consume<kNarrow, true>(ring, g, schedule, finish);
+        else consume<Ring::cols, true>(ring, g, schedule, finish);
     }
 }
 

@@ -17,26 +17,31 @@ struct Problem {
     Matrix<tkjit::gl<T, 1, 1>, hopper::Boxes<T>> c;
 };
 
-/// Tiles have 64 rows if the groups have at most as many on average.
-__host__ __device__ inline int rows_of_tile(size_t m, size_t groups) { return m > hopper::kSide * groups ? 128 : 64; }
+/// Tiles are small if the groups have at most 64 rows on average.
+template <class Ring>
+__host__ __device__ hopper::TileShape shape_of_groups(size_t m, size_t groups) {
+    if (m > hopper::kSide * groups) return {hopper::kRows, Ring::cols};
+    return {hopper::kSide, hopper::kNarrow};
+}
 
 template <class Ring, class Problem>
 struct GroupSchedule {
-    static constexpr int cols = Ring::cols, depth = hopper::kDepth<typename Ring::dtype>;
-    int rows_of_tile, tiles_across, steps;
+    static constexpr int depth = hopper::kDepth<typename Ring::dtype>;
+    hopper::TileShape shape;
+    int tiles_across, steps;
     Groups<Problem> group;
 
     __device__ explicit GroupSchedule(const Problem& g)
-        : rows_of_tile(::rows_of_tile(g.a.rows(), g.ends.cols())),
-          tiles_across((g.c.cols() + cols - 1) / cols),
+        : shape(shape_of_groups<Ring>(g.a.rows(), g.ends.cols())),
+          tiles_across((g.c.cols() + shape.cols - 1) / shape.cols),
           steps((g.a.cols() + depth - 1) / depth),
-          group(g, rows_of_tile, tiles_across) {}
+          group(g, shape.rows, tiles_across) {}
 
     __device__ bool find(int index, hopper::Work& work) {
         if (!group.find(index)) return false;
         const auto place = hopper::Place::of(index - group.first_tile, group.tiles_down(), tiles_across);
-        const int row = group.begin + place.down * rows_of_tile, last_step = group.is_rest() ? 0 : steps;
-        work = {group.number, row, place.across * cols, group.end, 0, last_step, {}};
+        const int row = group.begin + place.down * shape.rows, last_step = group.is_rest() ? 0 : steps;
+        work = {group.number, row, place.across * shape.cols, group.end, 0, last_step, {}};
         return true;
     }
 };
@@ -44,7 +49,9 @@ struct GroupSchedule {
 template <typename T, bool TB>
 struct HopperLaunch : hopper::Launch<Ring<T>> {
     static size_t blocks(size_t m, size_t n, size_t groups) {
-        return hopper::Launch<Ring<T>>::blocks(m + groups * rows_of_tile(m, groups), n, 1);
+        const hopper::TileShape shape = shape_of_groups<Ring<T>>(m, groups);
+        // the last tile of each group, and of the rows after the groups, may be partial
+        return hopper::Launch<Ring<T>>::blocks_for((m / shape.rows + groups + 1) * ((n + shape.cols - 1) / shape.cols));
     }
 };
 template <typename T, bool TB>

@@ -5,7 +5,8 @@ from tkjit import CExpr, DType, In, Member, Out, Scratch, Tensor, Zero
 
 # as in gemm.py
 SPLIT = {
-    "TILES": "max(1, cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 256))",
+    "IS_WIDE": "(M > 64) * (cdiv(M, 128) * cdiv(N, 256) > 66)",
+    "TILES": "max(1, cdiv(M, 64 + 64 * (M > 64)) * cdiv(N, 128 + 128 * IS_WIDE))",
     "SPLITS": "max(1, min(132 // TILES, K // 1024))",
     "SPLIT_SUMS": "(SPLITS > 1) * SPLITS * cdiv(M, 128) * cdiv(N, 256) * 32768",
     "SPLIT_TILES": "(SPLITS > 1) * cdiv(M, 64) * cdiv(N, 128)",

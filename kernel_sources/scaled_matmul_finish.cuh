@@ -12,9 +12,10 @@ struct RowScales {
     tkjit::gl<Result, 1, 1, 1> bias;
 
     __device__ float operator()(float sum, int, int row, int col) const {
-        const int rows = scale_a.cols(), cols = scale_b.cols();
-        const float scale = scale_a[min(row, rows - 1)] * scale_b[min(col, cols - 1)];
-        return scale * sum + (bias && col < bias.cols() ? float(bias[col]) : 0.f);
+        // the compiler would keep the 64-bit offsets of all columns in registers
+        const unsigned rows = scale_a.cols(), cols = scale_b.cols(), at = col;
+        const float scale = scale_a[min(unsigned(row), rows - 1)] * scale_b[min(at, cols - 1)];
+        return scale * sum + (bias && at < unsigned(bias.cols()) ? float(bias[at]) : 0.f);
     }
 };
 

@@ -85,6 +85,13 @@ def test_sass_without_the_tool(compiler, capsys, monkeypatch):
     assert "no cuobjdump" in capsys.readouterr().err
 
 
+def test_variant_with_several_dtypes(capsys):
+    types = "float8_e5m2,float16"
+    assert main(["show", "scaled_matmul", "--ptx", "--arch", "90a", "--types", types]) == 0
+    shown = capsys.readouterr().out
+    assert "e5m2.e5m2" in shown and "cvt.rn.f16x2.f32" in shown
+
+
 def test_ptx_of_a_kernel_with_configurations(capsys):
     assert main(["show", "gemm", "--ptx", "--arch", "90a", "--types", "bfloat16"]) == 0
     assert "m64n256k16" in capsys.readouterr().out

@@ -29,6 +29,7 @@ SHAPES = [
     (40, 3100, 264),  # three blocks share a tile, and each adds up a part of K
     (70, 2100, 71),
     (2200, 16, 264),  # more rows of tiles than are computed one after another
+    (1100, 72, 2000),  # wide tiles
     (300, 130, 520),
     (16, 0, 8),
 ]
@@ -46,6 +47,14 @@ def test_any_shape(shape):
 def test_other_types():
     for dtype in ("float16", "float32"):
         testing.verify("gemm", types=[dtype], dims={"M": 130, "K": 72, "N": 40})
+
+
+def test_wide_and_narrow_tiles():
+    """A matrix of 65 rows has one tile, which is wide if there are more than 66 matrices."""
+    for count in (66, 67):
+        a, b = torch.randn(count, 65, 72).bfloat16(), torch.randn(count, 72, 136).bfloat16()
+        torch.testing.assert_close(tkjit.load("matmul")(a, b), a @ b)
+        torch.testing.assert_close(tkjit.load("matmul")(a.mT.contiguous().mT, b), a @ b)
 
 
 def test_views_at_addresses_that_tma_cannot_copy():

@@ -41,7 +41,7 @@ def register(commands: Any) -> None:
         help="kernel or FILE.py:NAME to print; FILE.py or a package stands for all of its kernels",
     )
     show.add_argument("--arch", default="", help="architecture to show the code of, such as 90a or cpu")
-    show.add_argument("--types", default="", metavar="DTYPE", help="dtype of the variant to show, such as bfloat16")
+    show.add_argument("--types", default="", metavar="bfloat16", help="dtypes of the variant to show")
     shown = show.add_mutually_exclusive_group()
     shown.add_argument("--binding", choices=BINDINGS, help="kind of glue to render (default: tkjit's own)")
     shown.add_argument(
@@ -166,7 +166,7 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
         print("\n".join(["", "builds in the cache:", *builds]))
     if arguments.arch not in ("", "cpu"):
         gpu_target(arguments.arch)
-    types = {name: arguments.types for name in kernel.specs[0].type_variants if arguments.types}
+    types = _types_of(kernel.specs[0], arguments.types)
     rendered = kernel.render(arch=arguments.arch, binding=arguments.binding or "", **types)
     for title, text in (("glue.cpp", rendered.glue), ("launcher.cu", rendered.launcher)):
         print(f"\n==== {title}\n{text}", end="")
@@ -181,9 +181,21 @@ def _show_compiled(kernel: Kernel | HostKernel, arguments: argparse.Namespace) -
     loader = loader_for(replace(Settings.from_environment(), jit=True))  # the command itself asks for compilation
     target = _target(arguments.arch, kernel, loader)
     for overload, spec in enumerate(kernel.specs):
-        types = {name: arguments.types for name in spec.type_variants if arguments.types}
-        chosen, variant = kernel._chosen(overload, types)
+        chosen, variant = kernel._chosen(overload, _types_of(spec, arguments.types))
         print(listing_of(loader, chosen, variant, target, arguments.listing).rstrip("\n"))
+
+
+def _types_of(spec: Spec, text: str) -> dict[str, str]:
+    """Return the dtypes that the command's ``--types`` chooses for a spec's variants, such as T and U."""
+    given = [one for one in text.split(",") if one]
+    fitting = {
+        name: dtype
+        for name, options in spec.variants
+        if name in spec.type_variants
+        for dtype in reversed(given)
+        if dtype in options
+    }
+    return fitting or dict.fromkeys(spec.type_variants, text) if given else {}
 
 
 def _target(arch: str, kernel: Kernel, loader: Loader) -> Target:
