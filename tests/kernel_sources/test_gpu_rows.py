@@ -34,6 +34,24 @@ def test_results(gpu, n, dtype):
 
 
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_norms_with_8_bits(gpu, n, dtype):
+    x, residual = (torch.randn(37, n, device=gpu).to(dtype) for _ in range(2))
+    weight = torch.randn(n, device=gpu).to(dtype)
+    columns = torch.arange(n, device=gpu) // 128
+    for name, arguments, total in (
+        ("rms_norm_fp8", (x, weight), x),
+        ("add_rms_norm_fp8", (x, residual, weight), x + residual),
+    ):
+        kernel, exact = tkjit.load(name), F.rms_norm(total.double(), (n,), weight.double(), 1e-6)
+        of_rows, of_blocks = kernel(*arguments), kernel(*arguments, block_size=128)
+        torch.testing.assert_close(of_rows.scales.double(), exact.abs().amax(-1) / 448, rtol=1e-5, atol=1e-12)
+        for y, scales in ((of_rows.y, of_rows.scales[:, None]), (of_blocks.y, of_blocks.scales[:, columns])):
+            error = (y.double() * scales - exact).abs()
+            assert bool((error <= 1.001 * (exact.abs() / 16 + scales * 2.0**-10)).all())
+
+
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
 @pytest.mark.parametrize("n", [n for n in LENGTHS if n > 1])
 def test_gradients_of_norms(gpu, n, dtype):
     x, grad, weight = (torch.randn(size, device=gpu).to(dtype) for size in ((1700, n), (1700, n), (n,)))

@@ -166,6 +166,9 @@ def samples() -> dict[str, tuple]:
         "rms_norm": (tkjit.load("rms_norm"), "default", (x, weight)),
         "add_rms_norm": (tkjit.load("add_rms_norm"), "default", (x, x.detach(), weight)),
         "layer_norm": (tkjit.load("layer_norm"), "default", (x, weight, weight.detach())),
+        "rms_norm_fp8": (tkjit.load("rms_norm_fp8"), "default", (x.detach(), weight.detach())),
+        "add_rms_norm_fp8": (tkjit.load("add_rms_norm_fp8"), "default", (x.detach(), x.detach(), weight.detach())),
+        "layer_norm_fp8": (tkjit.load("layer_norm_fp8"), "default", (x.detach(), weight.detach())),
         "rms_norm_gradient": (tkjit.load("rms_norm_gradient"), "default", (x.detach(), x.detach(), weight.detach())),
         "layer_norm_gradient": (
             tkjit.load("layer_norm_gradient"),

@@ -1,8 +1,8 @@
 // One row of a matrix, processed by a block, or by one warp if it is short.
 //
-// The threads take turns in groups of eight elements, which are loaded with accesses of 16 bytes if the row's address is
-// a multiple of 16. A row of up to 16384 elements is kept in registers, so that memory is read once however many passes
-// follow. Each pass over a longer row reads it again.
+// The threads take turns in groups of eight elements, which are loaded with accesses of 16 bytes (8 for elements of a byte)
+// if the row's address is a multiple of as many bytes. A row of up to 16384 elements is kept in registers, so that memory
+// is read once however many passes follow. Each pass over a longer row reads it again.
 #pragma once
 
 #include <tkjit/reduce.cuh>
@@ -21,14 +21,14 @@ struct RowShape {
 
 /// Eight adjacent elements.
 template <class T>
-struct alignas(16) Group {
+struct alignas(sizeof(T) == 1 ? 8 : 16) Group {
     static constexpr int size = 8;
     T element[size];
 };
 
 template <class T>
 __device__ bool is_aligned(const T* pointer) {
-    return reinterpret_cast<size_t>(pointer) % 16 == 0;
+    return reinterpret_cast<size_t>(pointer) % alignof(Group<T>) == 0;
 }
 
 /// Loads the group that begins at `col` of a row of `n` elements. Elements past the row's end are undefined.
@@ -39,6 +39,22 @@ __device__ Group<T> load_group(const T* row, int col, int n) {
 #pragma unroll
     for (int i = 0; i < Group<T>::size; ++i)
         if (i < n - col) group.element[i] = row[col + i];
+    return group;
+}
+
+/// A row of which each element is `otherwise` if `data` is null.
+template <class T>
+struct OptionalRow {
+    const T* data;
+    float otherwise;
+};
+
+template <class T>
+__device__ Group<T> load_group(const OptionalRow<T>& row, int col, int n) {
+    if (row.data) return load_group(row.data, col, n);
+    Group<T> group;
+#pragma unroll
+    for (int i = 0; i < Group<T>::size; ++i) group.element[i] = T(row.otherwise);
     return group;
 }
 
@@ -139,6 +155,22 @@ public:
         each_group([&](const Group<T>& group, int col) { each_of(group, col, f); });
     }
 
+    /// The number of groups of each thread. The last ones may lie past the row's end.
+    __device__ int groups() const {
+        if constexpr (is_held) return Shape::groups;
+        else return (n_ + Group<T>::size * Shape::threads - 1) / (Group<T>::size * Shape::threads);
+    }
+
+    /// Returns `f(x, others[col]...)` for this thread's group `i`, and 0 past the row's end. Each of `others` is a row of
+    /// the same length, as a pointer or an `OptionalRow`.
+    template <class F, class... Others>
+    __device__ Group<float> mapped(int i, F f, const Others&... others) const {
+        Group<float> result{};
+        const int col = column(i);
+        if (col < n_) map_group(result, group(i), col, f, load_group(others, col, n_)...);
+        return result;
+    }
+
     /// Sets each element of another row, `to[col] = f(x, others[col]...)`, where `others` are rows of the same length.
     template <class F, class To, class... Others>
     __device__ void map(To* to, F f, const Others*... others) const {
@@ -154,6 +186,11 @@ private:
     struct Unread {};
 
     __device__ Row(const T* data, int n, Unread) : data_(data), n_(n) {}
+
+    __device__ Group<T> group(int i) const {
+        if constexpr (is_held) return held_[i];
+        else return load_group(data_, column(i), n_);
+    }
 
     static __device__ Group<T> store_sum(const T* a, const T* b, T* total, int col, int n) {
         const Group<T> of_a = load_group(a, col, n), of_b = load_group(b, col, n);
@@ -172,7 +209,7 @@ private:
             for (int i = 0; i < Shape::groups; ++i)
                 if (column(i) < n_) f(held_[i], column(i));
         } else {
-            for (int i = 0; column(i) < n_; ++i) f(load_group(data_, column(i), n_), column(i));
+            for (int i = 0; column(i) < n_; ++i) f(group(i), column(i));
         }
     }
 
