@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(32 * kWarps) selective_scan(const __grid_const
     const float* const rates = g.A.raw_ptr + size_t(channel.dim) * states;
     float* const carried = carried_by_warp + 2 * warp * states;  // a chunk reads one half, and writes the other
 
-    for (int state = lane; state < states; state += 32) carried[state] = 0.f;
+    for (int state = lane; state < states; state += 32)
+        carried[state] = g.initial_state ? g.initial_state[number * states + state] : 0.f;
     __syncwarp();
     for (unsigned first = 0, chunk = 0; first < n; first += kChunk, ++chunk) {
         const unsigned col = first + lane * kItems;

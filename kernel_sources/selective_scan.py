@@ -23,14 +23,16 @@ def with_decays_up_to_1(arguments):
 
 def with_states(arguments):
     known = arguments | with_decays_up_to_1(arguments)
-    names = ("u", "delta", "A", "B", "C", "D", "delta_bias", "delta_softplus")
+    names = ("u", "delta", "A", "B", "C", "D", "delta_bias", "delta_softplus", "initial_state")
     _, _, h, _ = wide_scan(*(known[name] for name in names))
     return known | {"states": h[..., ends_of_chunks(known["u"])].mT.contiguous()}
 
 
-def mamba(u, delta, A, B, C, D, z, delta_bias, delta_softplus):
+def mamba(u, delta, A, B, C, D, z, delta_bias, delta_softplus, initial_state):
     from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
 
+    if initial_state is not None:
+        return None
     return selective_scan_fn(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
 
 
@@ -46,7 +48,7 @@ def scanned(decay, added):
     return h
 
 
-def wide_scan(u, delta, A, B, C, D, delta_bias, delta_softplus):
+def wide_scan(u, delta, A, B, C, D, delta_bias, delta_softplus, initial_state):
     """Returns y before the gate, the decays and the states, and u, the steps, B and C of each channel in float32."""
     import torch
 
@@ -55,7 +57,10 @@ def wide_scan(u, delta, A, B, C, D, delta_bias, delta_softplus):
     step = step if delta_bias is None else step + delta_bias[:, None]
     step = torch.nn.functional.softplus(step) if delta_softplus else step
     decay = (step[:, :, None] * A[:, :, None]).exp()
-    h = scanned(decay, (step * u)[:, :, None] * B)
+    added = (step * u)[:, :, None] * B
+    if initial_state is not None:
+        added[..., :1] += decay[..., :1] * initial_state[..., None]
+    h = scanned(decay, added)
     y = (h * C).sum(2)
     return y if D is None else y + D[:, None] * u, decay, h, (u, step, B, C)
 
@@ -77,12 +82,12 @@ def sums_of_slices(terms, groups):
     return torch.nn.functional.pad(of_group, (0, 0, 0, 0, 0, padding)).unflatten(1, (-1, slices, 8)).sum((1, 3))
 
 
-def gradients(grad_y, grad_states, u, delta, A, B, C, D, z, delta_bias, delta_softplus, states):
+def gradients(grad_y, grad_states, u, delta, A, B, C, D, z, delta_bias, delta_softplus, initial_state, states):
     import torch
 
     grad_z = None if z is None else torch.empty_like(z)
     found = selective_scan_gradient(
-        grad_y, grad_states, u, delta, A, B, C, states, D, z, delta_bias, grad_z, delta_softplus
+        grad_y, grad_states, u, delta, A, B, C, states, D, z, delta_bias, grad_z, delta_softplus, initial_state
     )
     return (
         found.grad_u,
@@ -93,6 +98,7 @@ def gradients(grad_y, grad_states, u, delta, A, B, C, D, z, delta_bias, delta_so
         None if D is None else found.grad_D.sum(0),
         grad_z,
         None if delta_bias is None else found.grad_delta_bias.sum(0),
+        None if initial_state is None else found.grad_initial_state,
     )
 
 
@@ -120,13 +126,15 @@ def selective_scan(
     z: In[Tensor, "T", "batch", "dim", "L"] | None = None,
     delta_bias: In[Tensor, "float32", "dim"] | None = None,
     delta_softplus: bool = False,
+    initial_state: In[Tensor, "float32", "batch", "dim", "N"] | None = None,
     *,
     y: Out[Tensor, "T", "batch", "dim", "L"],
     states: Out[Tensor, "float32", "batch", "dim", "cdiv(L, 256)", "N"],
 ) -> tuple[Tensor, Tensor]:
     """Computes Mamba's selective scan: h[t] = exp(delta[t] A) h[t - 1] + delta[t] B[t] u[t], y[t] = C[t] h[t] + D u[t].
 
-    Each channel has N states h, which are 0 before its first element.
+    Each channel has N states h. To go on with a sequence, pass the last states of its first part:
+    ``selective_scan(..., initial_state=states[:, :, -1].contiguous())``.
 
     Parameters
     ----------
@@ -143,6 +151,8 @@ def selective_scan(
         Is added to delta.
     delta_softplus : bool
         Whether the steps are softplus(delta + delta_bias) instead of delta + delta_bias.
+    initial_state : (batch, dim, N) float32, optional
+        The states before the first element. By default 0.
 
     Returns
     -------
@@ -157,7 +167,7 @@ def selective_scan(
     """
     import torch
 
-    y, _, h, _ = wide_scan(u, delta, A, B, C, D, delta_bias, delta_softplus)
+    y, _, h, _ = wide_scan(u, delta, A, B, C, D, delta_bias, delta_softplus, initial_state)
     y = y if z is None else y * torch.nn.functional.silu(z.float())
     return y.to(u.dtype), h[..., ends_of_chunks(u)].mT
 
@@ -193,6 +203,7 @@ def selective_scan_gradient(
     delta_bias: In[Tensor, "float32", "dim"] | None = None,
     grad_z: InOut[Tensor, "T", "batch", "dim", "L"] | None = None,
     delta_softplus: bool = False,
+    initial_state: In[Tensor, "float32", "batch", "dim", "N"] | None = None,
     *,
     grad_u: Out[Tensor, "T", "batch", "dim", "L"],
     grad_delta: Out[Tensor, "T", "batch", "dim", "L"],
@@ -201,14 +212,15 @@ def selective_scan_gradient(
     grad_C: Out[Tensor, "float32", "batch * G", "SLICES", "N", "L"],
     grad_D: Out[Tensor, "float32", "batch", "dim"],
     grad_delta_bias: Out[Tensor, "float32", "batch", "dim"],
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    grad_initial_state: Out[Tensor, "float32", "batch", "dim", "N"],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Computes the gradients of ``selective_scan``.
 
     Parameters
     ----------
     grad_y : (batch, dim, L) of u's dtype
     grad_states : (batch, dim, ceil(L / 256), N) float32
-    u, delta, A, B, C, D, z, delta_bias, delta_softplus
+    u, delta, A, B, C, D, z, delta_bias, delta_softplus, initial_state
         The arguments of the call.
     states : (batch, dim, ceil(L / 256), N) float32
         A result of the call.
@@ -222,6 +234,7 @@ def selective_scan_gradient(
     grad_B, grad_C : (batch * G, SLICES, N, L) float32
         Their sums over the second dim, which depends on the sizes, are the gradients of `B` and `C`.
     grad_D, grad_delta_bias : (batch, dim) float32; their sums over the batch are the gradients
+    grad_initial_state : (batch, dim, N) float32
 
     Notes
     -----
@@ -231,7 +244,7 @@ def selective_scan_gradient(
 
     F = torch.nn.functional
     groups = B.shape[1]
-    y, decay, h, (u, step, B, C) = wide_scan(u, delta, A, B, C, D, delta_bias, delta_softplus)
+    y, decay, h, (u, step, B, C) = wide_scan(u, delta, A, B, C, D, delta_bias, delta_softplus, initial_state)
     grad = grad_y.float()
     if z is not None:
         if grad_z is not None:
@@ -240,7 +253,10 @@ def selective_scan_gradient(
     of_h = grad[:, :, None] * C
     of_h[..., ends_of_chunks(u)] += grad_states.mT
     of_h = scanned(F.pad(decay, (0, 1), value=1.0)[..., 1:].flip(-1), of_h.flip(-1)).flip(-1)
-    of_exponent = of_h * decay * F.pad(h, (1, 0))[..., :-1]
+    of_before = of_h * decay
+    of_exponent = of_before * F.pad(h, (1, 0))[..., :-1]
+    if initial_state is not None:
+        of_exponent[..., :1] += of_before[..., :1] * initial_state[..., None]
     of_input = (of_h * B).sum(2)
     of_step = (of_exponent * A[:, :, None]).sum(2) + of_input * u
     if delta_softplus:
@@ -248,4 +264,5 @@ def selective_scan_gradient(
     of_u = of_input * step if D is None else of_input * step + D[:, None] * grad
     slices = sums_of_slices(of_h * (step * u)[:, :, None], groups), sums_of_slices(grad[:, :, None] * h, groups)
     of_A = (of_exponent * step[:, :, None]).sum(-1)
-    return of_u.to(grad_y.dtype), of_step.to(grad_y.dtype), of_A, *slices, (grad * u).sum(-1), of_step.sum(-1)
+    sums = of_A, *slices, (grad * u).sum(-1), of_step.sum(-1)
+    return of_u.to(grad_y.dtype), of_step.to(grad_y.dtype), *sums, of_before[..., :1].sum(-1)

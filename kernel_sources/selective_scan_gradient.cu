@@ -134,6 +134,7 @@ __global__ void __launch_bounds__(32 * kWarps, 2) selective_scan_gradient(const 
                     rate = g.A[size_t(channel.dim) * states + state];
                     adjoint = from[state] + g.grad_states[first_state + state];
                     if (chunk > 0) before = g.states[first_state - states + state];
+                    else if (g.initial_state) before = g.initial_state[channel.number * states + state];
                 }
                 const float of_rate = tkjit::warp_reduce<tkjit::Sum>(items.add(rate, b, c, before, adjoint, of_b, of_c));
                 if (lane == 0) {
@@ -161,7 +162,11 @@ __global__ void __launch_bounds__(32 * kWarps, 2) selective_scan_gradient(const 
             g.grad_D[channel.number] = of_skip;
             g.grad_delta_bias[channel.number] = of_bias;
         }
-        for (int state = lane; state < states; state += 32) g.grad_A[channel.number * states + state] = of_rates[state];
+        const float* const adjoint = adjoints + chunks % 2 * states;
+        for (int state = lane; state < states; state += 32) {
+            g.grad_A[channel.number * states + state] = of_rates[state];
+            g.grad_initial_state[channel.number * states + state] = adjoint[state];
+        }
         __syncwarp();
     }
 }

@@ -11,23 +11,27 @@ pytestmark = pytest.mark.gpu
 ROUNDING = {torch.float32: 1e-4, torch.bfloat16: 0.02, torch.float16: 0.003}
 
 
-def compare(name: str, tensors: list[torch.Tensor | None], *others: object) -> None:
+def compare(name: str, *arguments: object) -> None:
     """Compare a call's results and gradients with the reference's, which are in float32."""
     kernel = tkjit.load(name)
+    dtype = arguments[0].dtype
     ours, exact = (
-        [None if one is None else one.detach().to(kind or one.dtype, copy=True).requires_grad_() for one in tensors]
+        [
+            one.detach().to(kind or one.dtype, copy=True).requires_grad_() if isinstance(one, torch.Tensor) else one
+            for one in arguments
+        ]
         for kind in (None, torch.float32)
     )
-    results = kernel(*ours, *others)
-    expected = kernel.specs[0].reference(*exact, *others, **dict.fromkeys(type(results)._fields))
+    results = kernel(*ours)
+    expected = kernel.specs[0].reference(*exact, **dict.fromkeys(type(results)._fields))
     grads = [torch.randn_like(one) for one in results]
     torch.autograd.backward(tuple(results), grads)
     torch.autograd.backward(expected, [one.to(wide.dtype) for one, wide in zip(grads, expected, strict=True)])
     pairs = [*zip(results, expected, strict=True)]
-    pairs += [(got.grad, wide.grad) for got, wide in zip(ours, exact, strict=True) if got is not None]
+    pairs += [(got.grad, wide.grad) for got, wide in zip(ours, exact, strict=True) if isinstance(got, torch.Tensor)]
     for got, wanted in pairs:
         assert got.shape == wanted.shape
-        assert (got.float() - wanted).norm() <= ROUNDING[tensors[0].dtype] * wanted.norm() + 1e-6
+        assert (got.float() - wanted).norm() <= ROUNDING[dtype] * wanted.norm() + 1e-6
 
 
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
@@ -39,8 +43,9 @@ def test_selective_scan(gpu, sizes, dtype):
     u, delta, z = torch.randn(3, batch, dim, length, device=gpu).to(dtype)
     b, c = torch.randn(2, batch, groups, states, length, device=gpu).to(dtype)
     rates, skip, bias = -torch.rand(dim, states, device=gpu), *torch.randn(2, dim, device=gpu)
-    compare("selective_scan", [u, delta.abs(), rates, b, c, None, None, None], False)
-    compare("selective_scan", [u, delta, rates, b, c, skip, z, bias], True)
+    compare("selective_scan", u, delta.abs(), rates, b, c, None, None, None, False)
+    state = torch.randn(batch, dim, states, device=gpu)
+    compare("selective_scan", u, delta, rates, b, c, skip, z, bias, True, state)
 
 
 def test_selective_scan_is_the_same_in_each_call(gpu):
@@ -59,6 +64,6 @@ def test_selective_scan_is_the_same_in_each_call(gpu):
 @pytest.mark.parametrize("length", [1, 64, 1000, 4096])
 def test_linear_attention(gpu, length, dim, dtype):
     q, k, v = torch.randn(3, 2, 3, length, dim, device=gpu).to(dtype)
-    compare("linear_attention", [q, k, v, None, None], None)
+    compare("linear_attention", q, k, v, None, None, None)
     decays, state = torch.tensor([0.0, -0.01, -1.0], device=gpu), torch.randn(2, 3, dim, dim, device=gpu)
-    compare("linear_attention", [q, k, v, decays, state], 0.3)
+    compare("linear_attention", q, k, v, decays, state, 0.3)

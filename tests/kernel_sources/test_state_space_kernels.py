@@ -46,12 +46,13 @@ def scan_inputs(batch: int, dim: int, groups: int, length: int, states: int, dty
     return [u.to(dtype), delta.to(dtype), rates, b.to(dtype), c.to(dtype), skip, z.to(dtype), bias]
 
 
-def serial_scan(u, delta, A, B, C, D, z, delta_bias, softplus):
+def serial_scan(u, delta, A, B, C, D, z, delta_bias, softplus, h=None):
     """One element after another."""
     steps = delta if delta_bias is None else delta + delta_bias[:, None]
     steps = F.softplus(steps) if softplus else steps
     B, C = (one.repeat_interleave(u.shape[1] // one.shape[1], 1) for one in (B, C))
-    h, outputs, states = u.new_zeros(*u.shape[:2], A.shape[1]), [], []
+    outputs, states = [], []
+    h = u.new_zeros(*u.shape[:2], A.shape[1]) if h is None else h
     for t in range(u.shape[2]):
         h = (steps[..., t, None] * A).exp() * h + (steps * u)[..., t, None] * B[..., t]
         outputs.append((h * C[..., t]).sum(-1))
@@ -62,10 +63,10 @@ def serial_scan(u, delta, A, B, C, D, z, delta_bias, softplus):
     return y if z is None else y * F.silu(z), torch.stack(states, 2)
 
 
-def compare_scans(tensors: list[torch.Tensor | None], softplus: bool) -> None:
-    ours, exact = trainable(tensors), in_float64(tensors)
-    results = tkjit.load("selective_scan")(*ours, delta_softplus=softplus)
-    expected = serial_scan(*exact, softplus)
+def compare_scans(tensors: list[torch.Tensor | None], softplus: bool, state: torch.Tensor | None = None) -> None:
+    ours, exact = trainable([*tensors, state]), in_float64([*tensors, state])
+    results = tkjit.load("selective_scan")(*ours[:-1], delta_softplus=softplus, initial_state=ours[-1])
+    expected = serial_scan(*exact[:-1], softplus, exact[-1])
     rounding = torch.finfo(tensors[0].dtype).eps
     near(results.y, expected[0], rounding=rounding)
     near(results.states, expected[1], rounding=1e-5)
@@ -90,6 +91,25 @@ def test_selective_scan_without_optional_tensors(omitted, softplus):
     compare_scans([None if i in omitted else one for i, one in enumerate(tensors)], softplus)
 
 
+@pytest.mark.parametrize("length", [1, 256, 300])
+def test_selective_scan_with_an_initial_state(dtype, length):
+    state = torch.randn(2, 10, 40)
+    compare_scans(scan_inputs(2, 10, 2, length, 40, dtype), softplus=True, state=state)
+
+
+def test_selective_scan_goes_on_from_a_state():
+    scan = tkjit.load("selective_scan")
+    u, delta, rates, b, c, skip, z, bias = scan_inputs(2, 3, 1, 700, 5)
+    whole, state, parts = scan(u, delta, rates, b, c, skip, z, bias), None, []
+    for first, last in ((0, 300), (300, 301), (301, 700)):
+        u_part, delta_part, b_part, c_part, z_part = (one[..., first:last].contiguous() for one in (u, delta, b, c, z))
+        part = scan(u_part, delta_part, rates, b_part, c_part, skip, z_part, bias, initial_state=state)
+        parts.append(part.y)
+        state = part.states[:, :, -1].contiguous()
+    torch.testing.assert_close(torch.cat(parts, -1), whole.y, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(state, whole.states[:, :, -1], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("dim", "groups", "states"), [(1, 1, 1), (9, 1, 16), (22, 2, 5), (4, 4, 33), (2, 1, 256)])
 def test_selective_scan_of_any_number_of_channels_groups_and_states(dim, groups, states):
     compare_scans(scan_inputs(2, dim, groups, 270, states), softplus=False)
@@ -106,11 +126,11 @@ def test_selective_scan_of_a_long_sequence_with_slow_decay():
 
 
 def test_reference_of_selective_scan_agrees_with_the_serial_scan():
-    tensors = [one.double() for one in scan_inputs(2, 6, 2, 300, 5)]
+    tensors, state = [one.double() for one in scan_inputs(2, 6, 2, 300, 5)], torch.randn(2, 6, 5).double()
     reference = tkjit.find("selective_scan").specs[0].reference
     with torch.no_grad():
-        results = reference(*tensors, True, y=None, states=None)
-        for got, exact in zip(results, serial_scan(*tensors, True), strict=True):
+        results = reference(*tensors, True, state, y=None, states=None)
+        for got, exact in zip(results, serial_scan(*tensors, True, state), strict=True):
             torch.testing.assert_close(got.double(), exact, rtol=1e-4, atol=1e-4)
 
 
@@ -148,8 +168,8 @@ def test_steps_far_from_zero():
 @pytest.mark.parametrize("shape", [(0, 3, 5, 4), (2, 0, 5, 4), (2, 3, 0, 4), (2, 3, 5, 0)], ids=str)
 def test_empty_selective_scans(shape):
     batch, dim, length, states = shape
-    ours = trainable(scan_inputs(batch, dim, 1, length, states))
-    result = tkjit.load("selective_scan")(*ours)
+    ours = trainable([*scan_inputs(batch, dim, 1, length, states), torch.randn(batch, dim, states)])
+    result = tkjit.load("selective_scan")(*ours[:-1], initial_state=ours[-1])
     result.y.sum().backward()
     assert result.y.shape == (batch, dim, length) and ours[2].grad.shape == (dim, states)
     if states == 0:
@@ -175,6 +195,8 @@ def test_selective_scan_rejects_tensors_that_do_not_fit():
         scan(*replaced(2, tensors[2].bfloat16()))
     with pytest.raises(tkjit.ArgumentError, match="selective_scan: delta"):
         scan(*replaced(1, tensors[1].half()))
+    with pytest.raises(tkjit.ShapeError, match="selective_scan: initial_state"):
+        scan(*tensors, initial_state=torch.randn(2, 3, 5))
 
 
 # ---- linear_attention

@@ -216,6 +216,11 @@ def samples() -> dict[str, tuple]:
             (torch.randn(2, 3, 5), torch.randn(2, 3, 5), torch.randn(3, 4)),
         ),
         "selective_scan": (tkjit.load("selective_scan"), "default", (x, x.detach(), -torch.rand(3, 2), *matrices)),
+        "selective_scan with a state": (
+            tkjit.load("selective_scan"),
+            "default",
+            (x, x.detach(), -torch.rand(3, 2), *matrices, None, None, None, False, torch.randn(2, 3, 2)),
+        ),
         "selective_scan_gradient": (
             tkjit.load("selective_scan_gradient"),
             "default",
