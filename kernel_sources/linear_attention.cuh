@@ -18,12 +18,54 @@
 constexpr int kThreads = 128, kRows = 64, kCols = 64;  // of a chunk, and of a block's part of the values
 constexpr int kDepth = 16;                             // of a product of fragments
 constexpr int kPadding = 8;                            // staggers the rows over the banks
+constexpr int kStride = kCols + kPadding;
+
+/// Copies `rows` rows of a chunk, from `first` on, of a matrix with D columns. The chunk's other rows become zero.
+template <int Cols, int D, class T>
+__device__ void copy_chunk(T* to, const T* matrix, int first, int rows) {
+    constexpr int vector = 16 / sizeof(T), vectors = Cols / vector;
+    const T* const from = matrix + size_t(first) * D;
+    for (int i = threadIdx.x; i < kRows * vectors; i += kThreads) {
+        const int row = i / vectors, col = i % vectors * vector;
+        const T* const source = from + (row < rows ? row * D + col : 0);
+        tkjit::cp_async_16_zero_fill(to + row * (Cols + kPadding) + col, source, row < rows ? 16 : 0);
+    }
+}
+
+/// Adds the products of a fragment and the 16 rows at `rows` of a matrix of 64 columns.
+template <class T>
+__device__ void add_products(float (&sums)[kCols / 2], const uint32_t (&a)[4], const T* rows) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int col = 0; col < kCols; col += 16) {
+        uint32_t b[4];
+        tkjit::ldmatrix_x4_trans(b, rows + lane % 16 * kStride + col + lane / 16 * 8);
+        add_product<T>(sums + col / 2, a, b);
+    }
+}
+
+/// Loads the transpose of 16 rows and columns of a matrix, as a left operand.
+template <class T>
+__device__ void load_transposed(uint32_t (&a)[4], const T* matrix, int stride) {
+    const int lane = threadIdx.x % 32;
+    tkjit::ldmatrix_x4_trans(a, matrix + (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8);
+}
+
+/// Multiplies such an operand by the weights of the thread's rows: lane % 4 * 2 + 0, 1, 8 and 9.
+template <class T>
+__device__ void scale_rows(uint32_t (&a)[4], const float (&weights)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const T(&elements)[2] = reinterpret_cast<const T(&)[2]>(a[i]);
+        a[i] = pack(T(), weights[i / 2 * 2] * float(elements[0]), weights[i / 2 * 2 + 1] * float(elements[1]));
+    }
+}
 
 /// One chunk of keys and values is in use while the next arrives.
 template <typename T, int D>
 struct Shared {
-    static constexpr int stride = D + kPadding, value_stride = kCols + kPadding;
-    T q[kRows * stride], k[2][kRows * stride], v[2][kRows * value_stride], state[D * value_stride];
+    static constexpr int stride = D + kPadding;
+    T q[kRows * stride], k[2][kRows * stride], v[2][kRows * kStride], state[D * kStride];
 };
 
 /// The recurrence S[t] = exp(g) S[t - 1] + key_scale k[t] v[t].T with o[t] = q[t] S[t] of one head. In reverse, time runs from
@@ -61,7 +103,7 @@ public:
         if (work_.length == 0) return;
         const int chunks = (work_.length - 1) / kRows + 1;
         copy_keys_and_values(first_of(0, chunks), 0);
-        copy_rows<D>(shared_.q, work_.q, first_of(0, chunks));
+        copy_queries(first_of(0, chunks));
         publish_state();
         for (int step = 0; step < chunks; ++step) {
             const int first = first_of(step, chunks), next = first_of(step + 1, chunks), stage = step % 2;
@@ -70,7 +112,7 @@ public:
             if (step + 1 < chunks) copy_keys_and_values(next, 1 - stage);
             write_outputs(first, shared_.k[stage], shared_.v[stage]);
             __syncthreads();  // q and the published state are not used any more
-            if (step + 1 < chunks) copy_rows<D>(shared_.q, work_.q, next);
+            if (step + 1 < chunks) copy_queries(next);
             update_state(first, shared_.k[stage], shared_.v[stage]);
             publish_state();
             age_ = 1;
@@ -85,22 +127,11 @@ private:
     __device__ int count(int first) const { return min(kRows, work_.length - first); }
     __device__ int first_of(int step, int chunks) const { return (work_.reverse ? chunks - 1 - step : step) * kRows; }
 
-    /// Copies a chunk of a matrix with D columns. Rows past its end become zero.
-    template <int Cols>
-    __device__ void copy_rows(T* to, const T* matrix, int first) const {
-        constexpr int vector = 16 / sizeof(T), vectors = Cols / vector;
-        const T* const from = matrix + size_t(first) * D;
-        const int rows = count(first);
-        for (int i = threadIdx.x; i < kRows * vectors; i += kThreads) {
-            const int row = i / vectors, col = i % vectors * vector;
-            const T* const source = from + (row < rows ? row * D + col : 0);
-            tkjit::cp_async_16_zero_fill(to + row * (Cols + kPadding) + col, source, row < rows ? 16 : 0);
-        }
-    }
+    __device__ void copy_queries(int first) const { copy_chunk<D, D>(shared_.q, work_.q, first, count(first)); }
 
     __device__ void copy_keys_and_values(int first, int stage) const {
-        copy_rows<D>(shared_.k[stage], work_.k, first);
-        copy_rows<kCols>(shared_.v[stage], work_.v + first_col_, first);
+        copy_chunk<D, D>(shared_.k[stage], work_.k, first, count(first));
+        copy_chunk<kCols, D>(shared_.v[stage], work_.v + first_col_, first, count(first));
     }
 
     /// Calls f(x, row, col) for the thread's elements of the state.
@@ -117,7 +148,7 @@ private:
     __device__ void publish_state() {
         each_of_state([&](float& x, int row, int col) {
             if (col % 2 == 0)
-                *reinterpret_cast<uint32_t*>(shared_.state + row * Block::value_stride + col) = pack(T(), x, (&x)[1]);
+                *reinterpret_cast<uint32_t*>(shared_.state + row * kStride + col) = pack(T(), x, (&x)[1]);
         });
     }
 
@@ -134,7 +165,7 @@ private:
                 tkjit::ldmatrix_x4(b, k + (key + lane_ / 16 * 8 + lane_ % 8) * Block::stride + d + lane_ / 8 % 2 * 8);
                 add_product<T>(scores + key / 2, a, b);
             }
-            add_products(output, a, shared_.state + d * Block::value_stride);
+            add_products(output, a, shared_.state + d * kStride);
         }
 #pragma unroll
         for (int i = 0; i < kCols / 2; ++i) {
@@ -147,22 +178,12 @@ private:
         pack_all<T>(shares, scores);
 #pragma unroll
         for (int key = 0; key < kRows; key += kDepth)
-            add_products(output, shares[key / kDepth], v + key * Block::value_stride);
+            add_products(output, shares[key / kDepth], v + key * kStride);
 #pragma unroll
         for (int i = 0; i < kCols / 2; i += 2) {
             const int own = row + 8 * (i / 2 % 2);
             T* const to = work_.o + size_t(first + own) * D + first_col_ + i / 4 * 8 + lane_ % 4 * 2;
             if (own < rows) *reinterpret_cast<uint32_t*>(to) = pack(T(), output[i], output[i + 1]);
-        }
-    }
-
-    /// Adds the products of a fragment and the 16 rows at `b` of a matrix of 64 columns.
-    __device__ void add_products(float (&sums)[kCols / 2], const uint32_t (&a)[4], const T* rows) const {
-#pragma unroll
-        for (int col = 0; col < kCols; col += 16) {
-            uint32_t b[4];
-            tkjit::ldmatrix_x4_trans(b, rows + lane_ % 16 * Block::value_stride + col + lane_ / 16 * 8);
-            add_product<T>(sums + col / 2, a, b);
         }
     }
 
@@ -182,18 +203,11 @@ private:
 #pragma unroll
             for (int tile = 0; tile < tiles; ++tile) {
                 uint32_t a[4];
-                const T* const row = k + (key + lane_ / 16 * 8 + lane_ % 8) * Block::stride;
-                tkjit::ldmatrix_x4_trans(a, row + (warp_ * tiles + tile) * 16 + lane_ / 8 % 2 * 8);
-#pragma unroll
-                for (int i = 0; i < 4; ++i) a[i] = scaled(a[i], weights[i / 2 * 2], weights[i / 2 * 2 + 1]);
-                add_products(state_[tile], a, v + key * Block::value_stride);
+                load_transposed(a, k + key * Block::stride + (warp_ * tiles + tile) * 16, Block::stride);
+                scale_rows<T>(a, weights);
+                add_products(state_[tile], a, v + key * kStride);
             }
         }
-    }
-
-    static __device__ uint32_t scaled(uint32_t both, float low, float high) {
-        const T(&elements)[2] = reinterpret_cast<const T(&)[2]>(both);
-        return pack(T(), low * float(elements[0]), high * float(elements[1]));
     }
 
     Shared<T, D>& shared_;

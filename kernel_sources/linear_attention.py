@@ -31,20 +31,23 @@ def flash_linear_attention(q, k, v, g, initial_state, scale):
 
 def gradients(grad_o, grad_final_state, q, k, v, g, initial_state, scale, needed):
     found = linear_attention_gradient(grad_o, grad_final_state, q, k, v, g, initial_state, scale)
-    grad_g = gradient_of_g(grad_o, grad_final_state, q, k, v, g, initial_state, scale) if "g" in needed else None
+    grad_g = None
+    if g is not None and "g" in needed:
+        parts = linear_attention_decay_gradient(grad_o, grad_final_state, q, k, v, g, initial_state, scale)
+        grad_g = parts.sum((0, 2))
     grad_state = None if initial_state is None else found.grad_initial_state
     return found.grad_q, found.grad_k, found.grad_v, grad_g, grad_state
 
 
-def gradient_of_g(grad_o, grad_final_state, q, k, v, g, initial_state, scale):
-    import torch
+def shares(x, repeated):
+    """Returns the columns of q, k, v or grad_o for each 64 x 64 elements of a state, as if these were heads."""
+    parts = x.unflatten(3, (-1, 64)).movedim(3, 2)
+    count = parts.shape[2]
+    return parts.unsqueeze(repeated).repeat_interleave(count, repeated).reshape(1, -1, x.shape[2], 64)
 
-    if q.shape[2] == 0:
-        return torch.zeros_like(g)
-    with torch.enable_grad():
-        decays = g.detach().requires_grad_()
-        results = recurrence(q.detach(), k.detach(), v.detach(), decays, initial_state, scale)
-        return torch.autograd.grad(results, decays, (grad_o.float(), grad_final_state))[0]
+
+def shares_of_state(x):
+    return x.unflatten(3, (-1, 64)).unflatten(2, (-1, 64)).movedim(4, 3).reshape(1, -1, 64, 64)
 
 
 def recurrence(q, k, v, g, initial_state, scale):
@@ -117,7 +120,7 @@ def linear_attention(
     Sums are in float32, and so is the state from chunk to chunk of 64 elements. Tensor cores multiply numbers of q's
     dtype, to which the kernel rounds the state before each chunk, the products of queries and keys, and decayed keys. A
     state beyond 65504 therefore overflows in float16. A NaN or an infinity reaches its whole chunk and all later ones.
-    The gradient of g is computed by torch's operators, which is slow. B * H * D / 64 blocks share the work, so a call
+    B * H * D / 64 blocks share the work, so a call
     with few heads leaves multiprocessors idle. Sources: Katharopoulos et al., "Transformers are RNNs", 2020;
     Sun et al., "Retentive Network", 2023.
     """
@@ -175,3 +178,58 @@ def linear_attention_gradient(
         results = recurrence(*inputs[:3], g, inputs[3], scale)
         found = torch.autograd.grad(results, inputs, (grad_o.float(), grad_final_state))
     return *(one.to(q.dtype) for one in found[:3]), found[3]
+
+
+@tkjit.kernel(
+    "linear_attention_decay_gradient.cu",
+    entry="linear_attention_decay_gradient<T, D>",
+    grid="B * H * PARTS",
+    block=128,
+    shared_memory=CExpr("2 * sizeof(Chunk<T>)"),
+    dims={"PARTS": "D // 64 * (D // 64)"},
+    variants=VARIANTS,
+    flops="12 * B * H * L * D * D",
+    examples=EXAMPLES,
+    sizes=SIZES,
+    prepare=with_decays_up_to_1,
+    tolerance=0.015,
+)
+def linear_attention_decay_gradient(
+    grad_o: In[Tensor, "T", "B", "H", "L", "D", Align(16)],
+    grad_final_state: In[Tensor, "float32", "B", "H", "D", "D"],
+    q: In[Tensor, "T", "B", "H", "L", "D", Align(16)],
+    k: In[Tensor, "T", "B", "H", "L", "D", Align(16)],
+    v: In[Tensor, "T", "B", "H", "L", "D", Align(16)],
+    g: In[Tensor, "float32", "H"],
+    initial_state: In[Tensor, "float32", "B", "H", "D", "D"] | None = None,
+    scale: float | None = None,
+    *,
+    grad_g: Out[Tensor, "float32", "B", "H", "PARTS"],
+) -> Tensor:
+    """Computes the gradient of ``linear_attention`` with respect to `g`.
+
+    Parameters
+    ----------
+    grad_o : (B, H, L, D) of q's dtype
+    grad_final_state : (B, H, D, D) float32
+    q, k, v, g, initial_state, scale
+        The arguments of the call.
+
+    Returns
+    -------
+    grad_g : (B, H, (D / 64)^2) float32
+        For each 64 x 64 elements of a state. The sum over the first and last dim is the gradient.
+    """
+    import torch
+
+    if q.shape[2] == 0:
+        return grad_final_state.new_zeros(*q.shape[:2], (q.shape[3] // 64) ** 2)
+    state = torch.zeros_like(grad_final_state) if initial_state is None else initial_state
+    q, k, v, grad_o = shares(q, 3), shares(k, 3), shares(v, 2), shares(grad_o, 2)
+    of_head = q.shape[1] // g.numel() // grad_final_state.shape[0]
+    with torch.enable_grad():
+        decays = g.detach().repeat_interleave(of_head).repeat(grad_final_state.shape[0]).requires_grad_()
+        scale = (64 * of_head**0.5) ** -0.5 if scale is None else scale
+        results = recurrence(q, k, v, decays, shares_of_state(state), scale)
+        found = torch.autograd.grad(results, decays, (grad_o.float(), shares_of_state(grad_final_state)))[0]
+    return found.view(*grad_final_state.shape[:2], of_head)

@@ -30,6 +30,7 @@ COMPILED = (
         "selective_scan",
     ),
     *("selective_scan_gradient", "linear_attention", "linear_attention_gradient"),
+    "linear_attention_decay_gradient",
     *("rms_norm_gradient", "layer_norm_gradient", "rms_norm_fp8", "add_rms_norm_fp8", "layer_norm_fp8"),
 )
 

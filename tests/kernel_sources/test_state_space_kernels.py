@@ -269,6 +269,20 @@ def test_heads_that_forget_at_once():
     roughly(state, k[:, :, -1, :, None] * v[:, :, -1, None], torch.bfloat16)
 
 
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("decay", [1.0, 0.999, 0.9, 0.3, 0.01])
+def test_gradient_of_the_decay(decay, dim):
+    q, k, v, grad_o = torch.randn(4, 2, 1, 450, dim).bfloat16()
+    g, state, grad_state = torch.tensor([decay]).log(), *torch.randn(2, 2, 1, dim, dim)
+    exact = g.double().requires_grad_()
+    results = whole_attention(q.double(), k.double(), v.double(), exact, state.double(), 0.1)
+    torch.autograd.backward(results, (grad_o.double(), grad_state.double()))
+    parts = tkjit.load("linear_attention_decay_gradient")(grad_o, grad_state, q, k, v, g, state, 0.1)
+    assert parts.shape == (2, 1, (dim // 64) ** 2)
+    # the terms are of either sign, so the error of a sum is relative to the root of the sum of their squares
+    assert (parts.double().sum() - exact.grad).abs() <= 0.01 * parts.double().norm() + 0.005 * exact.grad.abs()
+
+
 def test_linear_attention_goes_on_from_a_state():
     attention = tkjit.load("linear_attention")
     q, k, v, g, state = attention_inputs(1, 2, 150, 64)

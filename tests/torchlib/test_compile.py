@@ -232,6 +232,11 @@ def samples() -> dict[str, tuple]:
             "default",
             (q.detach(), torch.randn(1, 2, 64, 64), q.detach(), q.detach(), q.detach()),
         ),
+        "linear_attention_decay_gradient": (
+            tkjit.load("linear_attention_decay_gradient"),
+            "default",
+            (q.detach(), torch.randn(1, 2, 64, 64), q.detach(), q.detach(), q.detach(), torch.zeros(2)),
+        ),
         "parts": (parts, "default", (torch.randn(7),)),
     }
 
