@@ -17,6 +17,7 @@
 #include <tkjit/shared_memory.cuh>
 
 #include "attention_product.cuh"
+#include "attention_rows.cuh"
 #include "attention_softmax.cuh"
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
@@ -54,26 +55,48 @@ struct Launch {
         const int of_keys = Part<D, true>::blocks_of_head(keys), of_queries = Part<D, false>::blocks_of_head(queries);
         return batches * (key_heads * of_keys + heads * of_queries);
     }
+    static size_t packed_blocks(size_t sequences, int heads, int key_heads, size_t queries, size_t keys) {
+        return packed_blocks_of<true>(sequences, key_heads, keys) + packed_blocks_of<false>(sequences, heads, queries);
+    }
+    template <bool OfKeys>
+    static __host__ __device__ size_t packed_blocks_of(size_t sequences, int heads, size_t total) {
+        using Shape = Part<D, OfKeys>;
+        return packed_tiles(total, sequences, Shape::rows) * heads * (D / Shape::cols);
+    }
 };
 
+/// The queries and keys of a block's heads, and the first row and column of its gradients.
+template <class Rows>
+struct Place {
+    Rows queries, keys;
+    int head, first_row, first_col;
+};
+
+template <int D, bool OfKeys>
+__device__ Place<DenseRows<D>> dense_place(int queries, int keys, int number) {
+    using Shape = Part<D, OfKeys>;
+    const int blocks = Shape::blocks_of_head(OfKeys ? keys : queries), parts = D / Shape::cols, block = number % blocks;
+    // the first keys are seen by most queries and the last queries see most keys, so they start first
+    const int tile = OfKeys ? block / parts : blocks / parts - 1 - block / parts;
+    return {{queries}, {keys}, number / blocks, tile * Shape::rows, block % parts * Shape::cols};
+}
+
 /// The work of a block. Its own rows are of k and v, or of q and grad_o, and the others are of the other two matrices.
-template <typename T, int D, bool OfKeys>
+/// `group` is the number of heads of q that share a head of k.
+template <typename T, int D, bool OfKeys, class Rows>
 class Gradient {
 public:
-    __device__ Gradient(const Globals& g, Shared<T, D>& shared, int number)
+    __device__ Gradient(const Globals& g, Shared<T, D>& shared, const Place<Rows>& place, int group)
         : g_(g),
           shared_(shared),
-          scores_(g.q.rows(), g.k.rows(), g.causal, g.window, g.softcap, g.scale.value_or(rsqrtf(D))),
-          length_(OfKeys ? scores_.keys : scores_.queries),
-          other_length_(OfKeys ? scores_.queries : scores_.keys) {
-        const int group = g.q.depth() / g.k.depth(), blocks = Shape::blocks_of_head(length_);
-        const int parts = D / Shape::cols, block = number % blocks;
-        head_ = number / blocks;
-        // the first keys are seen by most queries and the last queries see most keys, so they start first
-        first_row_ = (OfKeys ? block / parts : blocks / parts - 1 - block / parts) * Shape::rows;
-        first_col_ = block % parts * Shape::cols;
-        first_head_ = OfKeys ? head_ * group : head_ / group;
-        const int last_row = min(first_row_ + Shape::rows, length_) - 1;
+          scores_(place.queries.length, place.keys.length, g.causal, g.window, g.softcap, g.scale.value_or(rsqrtf(D))),
+          own_rows_(OfKeys ? place.keys : place.queries),
+          other_rows_(OfKeys ? place.queries : place.keys),
+          head_(place.head),
+          first_head_(OfKeys ? head_ * group : head_ / group),
+          first_row_(place.first_row),
+          first_col_(place.first_col) {
+        const int last_row = min(first_row_ + Shape::rows, own_rows_.length) - 1;
         if (OfKeys) {
             others_ = scores_.queries_of(first_row_, last_row);
         } else {
@@ -115,37 +138,37 @@ private:
     __device__ int first_of(int step) const { return others_.first + step % tiles_ * kOthers; }
     __device__ int other_head(int step) const { return first_head_ + step / tiles_; }
 
-    /// Copies `Rows` rows of a head's matrix. Those past its end become zero.
-    template <int Rows>
-    static __device__ void copy_rows(T* to, const T* matrices, int head, int length, int first) {
+    /// Copies `Count` rows of a head's matrix. Those past its end become zero.
+    template <int Count>
+    static __device__ void copy_rows(T* to, const T* matrices, int head, const Rows& all, int first) {
         constexpr int vector = 16 / sizeof(T), vectors = D / vector;
-        const T* const from = matrices + (size_t(head) * length + first) * D;
-        const int rows = length - first;
+        const T* const from = matrices + all.offset(head) + size_t(first) * all.stride;
+        const int rows = all.length - first;
 #pragma unroll 1  // the addresses of several rows would take too many registers
-        for (int i = threadIdx.x; i < Rows * vectors; i += kThreads) {
+        for (int i = threadIdx.x; i < Count * vectors; i += kThreads) {
             const int row = i / vectors, col = i % vectors * vector;
-            const T* const source = from + (row < rows ? row * D + col : 0);
+            const T* const source = from + (row < rows ? row * all.stride + col : 0);
             tkjit::cp_async_16_zero_fill(to + at(row, col), source, row < rows ? 16 : 0);
         }
     }
 
     __device__ void copy_others(int step, int stage) const {
         const int head = other_head(step), first = first_of(step);
-        copy_rows<kOthers>(shared_.others[stage][0], OfKeys ? g_.q.raw_ptr : g_.k.raw_ptr, head, other_length_, first);
-        copy_rows<kOthers>(shared_.others[stage][1], OfKeys ? g_.grad_o.raw_ptr : g_.v.raw_ptr, head, other_length_, first);
+        copy_rows<kOthers>(shared_.others[stage][0], OfKeys ? g_.q.raw_ptr : g_.k.raw_ptr, head, other_rows_, first);
+        copy_rows<kOthers>(shared_.others[stage][1], OfKeys ? g_.grad_o.raw_ptr : g_.v.raw_ptr, head, other_rows_, first);
     }
 
     /// A query that sees no key, or is past the end, gets shares of 0 from an infinite lse.
     __device__ Term term_of(int head, int query) const {
-        const size_t number = size_t(head) * scores_.queries + query;
+        const size_t number = (OfKeys ? other_rows_ : own_rows_).number(head) + query;
         const float lse = query < scores_.queries ? g_.lse.raw_ptr[number] : -INFINITY;
         return lse == -INFINITY ? Term{INFINITY, 0.f} : Term{lse * kLog2E, g_.inner.raw_ptr[number]};
     }
     __device__ Term term_of_step(int step) const { return term_of(other_head(step), first_of(step) + threadIdx.x); }
 
     __device__ void start() const {
-        copy_rows<Shape::rows>(shared_.own[0], OfKeys ? g_.k.raw_ptr : g_.q.raw_ptr, head_, length_, first_row_);
-        copy_rows<Shape::rows>(shared_.own[1], OfKeys ? g_.v.raw_ptr : g_.grad_o.raw_ptr, head_, length_, first_row_);
+        copy_rows<Shape::rows>(shared_.own[0], OfKeys ? g_.k.raw_ptr : g_.q.raw_ptr, head_, own_rows_, first_row_);
+        copy_rows<Shape::rows>(shared_.own[1], OfKeys ? g_.v.raw_ptr : g_.grad_o.raw_ptr, head_, own_rows_, first_row_);
         copy_others(0, 0);
         if constexpr (OfKeys) {
             if (threadIdx.x < kOthers) shared_.other_terms[0][threadIdx.x] = term_of_step(0);
@@ -236,14 +259,14 @@ private:
     }
 
     __device__ void write(const Sums& sums, T* matrices, float factor) const {
-        T* const to = matrices + (size_t(head_) * length_ + first_row_) * D + first_col_ + lane_ % 4 * 2;
+        T* const to = matrices + own_rows_.offset(head_) + size_t(first_row_) * own_rows_.stride + first_col_ + lane_ % 4 * 2;
 #pragma unroll
         for (int fragment = 0; fragment < fragments; ++fragment)
 #pragma unroll
             for (int i = 0; i < Shape::cols / 2; i += 2) {
                 const int row = warp_row_ + 16 * fragment + lane_ / 4 + 8 * (i / 2 % 2);
-                if (first_row_ + row < length_)
-                    *reinterpret_cast<uint32_t*>(to + row * D + i / 4 * 8) =
+                if (first_row_ + row < own_rows_.length)
+                    *reinterpret_cast<uint32_t*>(to + row * own_rows_.stride + i / 4 * 8) =
                         pack(T(), sums[fragment][i] * factor, sums[fragment][i + 1] * factor);
             }
     }
@@ -251,10 +274,11 @@ private:
     const Globals& g_;
     Shared<T, D>& shared_;
     const Scores scores_;
-    const int length_, other_length_;
+    const Rows own_rows_, other_rows_;
+    const int head_, first_head_, first_row_, first_col_;
     const int lane_ = threadIdx.x % 32, warp_row_ = threadIdx.x / 32 * 16 * fragments;
     const int lane_part_ = at(lane_ % 16, lane_ / 16 * 8);
-    int head_, first_head_, first_row_, first_col_, tiles_, steps_;
+    int tiles_, steps_;
     Seen others_;
     Sums sums_[Shape::gradients] = {};
 };
@@ -264,9 +288,44 @@ __global__ void __launch_bounds__(kThreads) attention_gradient(const __grid_cons
     using Block = Shared<T, D>;
     TKJIT_DYNAMIC_SHARED(Block, shared);
     const int of_keys = g.k.batch() * g.k.depth() * Part<D, true>::blocks_of_head(g.k.rows()), block = blockIdx.x;
+    const int group = g.q.depth() / g.k.depth();
     if (block < of_keys) {
-        Gradient<T, D, true>(g, *shared, block).run();
+        const auto place = dense_place<D, true>(g.q.rows(), g.k.rows(), block);
+        Gradient<T, D, true, DenseRows<D>>(g, *shared, place, group).run();
     } else {
-        Gradient<T, D, false>(g, *shared, block - of_keys).run();
+        const auto place = dense_place<D, false>(g.q.rows(), g.k.rows(), block - of_keys);
+        Gradient<T, D, false, DenseRows<D>>(g, *shared, place, group).run();
+    }
+}
+
+template <typename T, int D, bool OfKeys>
+__device__ void add_packed_gradients(const Globals& g, Shared<T, D>& shared, const Sequences& of_queries,
+                                     const Sequences& of_keys, int number) {
+    using Shape = Part<D, OfKeys>;
+    constexpr int parts = D / Shape::cols;
+    const Sequences &own = OfKeys ? of_keys : of_queries, &other = OfKeys ? of_queries : of_keys;
+    const PackedTile tile(own, Shape::rows, number / parts, !OfKeys);  // in the order of dense_place
+    if (tile.is_idle) return;
+    const auto own_rows = own.rows_of<D>(tile.sequence);
+    const auto other_rows = other.has(tile.sequence) ? other.rows_of<D>(tile.sequence) : PackedRows<D>{};
+    const Place<PackedRows<D>> place{OfKeys ? other_rows : own_rows, OfKeys ? own_rows : other_rows, tile.head, tile.first_row,
+                                     number % parts * Shape::cols};
+    Gradient<T, D, OfKeys, PackedRows<D>>(g, shared, place, of_queries.heads / of_keys.heads).run();
+}
+
+/// For packed tensors. Only their Globals have cu_seqlens, so this is a template of them.
+template <typename T, int D, class G>
+__global__ void __launch_bounds__(kThreads) packed_attention_gradient(const __grid_constant__ G g) {
+    using Block = Shared<T, D>;
+    TKJIT_DYNAMIC_SHARED(Block, shared);
+    const int sequences = g.cu_seqlens_q.cols() - 1;
+    const Sequences of_queries{g.cu_seqlens_q.raw_ptr, sequences, g.q.rows(), g.q.depth()};
+    const Sequences of_keys{g.cu_seqlens_k.raw_ptr, sequences, g.k.rows(), g.k.depth()};
+    const int key_blocks = Launch<T, D>::template packed_blocks_of<true>(sequences, of_keys.heads, of_keys.total);
+    const int block = blockIdx.x;
+    if (block < key_blocks) {
+        add_packed_gradients<T, D, true>(g, *shared, of_queries, of_keys, block);
+    } else {
+        add_packed_gradients<T, D, false>(g, *shared, of_queries, of_keys, block - key_blocks);
     }
 }

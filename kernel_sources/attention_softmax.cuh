@@ -48,18 +48,14 @@ struct Scores {
     }
 };
 
-/// The work of a block: some queries of a head, and the tiles of keys that they see.
-struct AttentionWork {
-    int head, key_head, first_query, first_key, tiles;
+/// The tiles of keys that a block's queries see.
+struct KeyTiles {
+    int first_key, count;
 
-    /// The grid is (tiles of queries, heads, batches). The last queries see most keys, so they start first.
-    __device__ AttentionWork(const Scores& scores, int heads, int key_heads, int queries_of_block, int keys_of_tile)
-        : head(blockIdx.z * heads + blockIdx.y),
-          key_head(blockIdx.z * key_heads + blockIdx.y / (heads / key_heads)),
-          first_query((gridDim.x - 1 - blockIdx.x) * queries_of_block) {
+    __device__ KeyTiles(const Scores& scores, int first_query, int queries_of_block, int keys_of_tile) {
         const int last_query = min(first_query + queries_of_block, scores.queries) - 1;
         first_key = scores.seen_by(first_query).first / keys_of_tile * keys_of_tile;
-        tiles = max(0, (scores.seen_by(last_query).end - first_key + keys_of_tile - 1) / keys_of_tile);
+        count = max(0, (scores.seen_by(last_query).end - first_key + keys_of_tile - 1) / keys_of_tile);
     }
 };
 
