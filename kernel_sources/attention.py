@@ -1,7 +1,5 @@
 """Scaled dot-product attention, of dense tensors and of packed sequences."""
 
-import itertools
-
 import tkjit
 from tkjit import Align, CExpr, In, Out, Tensor
 
@@ -18,8 +16,9 @@ SIZES = [
     {"B": 4, "H": 32, "G": 32, "S": 4608, "L": 4608, "D": 64},
     {"B": 4, "H": 32, "G": 8, "S": 4608, "L": 4608, "D": 128},
 ]
+PACKED_CONSTRAINTS = ["G >= 1", "H % max(G, 1) == 0", "P >= 1"]
 PACKED_EXAMPLES = [
-    {"H": 4, "G": 2, "S": 200, "L": 300, "P": 16, "D": 64, "causal": False},
+    {"H": 2, "G": 1, "S": 100, "L": 150, "P": 12, "D": 64, "causal": False},
     {"H": 2, "G": 2, "S": 250, "L": 250, "P": 3, "D": 128, "causal": True},
     {"H": 2, "G": 1, "S": 40, "L": 150, "P": 4, "D": 256, "causal": True},
 ]
@@ -143,7 +142,7 @@ def with_results_of_packed_attention(arguments):
 def sequences_of(cu_seqlens, rows):
     """Returns each sequence's rows as a slice."""
     ends = cu_seqlens.clamp(0, rows).tolist()
-    return [slice(first, max(first, end)) for first, end in itertools.pairwise(ends)]
+    return [slice(first, max(first, end)) for first, end in zip(ends, ends[1:], strict=False)]
 
 
 def attend(q, k, v, causal, window, softcap, scale):
@@ -264,7 +263,7 @@ def attention(
     shared_memory=CExpr("Launch<T, D>::shared_bytes"),
     dims={"N": "P - 1"},
     variants=VARIANTS,
-    constraints=[*CONSTRAINTS, "P >= 1"],
+    constraints=PACKED_CONSTRAINTS,
     backward=packed_gradients,
     prepare=with_sequences,
     flops="4 * H * S * L * D * (4 * N * N - 1) // max(1, 3 * N * N * N)",  # of `with_sequences`
@@ -387,7 +386,7 @@ def attention_gradient(
     shared_memory=CExpr("sizeof(Shared<T, D>)"),
     dims={"N": "P - 1"},
     variants=VARIANTS,
-    constraints=[*CONSTRAINTS, "P >= 1"],
+    constraints=PACKED_CONSTRAINTS,
     flops="10 * H * S * L * D * (4 * N * N - 1) // max(1, 3 * N * N * N)",
     examples=PACKED_EXAMPLES,
     sizes=PACKED_SIZES,

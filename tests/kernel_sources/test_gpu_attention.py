@@ -76,6 +76,67 @@ def test_agreement_with_the_simulator(gpu, options):
     torch.testing.assert_close(lse.cpu(), simulated.lse, rtol=1e-4, atol=1e-4)
 
 
+def sequences(gpu, *lengths) -> list[torch.Tensor]:
+    """Return the cu_seqlens of queries and keys."""
+    return [torch.tensor([0, *one], device=gpu).cumsum(0).int() for one in lengths]
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [
+        ([1, 64, 0, 65, 1000, 128, 3], [1, 64, 10, 65, 1000, 0, 3]),
+        ([128] * 20, [128] * 20),
+        ([7] * 300, [90] * 300),
+        ([4000, 1, 30], [4000, 2, 500]),
+    ],
+    ids=("lengths of all kinds", "whole tiles", "many sequences", "a long sequence"),
+)
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": 100}, {"softcap": 2.0, "scale": 1.0}], ids=str)
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_packed_sequences(gpu, dim, options, queries, keys):
+    q, grad_o = torch.randn(2, sum(queries) + 5, 4, dim, device=gpu).bfloat16()  # five rows belong to no sequence
+    k, v = torch.randn(2, sum(keys) + 5, 2, dim, device=gpu).bfloat16()
+    cu_seqlens = sequences(gpu, queries, keys)
+    every = {"causal": False, "window": 0, "softcap": 0.0, "scale": None} | options
+    attention, gradient = tkjit.load("attention"), tkjit.load("attention_gradient")
+    o, lse = attention(q, k, v, *cu_seqlens, **options)
+    expected = attention.specs[1].reference(q, k, v, *cu_seqlens, **every, o=None, lse=None)
+    torch.testing.assert_close(o, expected[0], rtol=0.02, atol=0.01)
+    torch.testing.assert_close(lse, expected[1], rtol=1e-4, atol=1e-4)
+
+    arguments = grad_o, torch.randn_like(lse), q, k, v, *cu_seqlens, lse
+    grads = gradient(*arguments, **options)
+    outputs = dict.fromkeys(("grad_q", "grad_k", "grad_v"))
+    for got, wanted in zip(grads, gradient.specs[1].reference(*arguments, **every, **outputs), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=0.02, atol=0.02 * float(wanted.abs().max()))
+    assert all(torch.equal(first, second) for first, second in zip(grads, gradient(*arguments, **options), strict=True))
+
+
+def test_packed_sequences_among_values_that_are_not_finite(gpu):
+    q, k, v = torch.randn(3, 300, 4, 128, device=gpu).bfloat16()
+    (cu_seqlens,) = sequences(gpu, [100, 70, 130])
+    own = slice(100, 170)
+    (alone,) = sequences(gpu, [70])
+    expected = tkjit.load("attention")(q[own], k[own], v[own], alone, alone)
+    for tensor in (q, k, v):
+        tensor[:100], tensor[170:] = torch.nan, torch.inf
+    o, lse = tkjit.load("attention")(q, k, v, cu_seqlens, cu_seqlens)
+    assert torch.equal(o[own], expected.o) and torch.equal(lse[:, own], expected.lse)
+
+
+def test_packed_sequences_in_a_cuda_graph(gpu):
+    q, k, v = torch.randn(3, 300, 4, 128, device=gpu).bfloat16()
+    (cu_seqlens,) = sequences(gpu, [100, 70, 130])
+    attention = tkjit.load("attention")
+    attention(q, k, v, cu_seqlens, cu_seqlens)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o, _ = attention(q, k, v, cu_seqlens, cu_seqlens)
+    cu_seqlens.copy_(*sequences(gpu, [3, 250, 20]))  # no length was read on the host
+    graph.replay()
+    torch.testing.assert_close(o, attention(q, k, v, cu_seqlens, cu_seqlens).o, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dim", [64, 128, 256])
 @pytest.mark.parametrize(("batch", "heads", "key_heads"), [(1, 32, 8), (20, 8, 8), (3, 40, 1)])
 def test_paged_attention(gpu, batch, heads, key_heads, dim):

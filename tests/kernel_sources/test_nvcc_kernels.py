@@ -33,6 +33,7 @@ COMPILED = (
     "linear_attention_decay_gradient",
     *("rms_norm_gradient", "layer_norm_gradient", "rms_norm_fp8", "add_rms_norm_fp8", "layer_norm_fp8"),
 )
+OVERLOADS = ("attention", "attention_gradient")  # whose overload has a kernel of its own
 
 
 @pytest.mark.slow
@@ -46,7 +47,16 @@ def test_warmup_compiles_all_variants_and_architectures():
 @pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
 @pytest.mark.parametrize("name", sample(COMPILED, *NAMES, "attention"))
 def test_binary_has_one_architecture_and_no_spills(loader, sass, name, arch):
-    spec = tkjit.find(name).specs[0]
+    check_binary(loader, sass, tkjit.find(name).specs[0], arch)
+
+
+@pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
+@pytest.mark.parametrize("name", sample(OVERLOADS, "attention"))
+def test_binary_of_an_overload_has_one_architecture_and_no_spills(loader, sass, name, arch):
+    check_binary(loader, sass, tkjit.find(name).specs[1], arch)
+
+
+def check_binary(loader, sass, spec, arch) -> None:
     entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))
     assert entry.manifest["registers"] > 0
     assert entry.manifest["spill_store_bytes"] == 0 and "serialized_wgmma" not in entry.manifest

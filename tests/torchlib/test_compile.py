@@ -130,6 +130,8 @@ def samples() -> dict[str, tuple]:
     a, b = torch.randn(32, 16), torch.randn(16, 24)
     x, weight = torch.randn(2, 3, 5).requires_grad_(), torch.randn(5).requires_grad_()
     q = torch.randn(1, 2, 3, 64).bfloat16().requires_grad_()
+    packed = torch.randn(5, 2, 64).bfloat16().requires_grad_()
+    cu_seqlens = torch.tensor([0, 2, 5]).int()
     states, matrices = torch.randn(2, 3, 1, 2), torch.randn(2, 2, 1, 2, 5)  # of selective_scan
     return {
         "attention": (tkjit.load("attention"), "default", (q, q.detach(), q.detach())),
@@ -137,6 +139,22 @@ def samples() -> dict[str, tuple]:
             tkjit.load("attention_gradient"),
             "default",
             (q.detach(), torch.randn(1, 2, 3), q.detach(), q.detach(), q.detach(), torch.full((1, 2, 3), 9.0)),
+        ),
+        "attention of packed sequences": (
+            tkjit.load("attention"),
+            "overload1",
+            (packed, packed.detach(), packed.detach(), cu_seqlens, cu_seqlens),
+        ),
+        "attention_gradient of packed sequences": (
+            tkjit.load("attention_gradient"),
+            "overload1",
+            (
+                packed.detach(),
+                torch.randn(2, 5),
+                *[packed.detach()] * 3,
+                *[cu_seqlens] * 2,
+                torch.full((2, 5), 9.0),
+            ),
         ),
         "axpy": (tkjit.load("axpy"), "default", (torch.randn(10), torch.randn(10), 2.0)),
         "gemm": (tkjit.load("gemm"), "default", (a, b)),
