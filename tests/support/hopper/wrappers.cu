@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ Globals 
             tkjit::tensor_load(shared->b[n / BOX], g.b, COLUMNS ? 0 : n, COLUMNS ? n : 0, &shared->loaded);
     }
     tkjit::mbarrier_wait(&shared->loaded, 0);
-    SUM sum[WIDTH / 2] = {};
+    SUM sum[WIDTH / 2];
+    for (SUM& one : sum) one = 7;  // which the first product replaces
     const auto a = A_COLUMNS ? tkjit::wgmma_columns(shared->a, sizeof shared->a) : tkjit::wgmma_rows(shared->a);
 #if COLUMNS
     const auto b = tkjit::wgmma_columns(shared->b, sizeof shared->b[0]);
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ Globals 
     tkjit::wgmma_fence(sum);
 #pragma unroll
     for (int k = 0; k < K / tkjit::wgmma_depth<ELEMENT>; ++k)
-        tkjit::wgmma<WIDTH, ELEMENT, COLUMNS, A_COLUMNS>(sum, a.advanced(k), b.advanced(k));
+        tkjit::wgmma<WIDTH, ELEMENT, COLUMNS, A_COLUMNS>(sum, a.advanced(k), b.advanced(k), k > 0);
     tkjit::wgmma_commit();
     tkjit::wgmma_wait<0>(sum);
 #pragma unroll

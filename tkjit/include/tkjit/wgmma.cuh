@@ -101,25 +101,26 @@ inline void wgmma_wait(Sum (&)[count]) {
 }
 
 /// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A and B are tiles of `wgmma_rows`, or of
-/// `wgmma_columns` if `a_is_columns` or `b_is_columns`.
+/// `wgmma_columns` if `a_is_columns` or `b_is_columns`. Unless it `adds`, A * B replaces the sum, which can then be
+/// uninitialised: while other groups are in flight, no other instruction may write the registers of a sum.
 template <int N, class T, bool b_is_columns = false, bool a_is_columns = false, class Sum>
-inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = sim::Site::here()) {
+inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, bool adds = true, sim::Site site = sim::Site::here()) {
     static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
     static_assert(!(a_is_columns || b_is_columns) || sizeof(T) == 2, "tiles of columns need elements of 16 bits");
     static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums are int32_t for int8_t, else float");
     static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<T>(), detail::wgmma_element<T>(),
                                            std::is_same_v<Sum, float> ? sim::Sums::f32 : sim::Sums::s32};
-    sim::WgmmaOperands operands{sum, nullptr, a, b, true, 1, 1, a_is_columns, b_is_columns};
+    sim::WgmmaOperands operands{sum, nullptr, a, b, adds, 1, 1, a_is_columns, b_is_columns};
     sim::wgmma(shape, operands, site);
 }
 
 /// The same for two types of 8-bit floats. A and B are tiles of `wgmma_rows`.
 template <int N, class TypeA, class TypeB>
-inline void wgmma(float (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = sim::Site::here()) {
+inline void wgmma(float (&sum)[N / 2], uint64_t a, uint64_t b, bool adds = true, sim::Site site = sim::Site::here()) {
     static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
     static_assert(detail::is_fp8<TypeA> && detail::is_fp8<TypeB>, "only 8-bit floats can have different types");
     static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<TypeA>(), detail::wgmma_element<TypeB>(), sim::Sums::f32};
-    sim::WgmmaOperands operands{sum, nullptr, a, b, true, 1, 1, false, false};
+    sim::WgmmaOperands operands{sum, nullptr, a, b, adds, 1, 1, false, false};
     sim::wgmma(shape, operands, site);
 }
 
@@ -200,13 +201,14 @@ using e5m2_e4m3 = Factors<__nv_fp8_e5m2, __nv_fp8_e4m3>;
 #define TKJIT_INTEGERS(d) "+r"(d)
 
 // One overload: N columns, the index of the last group of 16 registers, and the operand numbers of A, B and their layouts.
-#define TKJIT_WGMMA(N, last, a_place, b_place, a_columns, b_columns, T, Sum, kind, types, k, signs, layout)               \
+#define TKJIT_WGMMA(N, last, a_place, b_place, a_columns, b_columns, adds_place, T, Sum, kind, types, k, signs, layout)   \
     template <bool a_is_columns, bool b_is_columns>                                                                       \
-    __device__ __forceinline__ void wgmma(const T*, Sum(&sum)[N / 2], uint64_t a, uint64_t b) {                           \
-        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k" #k "." types " {" TKJIT_UP_TO_##last "}, %" #a_place      \
-                     ", %" #b_place ", 1" signs layout(a_columns, b_columns) ";"                                          \
+    __device__ __forceinline__ void wgmma(const T*, Sum(&sum)[N / 2], uint64_t a, uint64_t b, bool adds) {                \
+        asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %" #adds_place ", 0;\n"                                        \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k" #k "." types " {" TKJIT_UP_TO_##last "}, %" #a_place      \
+                     ", %" #b_place ", adds" signs layout(a_columns, b_columns) "; }"                                     \
                      : TKJIT_SUMS_##last(kind, sum)                                                                       \
-                     : "l"(a), "l"(b), "n"(int(a_is_columns)), "n"(int(b_is_columns)));                                   \
+                     : "l"(a), "l"(b), "n"(int(a_is_columns)), "n"(int(b_is_columns)), "r"(int(adds)));                   \
     }
 // The same with A in four registers.
 #define TKJIT_WGMMA_REGISTERS(N, last, a0, a1, a2, a3, b_place, columns_place, T, types)                                   \
@@ -222,25 +224,25 @@ using e5m2_e4m3 = Factors<__nv_fp8_e5m2, __nv_fp8_e4m3>;
     TKJIT_WGMMA_REGISTERS(N, last, __VA_ARGS__, __half, "f32.f16.f16")
 #define TKJIT_LAYOUT(a_columns, b_columns) ", %" #a_columns ", %" #b_columns
 #define TKJIT_NO_LAYOUT(a_columns, b_columns)
-#define TKJIT_WGMMA_OF_ALL_TYPES(N, last, a, b, ac, bc)                                                                          \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_bfloat16, float, TKJIT_FLOATS, "f32.bf16.bf16", 16, ", 1, 1", TKJIT_LAYOUT)       \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, __half, float, TKJIT_FLOATS, "f32.f16.f16", 16, ", 1, 1", TKJIT_LAYOUT)                \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, float, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)             \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, tf32, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)              \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_fp8_e4m3, float, TKJIT_FLOATS, "f32.e4m3.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)    \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, __nv_fp8_e5m2, float, TKJIT_FLOATS, "f32.e5m2.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)    \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, e4m3_e5m2, float, TKJIT_FLOATS, "f32.e4m3.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)        \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, e5m2_e4m3, float, TKJIT_FLOATS, "f32.e5m2.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)        \
-    TKJIT_WGMMA(N, last, a, b, ac, bc, int8_t, int32_t, TKJIT_INTEGERS, "s32.s8.s8", 32, "", TKJIT_NO_LAYOUT)
+#define TKJIT_WGMMA_OF_ALL_TYPES(N, last, a, b, ac, bc, adds)                                                                    \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, __nv_bfloat16, float, TKJIT_FLOATS, "f32.bf16.bf16", 16, ", 1, 1", TKJIT_LAYOUT) \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, __half, float, TKJIT_FLOATS, "f32.f16.f16", 16, ", 1, 1", TKJIT_LAYOUT)          \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, float, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)       \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, tf32, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)        \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, __nv_fp8_e4m3, float, TKJIT_FLOATS, "f32.e4m3.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT) \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, __nv_fp8_e5m2, float, TKJIT_FLOATS, "f32.e5m2.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT) \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, e4m3_e5m2, float, TKJIT_FLOATS, "f32.e4m3.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)  \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, e5m2_e4m3, float, TKJIT_FLOATS, "f32.e5m2.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)  \
+    TKJIT_WGMMA(N, last, a, b, ac, bc, adds, int8_t, int32_t, TKJIT_INTEGERS, "s32.s8.s8", 32, "", TKJIT_NO_LAYOUT)
 
-TKJIT_WGMMA_OF_ALL_TYPES(32, 0, 16, 17, 18, 19)
-TKJIT_WGMMA_OF_ALL_TYPES(64, 1, 32, 33, 34, 35)
-TKJIT_WGMMA_OF_ALL_TYPES(96, 2, 48, 49, 50, 51)
-TKJIT_WGMMA_OF_ALL_TYPES(128, 3, 64, 65, 66, 67)
-TKJIT_WGMMA_OF_ALL_TYPES(160, 4, 80, 81, 82, 83)
-TKJIT_WGMMA_OF_ALL_TYPES(192, 5, 96, 97, 98, 99)
-TKJIT_WGMMA_OF_ALL_TYPES(224, 6, 112, 113, 114, 115)
-TKJIT_WGMMA_OF_ALL_TYPES(256, 7, 128, 129, 130, 131)
+TKJIT_WGMMA_OF_ALL_TYPES(32, 0, 16, 17, 18, 19, 20)
+TKJIT_WGMMA_OF_ALL_TYPES(64, 1, 32, 33, 34, 35, 36)
+TKJIT_WGMMA_OF_ALL_TYPES(96, 2, 48, 49, 50, 51, 52)
+TKJIT_WGMMA_OF_ALL_TYPES(128, 3, 64, 65, 66, 67, 68)
+TKJIT_WGMMA_OF_ALL_TYPES(160, 4, 80, 81, 82, 83, 84)
+TKJIT_WGMMA_OF_ALL_TYPES(192, 5, 96, 97, 98, 99, 100)
+TKJIT_WGMMA_OF_ALL_TYPES(224, 6, 112, 113, 114, 115, 116)
+TKJIT_WGMMA_OF_ALL_TYPES(256, 7, 128, 129, 130, 131, 132)
 
 TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(32, 0, 16, 17, 18, 19, 20, 21)
 TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(64, 1, 32, 33, 34, 35, 36, 37)
@@ -263,22 +265,23 @@ TKJIT_WGMMA_REGISTERS_OF_ALL_TYPES(256, 7, 128, 129, 130, 131, 132, 133)
 }  // namespace detail
 
 /// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A and B are tiles of `wgmma_rows`, or of
-/// `wgmma_columns` if `a_is_columns` or `b_is_columns`.
+/// `wgmma_columns` if `a_is_columns` or `b_is_columns`. Unless it `adds`, A * B replaces the sum, which can then be
+/// uninitialised: while other groups are in flight, no other instruction may write the registers of a sum.
 template <int N, class T, bool b_is_columns = false, bool a_is_columns = false, class Sum>
-__device__ __forceinline__ void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b) {
+__device__ __forceinline__ void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, bool adds = true) {
     static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
     static_assert(!(a_is_columns || b_is_columns) || sizeof(T) == 2, "tiles of columns need elements of 16 bits");
     static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums are int32_t for int8_t, else float");
-    detail::wgmma<a_is_columns, b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
+    detail::wgmma<a_is_columns, b_is_columns>(static_cast<const T*>(nullptr), sum, a, b, adds);
 }
 
 /// The same for two types of 8-bit floats. A and B are tiles of `wgmma_rows`.
 template <int N, class TypeA, class TypeB>
-__device__ __forceinline__ void wgmma(float (&sum)[N / 2], uint64_t a, uint64_t b) {
+__device__ __forceinline__ void wgmma(float (&sum)[N / 2], uint64_t a, uint64_t b, bool adds = true) {
     static_assert(N % 32 == 0 && N <= 256, "wgmma needs a multiple of 32 columns, at most 256");
     static_assert(detail::is_fp8<TypeA> && detail::is_fp8<TypeB>, "only 8-bit floats can have different types");
     using Types = std::conditional_t<std::is_same_v<TypeA, TypeB>, TypeA, detail::Factors<TypeA, TypeB>>;
-    detail::wgmma<false, false>(static_cast<const Types*>(nullptr), sum, a, b);
+    detail::wgmma<false, false>(static_cast<const Types*>(nullptr), sum, a, b, adds);
 }
 
 /// The same with A in registers, for elements of 16 bits: the fragment of a 16 x 16 matrix of `mma` in each warp.
