@@ -327,10 +327,12 @@ def attention(
 
 @tkjit.kernel(
     "attention_gradient.cu",
+    archs={"90a": "attention_gradient_90a.cu"},
     entry="attention_gradient<T, D>",
+    struct="Problem<T, D>",
     grid=CExpr("Launch<T, D>::blocks(B, H, G, S, L)"),
-    block=128,
-    shared_memory=CExpr("sizeof(Shared<T, D>)"),
+    block=CExpr("Launch<T, D>::threads"),
+    shared_memory=CExpr("Launch<T, D>::shared_bytes"),
     variants=VARIANTS,
     constraints=CONSTRAINTS,
     flops="10 * B * H * S * L * D",
@@ -373,7 +375,8 @@ def attention_gradient(
 
     Notes
     -----
-    The same call returns the same bits, because all sums have a fixed order. Source: Dao, "FlashAttention-2", 2023.
+    The same call returns the same bits, because all sums have a fixed order. Sources: Dao, "FlashAttention-2", 2023;
+    Shah et al., "FlashAttention-3", 2024.
     """
     return differentiate(grad_o, inner, q, k, v, lse, causal, window, softcap, scale)
 
@@ -382,8 +385,8 @@ def attention_gradient(
     "attention_gradient.cu",
     entry="packed_attention_gradient<T, D, Globals>",
     grid=CExpr("Launch<T, D>::packed_blocks(N, H, G, S, L)"),
-    block=128,
-    shared_memory=CExpr("sizeof(Shared<T, D>)"),
+    block=CExpr("Launch<T, D>::threads"),
+    shared_memory=CExpr("Launch<T, D>::shared_bytes"),
     dims={"N": "P - 1"},
     variants=VARIANTS,
     constraints=PACKED_CONSTRAINTS,

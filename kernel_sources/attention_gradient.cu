@@ -13,6 +13,7 @@
 //
 // Source of the method: Dao, "FlashAttention-2", 2023.
 #include <tkjit/cp_async.cuh>
+#include <tkjit/gl.h>
 #include <tkjit/ldmatrix.cuh>
 #include <tkjit/shared_memory.cuh>
 
@@ -23,6 +24,19 @@
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kOthers = 32;  // rows of a tile
 constexpr int kDepth = 16;   // of a product of fragments
+
+template <typename T, int D>
+struct Problem {
+    tkjit::gl<T> grad_o;
+    tkjit::gl<float, 1> inner;
+    tkjit::gl<T> q, k, v;
+    tkjit::gl<float, 1> lse;
+    bool causal;
+    int window;
+    float softcap;
+    tkjit::optional<float> scale;
+    tkjit::gl<T> grad_q, grad_k, grad_v;
+};
 
 /// The part of the gradients that a block computes. Its sums take at most 128 registers of a thread; with the products of a
 /// tile and the addresses, nothing spills.
@@ -51,6 +65,9 @@ struct Shared {
 
 template <typename T, int D>
 struct Launch {
+    static constexpr int threads = kThreads;
+    static constexpr size_t shared_bytes = sizeof(Shared<T, D>);
+
     static int blocks(int batches, int heads, int key_heads, int queries, int keys) {
         const int of_keys = Part<D, true>::blocks_of_head(keys), of_queries = Part<D, false>::blocks_of_head(queries);
         return batches * (key_heads * of_keys + heads * of_queries);
@@ -83,7 +100,7 @@ __device__ Place<DenseRows<D>> dense_place(int queries, int keys, int number) {
 
 /// The work of a block. Its own rows are of k and v, or of q and grad_o, and the others are of the other two matrices.
 /// `group` is the number of heads of q that share a head of k.
-template <typename T, int D, bool OfKeys, class Rows>
+template <typename T, int D, bool OfKeys, class Globals, class Rows>
 class Gradient {
 public:
     __device__ Gradient(const Globals& g, Shared<T, D>& shared, const Place<Rows>& place, int group)
@@ -284,21 +301,21 @@ private:
 };
 
 template <typename T, int D>
-__global__ void __launch_bounds__(kThreads) attention_gradient(const __grid_constant__ Globals g) {
+__global__ void __launch_bounds__(kThreads) attention_gradient(const __grid_constant__ Problem<T, D> g) {
     using Block = Shared<T, D>;
     TKJIT_DYNAMIC_SHARED(Block, shared);
     const int of_keys = g.k.batch() * g.k.depth() * Part<D, true>::blocks_of_head(g.k.rows()), block = blockIdx.x;
     const int group = g.q.depth() / g.k.depth();
     if (block < of_keys) {
         const auto place = dense_place<D, true>(g.q.rows(), g.k.rows(), block);
-        Gradient<T, D, true, DenseRows<D>>(g, *shared, place, group).run();
+        Gradient<T, D, true, Problem<T, D>, DenseRows<D>>(g, *shared, place, group).run();
     } else {
         const auto place = dense_place<D, false>(g.q.rows(), g.k.rows(), block - of_keys);
-        Gradient<T, D, false, DenseRows<D>>(g, *shared, place, group).run();
+        Gradient<T, D, false, Problem<T, D>, DenseRows<D>>(g, *shared, place, group).run();
     }
 }
 
-template <typename T, int D, bool OfKeys>
+template <typename T, int D, bool OfKeys, class Globals>
 __device__ void add_packed_gradients(const Globals& g, Shared<T, D>& shared, const Sequences& of_queries,
                                      const Sequences& of_keys, int number) {
     using Shape = Part<D, OfKeys>;
@@ -310,12 +327,12 @@ __device__ void add_packed_gradients(const Globals& g, Shared<T, D>& shared, con
     const auto other_rows = other.has(tile.sequence) ? other.rows_of<D>(tile.sequence) : PackedRows<D>{};
     const Place<PackedRows<D>> place{OfKeys ? other_rows : own_rows, OfKeys ? own_rows : other_rows, tile.head, tile.first_row,
                                      number % parts * Shape::cols};
-    Gradient<T, D, OfKeys, PackedRows<D>>(g, shared, place, of_queries.heads / of_keys.heads).run();
+    Gradient<T, D, OfKeys, Globals, PackedRows<D>>(g, shared, place, of_queries.heads / of_keys.heads).run();
 }
 
-/// For packed tensors. Only their Globals have cu_seqlens, so this is a template of them.
-template <typename T, int D, class G>
-__global__ void __launch_bounds__(kThreads) packed_attention_gradient(const __grid_constant__ G g) {
+/// For packed tensors. Only their spec has tkjit's own struct, so this is a template of it.
+template <typename T, int D, class Globals>
+__global__ void __launch_bounds__(kThreads) packed_attention_gradient(const __grid_constant__ Globals g) {
     using Block = Shared<T, D>;
     TKJIT_DYNAMIC_SHARED(Block, shared);
     const int sequences = g.cu_seqlens_q.cols() - 1;

@@ -105,6 +105,9 @@ GRADIENT_CASES = {
     "a soft cap and a scale": ((2, 1, 70, 140, 64), {"softcap": 2.0, "scale": 1.0}),
     "128 wide": ((2, 1, 140, 100, 128), {}),
     "128 wide, with all options": ((4, 2, 150, 170, 128), {"window": 60, "softcap": 3.0, "scale": 0.2}),
+    "many rounds of the ring": ((3, 1, 160, 700, 64), {}),
+    "many rounds of the ring, 128 wide": ((3, 1, 150, 700, 128), {"causal": True}),
+    "many rounds of the ring, 256 wide": ((2, 1, 130, 200, 256), {"causal": True}),
     "256 wide": ((2, 1, 70, 100, 256), {}),
     "256 wide, with all options": ((4, 2, 80, 140, 256), {"window": 60, "softcap": 3.0, "scale": 0.2}),
 }
@@ -113,16 +116,16 @@ QUICK_CASES = ("a part of a tile", "shared heads", "causal, more queries", "a wi
 
 @pytest.mark.parametrize("dtype", sample((torch.bfloat16, torch.float16), "torch.bfloat16"))
 @pytest.mark.parametrize("name", sample(GRADIENT_CASES, *QUICK_CASES, "128 wide", "256 wide"))
-def test_gradients(session_cache, name, dtype):
+def test_gradients(attention, name, dtype):
     shape, options = GRADIENT_CASES[name]
     tensors = inputs(*shape, dtype, batch=2)
     grads = random_gradients(tensors[0])
     expected = gradients_of(exact, [tensor.double() for tensor in tensors], grads, **options)
-    near_gradients(gradients_of(tkjit.load("attention"), tensors, grads, **options), expected)
+    near_gradients(gradients_of(attention, tensors, grads, **options), expected)
 
 
-def test_queries_that_see_no_key_have_no_part_in_the_gradients(session_cache):
-    attention, tensors = tkjit.load("attention"), inputs(2, 1, 100, 30, 64)
+def test_queries_that_see_no_key_have_no_part_in_the_gradients(attention):
+    tensors = inputs(2, 1, 100, 30, 64)
     blind = slice(0, 70)
     grad_o, grad_lse = random_gradients(tensors[0])
     expected = gradients_of(attention, tensors, (grad_o, grad_lse), causal=True)
@@ -133,14 +136,14 @@ def test_queries_that_see_no_key_have_no_part_in_the_gradients(session_cache):
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(5, 0), (0, 5)])
-def test_gradients_of_nothing_are_zero(session_cache, queries, keys):
+def test_gradients_of_nothing_are_zero(attention, queries, keys):
     tensors = inputs(1, 1, queries, keys, 64)
-    for grad in gradients_of(tkjit.load("attention"), tensors, random_gradients(tensors[0])):
+    for grad in gradients_of(attention, tensors, random_gradients(tensors[0])):
         assert not grad.any()
 
 
-def test_gradients_of_a_head_depend_on_no_other_head(session_cache):
-    attention, tensors = tkjit.load("attention"), inputs(2, 2, 10, 20, 64)
+def test_gradients_of_a_head_depend_on_no_other_head(attention):
+    tensors = inputs(2, 2, 10, 20, 64)
     grads = random_gradients(tensors[0])
     first = [tensor[:, :1].contiguous() for tensor in (*tensors, *grads)]
     expected = gradients_of(attention, first[:3], first[3:])
@@ -150,8 +153,28 @@ def test_gradients_of_a_head_depend_on_no_other_head(session_cache):
         assert torch.equal(got[:, :1], wanted)
 
 
-def test_gradients_are_repeatable(session_cache):
-    tensors = inputs(4, 1, 100, 90, 64)
+@pytest.mark.parametrize("dim", sample((64, 128, 256), "64"))
+def test_gradients_are_repeatable(attention, dim):
+    tensors = inputs(4, 1, 100, 90, dim)
     grads = random_gradients(tensors[0])
-    runs = [gradients_of(tkjit.load("attention"), tensors, grads) for _ in range(2)]
+    runs = [gradients_of(attention, tensors, grads) for _ in range(2)]
     assert all(torch.equal(first, second) for first, second in zip(*runs, strict=True))
+
+
+@pytest.mark.parametrize("options", [{"causal": True}, {"window": 70}], ids=str)
+@pytest.mark.parametrize("dim", sample((64, 128, 256), "128"))
+def test_gradients_do_not_depend_on_tiles_that_no_row_sees(attention, dim, options):
+    q, k, v = inputs(1, 1, 384, 384, dim)  # tiles and blocks have at most 128 rows
+    first, last = slice(0, 128), slice(256, 384)
+    grad_o, grad_lse = random_gradients(q)
+    expected = gradients_of(attention, (q, k, v), (grad_o, grad_lse), **options)
+
+    bad_k, bad_v = k.clone(), v.clone()
+    bad_k[:, :, last], bad_v[:, :, last] = math.nan, math.nan  # 0 * NaN would be NaN
+    grads = gradients_of(attention, (q, bad_k, bad_v), (grad_o, grad_lse), **options)
+    assert torch.equal(grads[0][:, :, first], expected[0][:, :, first])
+
+    q[:, :, first], grad_o[:, :, first] = math.nan, math.nan
+    grads = gradients_of(attention, (q, k, v), (grad_o, grad_lse), **options)
+    for got, wanted in zip(grads[1:], expected[1:], strict=True):
+        assert torch.equal(got[:, :, last], wanted[:, :, last])
