@@ -185,7 +185,7 @@ def _show_compiled(kernel: Kernel | HostKernel, arguments: argparse.Namespace) -
         print(listing_of(loader, chosen, variant, target, arguments.listing).rstrip("\n"))
 
 
-def _types_of(spec: Spec, text: str) -> dict[str, str]:
+def _types_of(spec: Spec, text: str) -> dict[str, Any]:
     """Return the dtypes that the command's ``--types`` chooses for a spec's variants, such as T and U."""
     given = [one for one in text.split(",") if one]
     fitting = {

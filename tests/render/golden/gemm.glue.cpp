@@ -52,7 +52,8 @@ PyObject* overload_0(Call& call) {
     v_N = v_b.sizes[1];
 
     const Int v_B = 1;
-    const Int v_TILES = max(1, v_B * cdiv(Int(v_M), 64 + 64 * (Int(v_M) > 64)) * cdiv(Int(v_N), 256));
+    const Int v_IS_WIDE = (Int(v_M) > 64) * (v_B * cdiv(Int(v_M), 128) * cdiv(Int(v_N), 256) > 66);
+    const Int v_TILES = max(1, v_B * cdiv(Int(v_M), 64 + 64 * (Int(v_M) > 64)) * cdiv(Int(v_N), 128 + 128 * v_IS_WIDE));
     const Int v_SPLITS = max(1, min(132 / v_TILES, Int(v_K) / 1024));
     const Int v_SPLIT_SUMS = (v_SPLITS > 1) * v_SPLITS * v_B * cdiv(Int(v_M), 128) * cdiv(Int(v_N), 256) * 32768;
     const Int v_SPLIT_TILES = (v_SPLITS > 1) * v_B * cdiv(Int(v_M), 64) * cdiv(Int(v_N), 128);

@@ -64,7 +64,8 @@ const char* tkjit_launch_own(const TkjitArg* args, int32_t device, void* stream,
     const tkjit::Int v_M = arg_a.extents[0];
     const tkjit::Int v_N = arg_b.extents[1];
     const tkjit::Int v_B = 1;
-    const tkjit::Int v_TILES = max(1, v_B * cdiv(v_M, 64 + 64 * (v_M > 64)) * cdiv(v_N, 256));
+    const tkjit::Int v_IS_WIDE = (v_M > 64) * (v_B * cdiv(v_M, 128) * cdiv(v_N, 256) > 66);
+    const tkjit::Int v_TILES = max(1, v_B * cdiv(v_M, 64 + 64 * (v_M > 64)) * cdiv(v_N, 128 + 128 * v_IS_WIDE));
     const tkjit::Int v_SPLITS = max(1, min(132 / v_TILES, v_K / 1024));
 
     if (const char* error = tkjit::check_computed<decltype(TkjitGlobals::splits)>(v_SPLITS, "splits")) return error;
