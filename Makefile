@@ -48,7 +48,7 @@ gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
 
 # on a machine with a GPU, in two minutes: verifies and tunes the bundled kernels, and measures them beside their peers;
-# writes gpu-results/tune.json
+# writes gpu-results/tune.json, which benchmarks.tune_report puts into docs/performance.md
 tune: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.tune
 
