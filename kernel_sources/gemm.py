@@ -126,24 +126,29 @@ def matmul_gradients(grad_d, a, b, c, alpha, beta, precision, needed):
     return grad_a, grad_b, beta * grad_d if c is not None and "c" in needed else None
 
 
+MATMUL = {
+    "archs": {"90a": "matmul_90a.cu"},
+    "block": CExpr("Launch<precision<T>, TA, TB>::threads"),
+    "shared_memory": CExpr("Launch<precision<T>, TA, TB>::shared_bytes"),
+    "computed": {"splits": "SPLITS"},
+    "fields": "a b c alpha beta sums finished splits d",
+    "variants": {"T": TYPES, "precision": ("ieee", "tf32"), "TA": (0, 1), "TB": (0, 1)},
+    "tune": TUNE,
+    "constraints": RING_FITS,
+}
+
+
 @tkjit.kernel(
     "matmul.cu",
-    archs={"90a": "matmul_90a.cu"},
     entry="matmul<precision<T>, TA, TB, 2>",
     struct="Problem<precision<T>, TA, TB, 2>",
     grid=CExpr("Launch<precision<T>, TA, TB>::blocks(M, N, SPLITS)"),
-    block=CExpr("Launch<precision<T>, TA, TB>::threads"),
-    shared_memory=CExpr("Launch<precision<T>, TA, TB>::shared_bytes"),
     dims=SPLIT | STORED,
-    computed={"splits": "SPLITS"},
-    fields="a b c alpha beta sums finished splits d",
-    variants={"T": TYPES, "precision": ("ieee", "tf32"), "TA": (0, 1), "TB": (0, 1)},
-    tune=TUNE,
-    constraints=RING_FITS,
     backward=matmul_gradients,
     flops="2 * M * N * K",
     sizes=[{"M": 4096, "N": 4096, "K": 4096}, {"M": 128, "N": 4096, "K": 14336}],
     peers={"torch": torch_matmul},
+    **MATMUL,
 )
 def matmul(
     a: In[Strided, "T", "M", "K"],
@@ -186,22 +191,15 @@ def matmul(
 
 @matmul.overload(
     "matmul.cu",
-    archs={"90a": "matmul_90a.cu"},
     entry="matmul<precision<T>, TA, TB, 3>",
     struct="Problem<precision<T>, TA, TB, 3>",
     grid=CExpr("Launch<precision<T>, TA, TB>::blocks(M, N, SPLITS, B)"),
-    block=CExpr("Launch<precision<T>, TA, TB>::threads"),
-    shared_memory=CExpr("Launch<precision<T>, TA, TB>::shared_bytes"),
     dims=SPLIT_BATCH | STORED,
-    computed={"splits": "SPLITS"},
-    fields="a b c alpha beta sums finished splits d",
-    variants={"T": TYPES, "precision": ("ieee", "tf32"), "TA": (0, 1), "TB": (0, 1)},
-    tune=TUNE,
-    constraints=RING_FITS,
     backward=matmul_gradients,
     flops="2 * B * M * N * K",
     sizes=[{"B": 64, "M": 1024, "N": 1024, "K": 128}, {"B": 16, "M": 2048, "N": 2048, "K": 2048}],
     peers={"torch": torch_matmul},
+    **MATMUL,
 )
 def matmul(
     a: In[Strided, "T", "B", "M", "K"],

@@ -11,9 +11,18 @@ SPLIT = {
     "SPLIT_SUMS": "(SPLITS > 1) * SPLITS * cdiv(M, 128) * cdiv(N, 256) * 32768",
     "SPLIT_TILES": "(SPLITS > 1) * cdiv(M, 64) * cdiv(N, 128)",
 }
-FIELDS = "a b scale_a scale_b bias sums finished splits c"
 TYPES = ("float8_e4m3fn", "float8_e5m2")
-VARIANTS = {"T": TYPES, "U": TYPES, "out_dtype": ("bfloat16", "float16", "float32")}
+COMMON = {
+    "archs": {"90a": "scaled_matmul_90a.cu"},
+    "grid": CExpr("Launch<T, U, out_dtype>::blocks(M, N, SPLITS)"),
+    "block": CExpr("Launch<T, U, out_dtype>::threads"),
+    "shared_memory": CExpr("Launch<T, U, out_dtype>::shared_bytes"),
+    "dims": SPLIT,
+    "computed": {"splits": "SPLITS"},
+    "fields": "a b scale_a scale_b bias sums finished splits c",
+    "variants": {"T": TYPES, "U": TYPES, "out_dtype": ("bfloat16", "float16", "float32")},
+    "flops": "2 * M * N * K",
+}
 SIZES = [
     {"M": 4096, "N": 4096, "K": 4096},
     {"M": 8192, "N": 8192, "K": 8192},
@@ -51,19 +60,10 @@ def deep_gemm(a, b, scale_a, scale_b, bias, out_dtype):
 
 @tkjit.kernel(
     "scaled_matmul.cu",
-    archs={"90a": "scaled_matmul_90a.cu"},
     entry="scaled_matmul<T, U, out_dtype, RowScales<out_dtype>>",
     struct="Problem<T, U, out_dtype, RowScales<out_dtype>>",
-    grid=CExpr("Launch<T, U, out_dtype>::blocks(M, N, SPLITS)"),
-    block=CExpr("Launch<T, U, out_dtype>::threads"),
-    shared_memory=CExpr("Launch<T, U, out_dtype>::shared_bytes"),
-    dims=SPLIT,
-    computed={"splits": "SPLITS"},
-    fields=FIELDS,
-    variants=VARIANTS,
     tune={"STAGES": (4, 3, 5, 6), "TILE_N": (256, 128)},
     constraints=["STAGES * (128 + TILE_N) <= 1536", "(SA == 1) + (SA == M) >= 1", "(SB == 1) + (SB == N) >= 1"],
-    flops="2 * M * N * K",
     examples=[
         {"M": 70, "N": 40, "K": 96, "SA": 1, "SB": 1},
         {"M": 130, "N": 72, "K": 200, "SA": 130, "SB": 72},
@@ -75,6 +75,7 @@ def deep_gemm(a, b, scale_a, scale_b, bias, out_dtype):
         {"M": 128, "N": 4096, "K": 14336, "SA": 128, "SB": 4096},
     ],
     peers={"_scaled_mm": torch_scaled_mm},
+    **COMMON,
 )
 def scaled_matmul(
     a: In[Tensor, "T", "M", "K"],
@@ -118,21 +119,13 @@ def scaled_matmul(
 
 @scaled_matmul.overload(
     "scaled_matmul.cu",
-    archs={"90a": "scaled_matmul_90a.cu"},
     entry="scaled_matmul<T, U, out_dtype, BlockScales<out_dtype>>",
     struct="Problem<T, U, out_dtype, BlockScales<out_dtype>>",
-    grid=CExpr("Launch<T, U, out_dtype>::blocks(M, N, SPLITS)"),
-    block=CExpr("Launch<T, U, out_dtype>::threads"),
-    shared_memory=CExpr("Launch<T, U, out_dtype>::shared_bytes"),
-    dims=SPLIT,
-    computed={"splits": "SPLITS"},
-    fields=FIELDS,
-    variants=VARIANTS,
     tune={"STAGES": (5, 4, 6), "TILE_N": (128,)},
     constraints="STAGES * (128 + TILE_N) <= 1536",
-    flops="2 * M * N * K",
     sizes=SIZES,
     peers={"DeepGEMM": deep_gemm},
+    **COMMON,
 )
 def scaled_matmul(
     a: In[Tensor, "T", "M", "K"],
