@@ -247,7 +247,7 @@ private:
     }
 
     /// Writes sums by way of the tile of the warpgroup's own rows.
-    __device__ void write(const float (&sums)[D / 2], int matrix, const Boxes<T>& to, float factor) const {
+    __device__ __forceinline__ void write(const float (&sums)[D / 2], int matrix, const Boxes<T>& to, float factor) const {
         OwnTile& tile = shared_.own[matrix][owner_];
         sync();  // nothing reads the tile any more
 #pragma unroll

@@ -101,7 +101,7 @@ struct Work {
         const Seen others = OfKeys ? scores.queries_of(first_row, last_row)
                                    : Seen{scores.seen_by(first_row).first, scores.seen_by(last_row).end};
         first_other = others.first;
-        tiles = max(0, (others.end - others.first + Of::others - 1) / Of::others);
+        tiles = heads == 0 ? 0 : max(0, (others.end - others.first + Of::others - 1) / Of::others);
     }
 };
 

@@ -96,7 +96,8 @@ STORED = {
 def rounded_to_tf32(x):
     import torch
 
-    return ((x.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+    rounded = ((x.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+    return torch.where(x.isfinite(), rounded, x)
 
 
 def reference_matmul(a, b, c, alpha, beta, precision):

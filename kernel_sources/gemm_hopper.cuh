@@ -3,7 +3,8 @@
 // As many blocks as the GPU has multiprocessors take turns with the tiles of C. In each block, one warpgroup starts TMA
 // copies of the tiles of A and B into a ring of stages in shared memory. Two others multiply them with wgmma, and store C
 // with TMA while the first warpgroup already loads the next tile. A tile has 128 rows, 64 for each of the two, and up to 256
-// columns; a product with at most 64 rows has tiles of 64 x 128, and each of the two computes half of the columns.
+// columns; a product with at most 64 rows has tiles of 64 x 128, and each of the two computes half of the columns. A gated
+// product always has 256 columns, 128 of each weight.
 //
 // In shared memory, all matrices are in boxes of 64 rows of 128 bytes. Where a box extends past A or B, it is filled with
 // zeros. TMA needs adjacent elements in a row, and rows whose distance is a multiple of 16 bytes. For other matrices, the
@@ -18,6 +19,7 @@
 #include <tkjit/registers.cuh>
 #include <tkjit/wgmma.cuh>
 
+#include "gemm_gate.cuh"
 #include "gemm_hopper_boxes.cuh"
 #include "gemm_hopper_store.cuh"
 #include "gemm_scales.cuh"
@@ -47,10 +49,6 @@ struct Ring {
     uint64_t full[Stages], empty[Stages];
     bool is_last;
 };
-
-/// Whether B has pairs of matrices: an element of C is made from the sums of a column of `g.b` and of the same one of `g.up`.
-template <class Problem>
-constexpr bool is_gated = requires(const Problem& g) { g.up; };
 
 /// The position in a ring: the stage, and the parity of the phase of its barriers.
 template <class Ring>
@@ -82,12 +80,13 @@ struct TileShape {
     int rows, cols;
 };
 
-/// Chooses narrow tiles if so few wide ones would be needed that more blocks can share the work without splitting K.
-template <class Ring, bool is_gated>
+/// Chooses narrow tiles if wide ones would occupy at most half of the multiprocessors: twice as many blocks then need fewer
+/// splits of K. The tiles of gated products stay wide, because each consumer needs boxes of both weights.
+template <class Ring, bool gated>
 __host__ __device__ TileShape tile_shape(size_t m, size_t n, size_t matrices) {
     const int rows = m > kSide ? kRows : kSide;
     const size_t wide = (m + rows - 1) / rows * ((n + Ring::cols - 1) / Ring::cols) * matrices;
-    return {rows, !is_gated && (rows == kSide || wide <= kFewTiles) ? kNarrow : Ring::cols};
+    return {rows, !gated && (rows == kSide || wide <= kFewTiles) ? kNarrow : Ring::cols};
 }
 
 /// How the tiles of C and their splits are numbered.
@@ -122,13 +121,13 @@ struct Schedule {
 };
 
 /// The launch parameters, which specs read.
-template <class Ring, bool is_gated = false>
+template <class Ring, bool gated = false>
 struct Launch {
     static constexpr int threads = kThreads;
     static constexpr size_t shared_bytes = sizeof(Ring);
 
     static size_t blocks(size_t m, size_t n, size_t splits, size_t matrices = 1) {
-        const TileShape shape = tile_shape<Ring, is_gated>(m, n, matrices);
+        const TileShape shape = tile_shape<Ring, gated>(m, n, matrices);
         return blocks_for((m + shape.rows - 1) / shape.rows * ((n + shape.cols - 1) / shape.cols) * splits * matrices);
     }
 
@@ -166,7 +165,7 @@ __device__ void produce(Ring& ring, const Problem& g, Schedule schedule) {
     const bool by_hand = copies_by_hand(g);
     if (!by_hand && threadIdx.x != 0) return;
     const int boxes_of_a = schedule.shape.rows / kSide, boxes_of_b = schedule.shape.cols / kSide;
-    constexpr int columns_in_turn = is_gated<Problem> ? 2 : 1;
+    constexpr int matrices_of_b = is_gated<Problem> ? 2 : 1;
     Position<Ring> at;
     Work work;
     for (int index = blockIdx.x; schedule.find(index, work); index += gridDim.x) {
@@ -183,7 +182,7 @@ __device__ void produce(Ring& ring, const Problem& g, Schedule schedule) {
             for (int box = 0; box < boxes_of_a; ++box)
                 fill(stage.a[box], g.a, work.row + box * kSide, step * schedule.depth, Problem::a_is_transposed);
             for (int box = 0; box < boxes_of_b; ++box)
-                fill(stage.b[box], matrix_of(g, box), step * schedule.depth, work.col + box / columns_in_turn * kSide,
+                fill(stage.b[box], matrix_of(g, box), step * schedule.depth, work.col + box / matrices_of_b * kSide,
                      Problem::b_is_transposed);
             if (!by_hand) continue;
             tkjit::fence_async_proxy();  // because wgmma reads these writes
@@ -208,15 +207,15 @@ __device__ void add_scaled(float (&sums)[Count], const float (&products)[Count],
 
 /// Multiplies a consumer's 64 x Cols elements of each tile, and stores its part of C. `finish(sum, number, row, col)` makes an
 /// element of the matrix `number` of C; if there is a second B, `finish(gate, up, number, row, col)` makes it from two sums.
-/// If the consumers do not share the rows of a tile, they share its columns.
-template <int Cols, bool shares_rows, class Ring, class Problem, class Schedule, class Finish>
+/// The consumers divide the rows of a tile between them, or its columns unless `divides_rows`.
+template <int Cols, bool divides_rows, class Ring, class Problem, class Schedule, class Finish>
 __device__ void consume(Ring& ring, const Problem& g, Schedule schedule, Finish finish) {
     using T = typename Ring::dtype;
     using TypeB = typename Ring::dtype_of_b;
     using Result = typename Ring::result_dtype;
     const int consumer = threadIdx.x / kWarpgroup - 1, lane = threadIdx.x % 32;
     const bool is_leader = threadIdx.x % kWarpgroup == 0;
-    const int first_of_a = shares_rows ? consumer : 0, first_of_b = shares_rows ? 0 : consumer * Cols / kSide;
+    const int first_of_a = divides_rows ? consumer : 0, first_of_b = divides_rows ? 0 : consumer * Cols / kSide;
     constexpr int width = is_gated<Problem> ? Cols / 2 : Cols;  // columns of C
     static_assert(width % kSide == 0, "two boxes of B for each box of C");
     const int m = g.c.rows();
@@ -315,8 +314,8 @@ __device__ void multiply(Ring& ring, const Problem& g, const Schedule& schedule,
         tkjit::increase_registers<224>();
         constexpr int half = (is_gated<Problem> ? Ring::cols : kNarrow) / kConsumers;
         if (schedule.shape.rows == kSide) consume<half, false>(ring, g, schedule, finish);
-        else if (schedule.shape.cols == kNarrow) consume<kNarrow, true>(ring, g, schedule, finish);
-        else consume<Ring::cols, true>(ring, g, schedule, finish);
+        else if (is_gated<Problem> || schedule.shape.cols == Ring::cols) consume<Ring::cols, true>(ring, g, schedule, finish);
+        else if constexpr (!is_gated<Problem>) consume<kNarrow, true>(ring, g, schedule, finish);
     }
 }
 

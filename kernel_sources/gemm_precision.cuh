@@ -1,4 +1,4 @@
-// How a matrix product multiplies float32, by the names that calls use. Other types are multiplied as they are.
+// The types that `precision=` chooses for float32 factors. Other types stay as they are.
 #pragma once
 
 #include <tkjit/tf32.cuh>

@@ -12,6 +12,7 @@
 #include <tkjit/strided.h>
 #include <tkjit/tf32.cuh>
 
+#include "gemm_gate.cuh"
 #include "gemm_scales.cuh"
 #include "gemm_split.cuh"
 
@@ -51,7 +52,7 @@ struct Stored {
     __device__ const T* start_of(int row) const { return data + row * row_stride; }
 };
 
-/// Two matrices of the same shape, of which `Group` rows each are in turn.
+/// Two matrices of the same shape, interleaved: `Group` rows of the first, then `Group` rows of the second, and so on.
 template <typename T, int Group>
 struct StoredPair {
     Stored<T> first, second;
@@ -124,7 +125,7 @@ struct TileLoad {
 template <typename T>
 struct Accumulator {
     static constexpr int m_fragments = 4, n_fragments = 4;
-    static constexpr int group = 16;  // columns of each matrix in a pair, which are in turn
+    static constexpr int group = 16;  // adjacent columns of one matrix of a pair; as many of the other follow
     float sum[m_fragments][n_fragments][4] = {};
 
     __device__ static int warp_row() { return threadIdx.x / 32 / 4 * 64; }
@@ -146,12 +147,16 @@ struct Accumulator {
         }
     }
 
-    // A lane holds two neighbours in a row, and two more eight rows further down.
+    // A lane holds two neighbours in a row, and two more eight rows further down. The loops are unrolled so that the sums
+    // stay in registers.
     template <typename F>
     __device__ void for_each(F&& f) {
         const int lane = threadIdx.x % 32;
+#pragma unroll
         for (int m = 0; m < m_fragments; ++m)
+#pragma unroll
             for (int n = 0; n < n_fragments; ++n)
+#pragma unroll
                 for (int i = 0; i < 4; ++i)
                     f(warp_row() + m * 16 + lane / 4 + i / 2 * 8, warp_col() + n * 8 + lane % 4 * 2 + i % 2, sum[m][n][i]);
     }
@@ -160,8 +165,11 @@ struct Accumulator {
     template <typename F>
     __device__ void for_each_pair(F&& f) {
         const int lane = threadIdx.x % 32;
+#pragma unroll
         for (int m = 0; m < m_fragments; ++m)
+#pragma unroll
             for (int n = 0; n < n_fragments / 2; ++n)
+#pragma unroll
                 for (int i = 0; i < 4; ++i)
                     f(warp_row() + m * 16 + lane / 4 + i / 2 * 8, warp_col() / 2 + n * 8 + lane % 4 * 2 + i % 2, sum[m][n][i],
                       sum[m][n + n_fragments / 2][i]);
@@ -229,13 +237,17 @@ struct Accumulator<float> {
 
     template <typename F>
     __device__ void for_each(F&& f) {
+#pragma unroll
         for (int i = 0; i < side; ++i)
+#pragma unroll
             for (int j = 0; j < side; ++j) f(row(i), col(j), sum[i][j]);
     }
 
     template <typename F>
     __device__ void for_each_pair(F&& f) {
+#pragma unroll
         for (int i = 0; i < side; ++i)
+#pragma unroll
             for (int j = 0; j < patch; ++j) f(row(i), col(j), sum[i][j], sum[i][j + patch]);
     }
 };
@@ -285,15 +297,11 @@ struct TileLaunch {
     }
 };
 
-/// Whether B has pairs of matrices: an element of C is made from the sums of a column of `g.b` and of the same one of `g.up`.
-template <class Problem>
-constexpr bool has_pair = requires(const Problem& g) { g.up; };
-
 /// B as it is stored, or a pair of them, which are stored as N x K.
 template <typename T, typename Problem>
 __device__ auto stored_b(const Problem& g, int number) {
     const auto b = stored<Problem::b_is_transposed>(g.b, number);
-    if constexpr (has_pair<Problem>)
+    if constexpr (is_gated<Problem>)
         return StoredPair<typename decltype(g.b)::dtype, Accumulator<T>::group>{b, stored<true>(g.up, number)};
     else return b;
 }
@@ -310,7 +318,7 @@ __device__ void multiply(T* stages, const Problem& g, Finish finish) {
     const Split split{int(blockIdx.x / splits), int(blockIdx.x % splits), splits};
     const auto of_first = stored<a_is_transposed>(g.a, 0);
     const int m = a_is_transposed ? of_first.cols : of_first.rows, k = a_is_transposed ? of_first.rows : of_first.cols;
-    constexpr int cols_of_tile = has_pair<Problem> ? kTileN / 2 : kTileN;
+    constexpr int cols_of_tile = is_gated<Problem> ? kTileN / 2 : kTileN;
     const int n = g.c.cols(), across = (n + cols_of_tile - 1) / cols_of_tile, tiles = (m + kTileM - 1) / kTileM * across;
     const int number = split.tile / tiles, tile = split.tile % tiles;
     const int first_row = tile / across * kTileM, first_col = tile % across * kTileN;  // of B
@@ -348,6 +356,6 @@ __device__ void multiply(T* stages, const Problem& g, Finish finish) {
         row += first_row, col += tile % across * cols_of_tile;
         if (row < m && col < n) c[size_t(row) * n + col] = Result(finish(sums..., number, row, col));
     };
-    if constexpr (has_pair<Problem>) sums.for_each_pair(store);
+    if constexpr (is_gated<Problem>) sums.for_each_pair(store);
     else sums.for_each(store);
 }

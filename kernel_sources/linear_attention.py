@@ -120,9 +120,8 @@ def linear_attention(
     Sums are in float32, and so is the state from chunk to chunk of 64 elements. Tensor cores multiply numbers of q's
     dtype, to which the kernel rounds the state before each chunk, the products of queries and keys, and decayed keys. A
     state beyond 65504 therefore overflows in float16. A NaN or an infinity reaches its whole chunk and all later ones.
-    B * H * D / 64 blocks share the work, so a call
-    with few heads leaves multiprocessors idle. Sources: Katharopoulos et al., "Transformers are RNNs", 2020;
-    Sun et al., "Retentive Network", 2023.
+    B * H * D / 64 blocks share the work, so a call with few heads leaves multiprocessors idle. Sources: Katharopoulos
+    et al., "Transformers are RNNs", 2020; Sun et al., "Retentive Network", 2023.
     """
     o, state = recurrence(q, k, v, g, initial_state, scale)
     return o.to(q.dtype), state

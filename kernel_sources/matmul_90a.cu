@@ -1,6 +1,6 @@
 // C = alpha * A * B + beta * addend, for matrices with any strides, for Hopper: gemm_hopper.cuh. float32 uses the code of
-// matmul.cu; so does tf32 if K is not the last dim of A and the first of B in memory, because wgmma transposes no elements of
-// 32 bits.
+// matmul.cu. tf32 uses it as well unless the elements along K are adjacent in both A and B, because wgmma cannot transpose
+// elements of 32 bits.
 #include "gemm_hopper.cuh"
 #include "gemm_precision.cuh"
 #include "gemm_tile.cuh"

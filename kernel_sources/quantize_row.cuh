@@ -20,7 +20,7 @@ __device__ inline float largest_of(const tkjit::Group<float>& values) {
     return largest;
 }
 
-/// Replaces a largest value of which the scale or its inverse would be infinite.
+/// Bounds the largest value so that neither the scale nor its inverse is infinite.
 __device__ inline float bound_largest(float largest) { return fminf(fmaxf(largest, 1e-10f), 3.40282347e38f); }
 
 __device__ inline void store_scaled(Float8* row, int col, int n, const tkjit::Group<float>& values, float factor) {
@@ -45,7 +45,7 @@ struct GivenScale {
 };
 
 /// A scale for each row. The values stay in registers if the row does.
-struct RowScales {
+struct ScalePerRow {
     template <class Globals, class Row, class Values>
     static __device__ void write(const Globals& g, const Row& row, int n, Values values) {
         constexpr bool is_held = Row::Shape::is_held;
@@ -67,7 +67,7 @@ struct RowScales {
 };
 
 /// A scale for each 128 elements of a row, which 16 threads of a warp compute at a time.
-struct BlockScales {
+struct ScalePerBlock {
     template <class Globals, class Row, class Values>
     static __device__ void write(const Globals& g, const Row& row, int n, Values values) {
         constexpr int threads = kBlock / tkjit::Group<float>::size;

@@ -80,7 +80,7 @@ def wide_layer_norm(x, weight, bias, eps):
 
 @tkjit.kernel(
     "rms_norm_fp8.cu",
-    entry="rms_norm_fp8<T, SIZE, RowScales>",
+    entry="rms_norm_fp8<T, SIZE, ScalePerRow>",
     variants=VARIANTS,
     peers={"vLLM": vllm_rms_norm},
     **COMMON,
@@ -141,7 +141,7 @@ def rms_norm_fp8(
 
 @rms_norm_fp8.overload(
     "rms_norm_fp8.cu",
-    entry="rms_norm_fp8<T, SIZE, BlockScales>",
+    entry="rms_norm_fp8<T, SIZE, ScalePerBlock>",
     variants=VARIANTS | {"block_size": (128,)},
     **COMMON,
 )
@@ -160,7 +160,7 @@ def rms_norm_fp8(
 
 @tkjit.kernel(
     "add_rms_norm_fp8.cu",
-    entry="add_rms_norm_fp8<T, SIZE, RowScales>",
+    entry="add_rms_norm_fp8<T, SIZE, ScalePerRow>",
     variants=VARIANTS,
     **COMMON,
 )
@@ -218,7 +218,7 @@ def add_rms_norm_fp8(
 
 @add_rms_norm_fp8.overload(
     "add_rms_norm_fp8.cu",
-    entry="add_rms_norm_fp8<T, SIZE, BlockScales>",
+    entry="add_rms_norm_fp8<T, SIZE, ScalePerBlock>",
     variants=VARIANTS | {"block_size": (128,)},
     **COMMON,
 )
@@ -240,7 +240,7 @@ def add_rms_norm_fp8(
 
 @tkjit.kernel(
     "layer_norm_fp8.cu",
-    entry="layer_norm_fp8<T, SIZE, RowScales>",
+    entry="layer_norm_fp8<T, SIZE, ScalePerRow>",
     variants=VARIANTS,
     **COMMON,
 )
@@ -293,7 +293,7 @@ def layer_norm_fp8(
 
 @layer_norm_fp8.overload(
     "layer_norm_fp8.cu",
-    entry="layer_norm_fp8<T, SIZE, BlockScales>",
+    entry="layer_norm_fp8<T, SIZE, ScalePerBlock>",
     variants=VARIANTS | {"block_size": (128,)},
     **COMMON,
 )

@@ -178,3 +178,9 @@ def test_gradients_do_not_depend_on_tiles_that_no_row_sees(attention, dim, optio
     grads = gradients_of(attention, (q, k, v), (grad_o, grad_lse), **options)
     for got, wanted in zip(grads[1:], expected[1:], strict=True):
         assert torch.equal(got[:, :, last], wanted[:, :, last])
+
+
+def test_gradients_without_heads_of_queries(attention):
+    q, k, rows = torch.empty(1, 0, 70, 64).bfloat16(), torch.randn(1, 2, 70, 64).bfloat16(), torch.empty(1, 0, 70)
+    grad_q, grad_k, grad_v = tkjit.load("attention_gradient")(q, rows, q, k, k, rows)
+    assert grad_q.shape == q.shape and not grad_k.any() and not grad_v.any()

@@ -120,6 +120,19 @@ def test_scaled_matmul(gpu, shape):
         assert bool(((kernel(a, b, *scales).double() - exact).abs() <= bound).all())
 
 
+@pytest.mark.parametrize(("of_a", "of_b"), [("e5m2", "e4m3fn"), ("e4m3fn", "e5m2"), ("e5m2", "e5m2")])
+@pytest.mark.parametrize("out_dtype", [torch.float32, torch.float16])
+def test_scaled_matmul_of_other_types(gpu, of_a, of_b, out_dtype):
+    m, n, k = 1000, 512, 1024
+    a = torch.randn(m, k, device=gpu).to(getattr(torch, f"float8_{of_a}"))
+    b = torch.randn(n, k, device=gpu).to(getattr(torch, f"float8_{of_b}"))
+    one, bias = torch.ones(1, device=gpu), torch.randn(n, device=gpu).to(out_dtype)
+    c = tkjit.load("scaled_matmul")(a, b, one, one, bias, out_dtype=out_dtype)
+    exact = a.double() @ b.double().T + bias.double()
+    bound = torch.finfo(out_dtype).eps * exact.abs() + 2.0**-12 * (a.double().abs() @ b.double().abs().T)
+    assert c.dtype == out_dtype and bool(((c.double() - exact).abs() <= bound).all())
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("m", "n", "k"), [(7, 30, 20), (1000, 999, 1001), (16, 4096, 8192), (5000, 2000, 64)])
 def test_linear(gpu, dtype, m, n, k):

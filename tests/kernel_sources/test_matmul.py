@@ -103,6 +103,13 @@ def test_tf32_rounds_factors_and_sums_in_float32(arch, of_a, of_b):
     assert not torch.allclose(d.double(), 0.5 * a.double() @ b.double() + 2.0 * c.double(), rtol=1e-5, atol=1e-5)
 
 
+def test_tf32_of_nan_and_infinity(arch):
+    a = torch.ones(3, 8)
+    a.view(torch.int32)[0, 3], a[1, 2] = 0x7FFFFFFF, float("inf")
+    c = tkjit.load("matmul")(a, torch.ones(8, 8), precision="tf32")
+    assert bool(c[0].isnan().all()) and bool(c[1].isposinf().all()) and bool((c[2] == 8).all())
+
+
 def test_tf32_in_a_batch_with_few_rows(arch):
     a, b = random(2, 40, 2100, dtype=torch.float32), random(2, 72, 2100, dtype=torch.float32).mT
     d = tkjit.load("matmul")(a, b, precision="tf32")

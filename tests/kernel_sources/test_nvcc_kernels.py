@@ -63,6 +63,24 @@ def check_binary(loader, sass, spec, arch) -> None:
     assert sass(entry.shared_object).splitlines()[0].endswith(f") for sm_{arch}")
 
 
+# variants whose code differs in more than constants
+HOPPER_VARIANTS = [
+    *(("attention_gradient", {"T": "bfloat16", "D": depth}) for depth in (64, 128, 256)),
+    *(("attention", {"T": "float16", "D": depth}) for depth in (64, 128, 256)),
+    ("scaled_matmul", {"T": "float8_e4m3fn", "U": "float8_e5m2", "out_dtype": "bfloat16"}),
+    ("scaled_matmul", {"T": "float8_e4m3fn", "U": "float8_e4m3fn", "out_dtype": "float32"}),
+    *(("matmul", {"T": "float32", "precision": "tf32", "TA": 0, "TB": stored}) for stored in (0, 1)),
+    ("matmul", {"T": "bfloat16", "precision": "ieee", "TA": 1, "TB": 0}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "values"), HOPPER_VARIANTS, ids=str)
+def test_variant_for_hopper_has_no_spills(loader, name, values):
+    entry = loader.launcher(tkjit.find(name).specs[0], Variant(tuple(values.items())), gpu_target("90a"))
+    assert entry.manifest["spill_store_bytes"] == 0 and "serialized_wgmma" not in entry.manifest
+
+
 @pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
 @pytest.mark.parametrize(
     ("dtype", "uses_tensor_cores"),

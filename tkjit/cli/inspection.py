@@ -41,7 +41,9 @@ def register(commands: Any) -> None:
         help="kernel or FILE.py:NAME to print; FILE.py or a package stands for all of its kernels",
     )
     show.add_argument("--arch", default="", help="architecture to show the code of, such as 90a or cpu")
-    show.add_argument("--types", default="", metavar="bfloat16", help="dtypes of the variant to show")
+    show.add_argument(
+        "--types", default="", metavar="bfloat16", help="dtypes of the variant to show, separated by commas"
+    )
     shown = show.add_mutually_exclusive_group()
     shown.add_argument("--binding", choices=BINDINGS, help="kind of glue to render (default: tkjit's own)")
     shown.add_argument(
@@ -187,15 +189,12 @@ def _show_compiled(kernel: Kernel | HostKernel, arguments: argparse.Namespace) -
 
 def _types_of(spec: Spec, text: str) -> dict[str, Any]:
     """Return the dtypes that the command's ``--types`` chooses for a spec's variants, such as T and U."""
-    given = [one for one in text.split(",") if one]
-    fitting = {
-        name: dtype
-        for name, options in spec.variants
-        if name in spec.type_variants
-        for dtype in reversed(given)
-        if dtype in options
-    }
-    return fitting or dict.fromkeys(spec.type_variants, text) if given else {}
+    options = {name: found for name, found in spec.variants if name in spec.type_variants}
+    for dtype in filter(None, text.split(",")):
+        if not any(dtype in found for found in options.values()):
+            return dict.fromkeys(options, dtype)  # an error names the variants
+    fitting = {name: [one for one in text.split(",") if one in found] for name, found in options.items()}
+    return {name: found[0] for name, found in fitting.items() if found}
 
 
 def _target(arch: str, kernel: Kernel, loader: Loader) -> Target:

@@ -18,6 +18,14 @@ _ABSENT = object()  # the value of an argument that a call leaves out
 def _fits(x: object, dims: int, has_more_dims: bool, dtypes: tuple[torch.dtype, ...]) -> bool:
     """Whether an argument is a tensor with one of these dtypes and that many dims."""
     return isinstance(x, Tensor) and (x.dim() == dims or has_more_dims and x.dim() > dims) and x.dtype in dtypes
+
+
+def _shown(args: tuple, kwargs: dict) -> str:
+    """Describe a call's arguments."""
+    def text(x: object) -> str:
+        return f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)}" if isinstance(x, Tensor) else repr(x)
+
+    return f"({', '.join([*map(text, args), *(f'{name}={text(x)}' for name, x in kwargs.items())])})"
 '''
 
 
@@ -46,7 +54,7 @@ def render_choice(overloads: Sequence[CSignature]) -> list[str]:
     """
     name = overloads[0].name
     texts = [f"{name}({', '.join(python_parameters(signature))})" for signature in overloads]
-    refusal = f"{name}: no overload takes these arguments: {'; '.join(texts)}"
+    expected = f"{name}: no overload takes %s; expected {' or '.join(texts)}"
     lines: list[str] = []
     for signature in overloads:
         lines += ["", "", *_test(signature)]
@@ -59,7 +67,7 @@ def render_choice(overloads: Sequence[CSignature]) -> list[str]:
             f"    if _takes_{signature.name}(*args, **kwargs):",
             f"        return {function_name(signature, overloads)}(*args, **kwargs)",
         ]
-    return [*lines, f"    raise TypeError({repr_text(refusal)})"]
+    return [*lines, f"    raise TypeError({repr_text(expected)} % _shown(args, kwargs))"]
 
 
 def _test(signature: CSignature) -> list[str]:
