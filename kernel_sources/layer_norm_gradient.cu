@@ -3,5 +3,5 @@
 
 template <typename T, int SIZE>
 __global__ void __launch_bounds__(tkjit::RowShape<SIZE>::block, 1) layer_norm_gradient(const __grid_constant__ Globals g) {
-    norm_gradient<true, SIZE>(g, static_cast<const T*>(nullptr), g.grad_bias.raw_ptr);
+    norm_gradient<true, SIZE>(g, static_cast<const T*>(g.addend.raw_ptr), g.grad_bias.raw_ptr);
 }

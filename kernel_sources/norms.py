@@ -1,4 +1,4 @@
-"""Normalisation of rows: layer_norm, rms_norm, and add_rms_norm for a sum with a residual."""
+"""Normalisation of rows: rms_norm and layer_norm, and both for a sum with a residual."""
 
 import tkjit
 from tkjit import In, Out, Tensor
@@ -147,7 +147,7 @@ def add_rms_norm(
 
 def layer_norm_gradients(grad_y, x, weight, bias, eps, needed):
     used = x.new_ones(x.shape[-1]) if weight is None else weight
-    grad_x, grad_weight, grad_bias = layer_norm_gradient(grad_y, x, used, eps)
+    grad_x, grad_weight, grad_bias = layer_norm_gradient(grad_y, x, used, eps=eps)
     return (
         grad_x,
         grad_weight.sum(0).to(weight.dtype) if weight is not None and "weight" in needed else None,
@@ -194,6 +194,61 @@ def layer_norm(
     import torch
 
     return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def torch_add_layer_norm(x, residual, weight, bias, eps):
+    import torch
+
+    total = x + residual
+    return torch.nn.functional.layer_norm(total, x.shape[-1:], weight, bias, eps), total
+
+
+def add_layer_norm_gradients(grad_y, grad_total, total, weight, bias, eps, needed):
+    used = total.new_ones(total.shape[-1]) if weight is None else weight
+    grad, grad_weight, grad_bias = layer_norm_gradient(grad_y, total, used, grad_total, eps)
+    return (
+        grad if "x" in needed else None,
+        grad if "residual" in needed else None,
+        grad_weight.sum(0).to(weight.dtype) if weight is not None and "weight" in needed else None,
+        grad_bias.sum(0).to(bias.dtype) if bias is not None and "bias" in needed else None,
+    )
+
+
+@tkjit.kernel(
+    "add_layer_norm.cu",
+    entry="add_layer_norm<T, SIZE>",
+    grid=GRID,
+    block=BLOCK,
+    dims={"SIZE": SIZE},
+    variants={"T": DTYPES, "SIZE": SIZES},
+    backward=add_layer_norm_gradients,
+    examples=EXAMPLES,
+    sizes=CALLS,
+)
+def add_layer_norm(
+    x: In[Tensor, "T", "... N"],
+    residual: In[Tensor, "T", "... N"],
+    weight: In[Tensor, "T", "N"] | None = None,
+    bias: In[Tensor, "T", "N"] | None = None,
+    eps: float = 1e-5,
+    *,
+    y: Out[Tensor, "T", "... N"],
+    total: Out[Tensor, "T", "... N"],
+) -> tuple[Tensor, Tensor]:
+    """Computes total = x + residual, and the layer normalisation of total.
+
+    Parameters
+    ----------
+    x, residual : (..., N) float32, bfloat16 or float16
+    weight, bias : (N,) of x's dtype, optional
+    eps : added to the variance
+
+    Returns
+    -------
+    y : (..., N) of x's dtype; as ``layer_norm(total, weight, bias, eps)``
+    total : (..., N) of x's dtype; the residual of the next layer
+    """
+    return torch_add_layer_norm(x, residual, weight, bias, eps)
 
 
 # PARTS blocks share the rows; each of their PARTS * WORKERS blocks or warps adds up a part of the weight's gradient
@@ -277,6 +332,7 @@ def layer_norm_gradient(
     grad_y: In[Tensor, "T", "... N"],
     x: In[Tensor, "T", "... N"],
     weight: In[Tensor, "T", "N"],
+    addend: In[Tensor, "T", "... N"] | None = None,
     eps: float = 1e-5,
     *,
     grad_x: Out[Tensor, "T", "... N"],
@@ -289,6 +345,8 @@ def layer_norm_gradient(
     ----------
     grad_y, x : (..., N) float32, bfloat16 or float16
     weight : (N,) of x's dtype
+    addend : (..., N) of x's dtype, optional
+        Added to the gradient of x.
     eps : as for ``layer_norm``
 
     Returns
@@ -307,4 +365,5 @@ def layer_norm_gradient(
     normal, of_normal = centered * scale, grad * weight.float()
     of_mean = of_normal.mean(-1, keepdim=True)
     grad_x = scale * (of_normal - of_mean - normal * (of_normal * normal).mean(-1, keepdim=True))
+    grad_x = grad_x if addend is None else grad_x + addend.float()
     return grad_x.to(x.dtype), sums_of_parts(grad * normal), sums_of_parts(grad)

@@ -1,7 +1,7 @@
 """Softmax along the last dimension, and the cross entropy of its result."""
 
 import tkjit
-from tkjit import In, Out, Tensor
+from tkjit import In, InOut, Out, Tensor
 
 # in `bench`: one usual size first, then short, long, odd and few rows
 CALLS = [
@@ -179,3 +179,65 @@ def cross_entropy_gradient(
     of_loss = (grad_loss * has_loss)[..., None]
     share = (logits.float() - lse[..., None]).exp()
     return (share * (of_loss + grad_lse[..., None]) - of_class * of_loss).to(logits.dtype)
+
+
+def torch_fused_cross_entropy(logits, target, scale, ignore_index):
+    import torch
+
+    x = logits.detach().requires_grad_()
+    with torch.enable_grad():
+        loss = torch_cross_entropy(x, target, ignore_index)
+        (grad,) = torch.autograd.grad(loss, x, torch.full_like(loss, scale))
+    return loss, grad
+
+
+@tkjit.kernel(
+    "fused_cross_entropy.cu",
+    entry="fused_cross_entropy<T>",
+    grid="logits.batch * logits.depth * logits.rows",
+    block=BLOCK,
+    variants={"T": ("float32", "bfloat16", "float16")},
+    examples=ROWS,
+    sizes=VOCABULARIES,
+    peers={"torch": torch_fused_cross_entropy},
+    prepare=with_classes,
+)
+def fused_cross_entropy(
+    logits: InOut[Tensor, "T", "... V"],
+    target: In[Tensor, "int64", "..."],
+    scale: float = 1.0,
+    ignore_index: int = -100,
+    *,
+    loss: Out[Tensor, "float32", "..."],
+    lse: Out[Tensor, "float32", "..."],
+) -> tuple[Tensor, Tensor]:
+    """Computes `cross_entropy`, and replaces the logits by their gradient times `scale`.
+
+    With ``scale=1 / rows``, the gradient is that of the mean loss: ``hidden.backward(logits @ weight)``, for example,
+    goes on from there. The logits need no second tensor of their size.
+
+    Parameters
+    ----------
+    logits : (..., V) float32, bfloat16 or float16; computed in float32
+    target : (...) int64
+        A class, or `ignore_index`. The loss and the gradients of any other number are NaN.
+    scale : float
+    ignore_index : int
+        The target of rows without a loss, whose gradient is 0.
+
+    Returns
+    -------
+    loss : (...) float32
+        0 for an ignored row.
+    lse : (...) float32
+        log(sum(exp(logits))) of each row.
+
+    Notes
+    -----
+    Source: Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024.
+    """
+    wide = logits.float()
+    rows = wide.reshape(-1, logits.shape[-1]), target.reshape(-1)
+    loss, grad = torch_fused_cross_entropy(*rows, scale, ignore_index)
+    logits.copy_(grad.view(logits.shape))
+    return loss.view(target.shape), wide.logsumexp(-1)

@@ -31,6 +31,8 @@ def test_results(gpu, n, dtype):
     if n > 1:
         exact = F.layer_norm(x.double(), (n,), weight.double(), bias.double())
         assert_near(tkjit.load("layer_norm")(x, weight, bias), exact)
+        y, total = tkjit.load("add_layer_norm")(x, residual, weight, bias)
+        assert_near(y, F.layer_norm(total.double(), (n,), weight.double(), bias.double()))
 
 
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
@@ -96,6 +98,9 @@ def test_softmax_and_cross_entropy(gpu, n, dtype):
     result.loss.sum().backward()
     loss.sum().backward()
     assert_near(ours.grad, exact.grad)
+    fused = tkjit.load("fused_cross_entropy")(x, target)
+    torch.testing.assert_close(fused.loss, result.loss.detach())
+    assert_near(x, exact.grad)
 
 
 @pytest.mark.parametrize("n", [1, 53, 2048, 14336])

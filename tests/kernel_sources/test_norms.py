@@ -35,6 +35,9 @@ def test_results(n, dtype):
     y, total = tkjit.load("add_rms_norm")(x, residual, weight)
     assert torch.equal(total, x + residual)
     assert_near(y, F.rms_norm(total.double(), sizes, weight.double(), 1e-6))
+    y, total = tkjit.load("add_layer_norm")(x, residual, weight, bias)
+    assert torch.equal(total, x + residual)
+    assert_near(y, F.layer_norm(total.double(), sizes, weight.double(), bias.double()))
     layer_norm = tkjit.load("layer_norm")
     assert_near(layer_norm(x), F.layer_norm(wide, sizes))
     assert_near(layer_norm(x, weight), F.layer_norm(wide, sizes, weight.double()))
@@ -78,14 +81,18 @@ def test_gradients(names):
         assert torch.allclose(mine.grad.double(), exact.grad, atol=1e-5)
 
 
-def test_gradients_of_a_sum():
+@pytest.mark.parametrize("name", ["add_rms_norm", "add_layer_norm"])
+def test_gradients_of_a_sum(name):
     given = [torch.randn(2, 3, 20), torch.randn(2, 3, 20), torch.randn(20)]
+    given += [torch.randn(20)] if name == "add_layer_norm" else []
     ours = [tensor.clone().requires_grad_() for tensor in given]
     theirs = [tensor.double().requires_grad_() for tensor in given]
     grads = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
-    torch.autograd.backward(tkjit.load("add_rms_norm")(*ours), grads)
+    torch.autograd.backward(tkjit.load(name)(*ours, eps=1e-5), grads)
     total = theirs[0] + theirs[1]
-    torch.autograd.backward((F.rms_norm(total, (20,), theirs[2], 1e-6), total), [grad.double() for grad in grads])
+    normalize = F.layer_norm if name == "add_layer_norm" else F.rms_norm
+    y = normalize(total, (20,), *theirs[2:], eps=1e-5)
+    torch.autograd.backward((y, total), [grad.double() for grad in grads])
     for mine, exact in zip(ours, theirs, strict=True):
         assert torch.allclose(mine.grad.double(), exact.grad, atol=1e-5)
 

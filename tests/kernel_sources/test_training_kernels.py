@@ -87,6 +87,29 @@ def test_a_target_that_is_no_class_has_the_loss_nan():
     assert loss.isnan().tolist() == [False, True, True]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n", [5, 1000, 20001])
+def test_fused_cross_entropy_replaces_logits_by_their_gradient(dtype, n):
+    logits = (3 * torch.randn(2, 3, n)).to(dtype)
+    target = torch.randint(n, (2, 3))
+    target[0, 1] = -100
+    exact = logits.double().view(-1, n).requires_grad_()
+    loss = F.cross_entropy(exact, target.view(-1), reduction="none")
+    loss.backward(torch.full((6,), 0.25))
+    lse = exact.detach().logsumexp(-1)
+    result = tkjit.load("fused_cross_entropy")(logits, target, 0.25)
+    torch.testing.assert_close(result.loss.view(-1).double(), loss.detach(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(result.lse.view(-1).double(), lse, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits.view(-1, n).double(), exact.grad, rtol=2 * torch.finfo(dtype).eps, atol=1e-6)
+
+
+def test_fused_cross_entropy_of_a_class_that_does_not_exist_is_nan():
+    logits = torch.randn(3, 4)
+    loss = tkjit.load("fused_cross_entropy")(logits, torch.tensor([4, 1, -1])).loss
+    assert loss.isnan().tolist() == [True, False, True]
+    assert logits.isnan().all(-1).tolist() == [True, False, True]
+
+
 def test_cross_entropy_rejects_targets_of_another_shape_or_dtype():
     cross_entropy = tkjit.load("cross_entropy")
     with pytest.raises(tkjit.ShapeError, match="cross_entropy: target"):

@@ -183,6 +183,12 @@ def samples() -> dict[str, tuple]:
         "softmax of half": (tkjit.load("softmax"), "default", (torch.randn(3, 5).half(),)),
         "rms_norm": (tkjit.load("rms_norm"), "default", (x, weight)),
         "add_rms_norm": (tkjit.load("add_rms_norm"), "default", (x, x.detach(), weight)),
+        "add_layer_norm": (tkjit.load("add_layer_norm"), "default", (x, x.detach(), weight, weight.detach())),
+        "fused_cross_entropy": (
+            tkjit.load("fused_cross_entropy"),
+            "default",
+            (torch.randn(2, 5), torch.tensor([1, -100])),
+        ),
         "layer_norm": (tkjit.load("layer_norm"), "default", (x, weight, weight.detach())),
         "rms_norm_fp8": (tkjit.load("rms_norm_fp8"), "default", (x.detach(), weight.detach())),
         "add_rms_norm_fp8": (tkjit.load("add_rms_norm_fp8"), "default", (x.detach(), x.detach(), weight.detach())),
