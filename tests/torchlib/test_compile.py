@@ -177,7 +177,7 @@ def samples() -> dict[str, tuple]:
         "scaled_matmul": (
             tkjit.load("scaled_matmul"),
             "default",
-            (torch.ones(3, 16).to(torch.float8_e4m3fn), torch.ones(5, 16).to(torch.float8_e4m3fn), *torch.ones(2, 1)),
+            (*torch.ones(2, 3, 16).to(torch.float8_e4m3fn), *torch.ones(2, 1), None, torch.float16),
         ),
         "softmax": (tkjit.load("softmax"), "default", (torch.randn(2, 3, 5).requires_grad_(),)),
         "softmax of half": (tkjit.load("softmax"), "default", (torch.randn(3, 5).half(),)),
