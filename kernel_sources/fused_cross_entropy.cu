@@ -9,8 +9,9 @@ __global__ void __launch_bounds__(1024) fused_cross_entropy(const __grid_constan
     T* const logits = g.logits.raw_ptr + size_t(blockIdx.x) * n;
     const int64_t target = g.target[blockIdx.x];
     const bool is_ignored = target == g.ignore_index, is_class = target >= 0 && target < n;
-    const float of_target = is_class ? float(logits[target]) : NAN;  // before it is replaced
+    const float of_target = is_class ? float(logits[target]) : NAN;
     const Normalizer normalizer = normalizer_of(logits, n);
+    __syncthreads();  // because another thread replaces the logit of the target
     if (threadIdx.x == 0) {
         const float lse = normalizer.log_sum_exp();
         g.lse[blockIdx.x] = lse;
