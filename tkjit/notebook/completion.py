@@ -38,8 +38,11 @@ def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], s
     Examples
     --------
     >>> import tkjit
-    >>> completions('tkjit.load("gem', {"tkjit": tkjit})[1][:1], completions("f(x, ", {"f": tkjit.find("axpy")})[1]
-    (['add_rms_norm'], ['x=', 'y=', 'alpha=', 'stream='])
+    >>> begun, names, kind = completions('tkjit.load("gem', {"tkjit": tkjit})
+    >>> begun, "gemm" in names, kind
+    ('gem', True, 'kernel')
+    >>> completions("f(x, ", {"f": tkjit.find("axpy")})
+    ('', ['x=', 'y=', 'alpha=', 'stream='], 'param')
     """
     if (match := _NAME.search(text)) and _variable(match["callee"], variables) in (load, find):
         return match["begun"], [*kernels(), *packages.packages()], "kernel"
