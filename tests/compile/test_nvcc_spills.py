@@ -12,6 +12,7 @@ from support.static_library import write_static_library
 import tkjit
 from tkjit import CompileError, InOut, Tensor
 from tkjit.cli import main
+from tkjit.compile.resources import resources_text
 from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant
 
@@ -76,6 +77,25 @@ def test_a_flag_makes_spills_an_error(loader, compiler):
         loader.launcher(kernel.specs[0], Variant(), HOPPER)
     roomy = crowded(flags=limited[:1], compiler=compiler)
     assert loader.launcher(roomy.specs[0], Variant(), HOPPER).manifest["spill_store_bytes"] == 0
+
+
+INDEXED = """
+__global__ void indexed(float* x) {
+    float held[64];
+    for (int i = 0; i < 64; ++i) held[i] = x[i] * i;
+    for (int i = 0; i < 64; ++i) held[int(x[i]) % 64] += x[i];
+    for (int i = 0; i < 64; ++i) x[i] = held[i];
+}
+"""
+
+
+def test_an_array_that_is_not_in_registers_is_recorded_and_shown(loader):
+    @tkjit.kernel(INDEXED, entry="indexed", args=True, grid=1, block=32)
+    def indexed(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    manifest = loader.launcher(indexed.specs[0], Variant(), HOPPER).manifest
+    assert manifest["stack_bytes"] == 256 and manifest["spill_store_bytes"] == 0
+    assert resources_text(manifest).endswith(" B shared memory, 256 B stack")
 
 
 NEIGHBOURS = """

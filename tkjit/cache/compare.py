@@ -142,5 +142,6 @@ def resources(manifest: Mapping[str, Any]) -> dict[str, float]:
         "spill_store_bytes",
         "spill_load_bytes",
         "shared_memory_bytes",
+        "stack_bytes",
     )
     return {name: manifest[name] for name in names if name in manifest}

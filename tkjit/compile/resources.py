@@ -11,6 +11,12 @@ from typing import Any
 
 # Maps the names of our figures for spills to the words in ptxas's report.
 _SPILLS = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
+# Maps the names of other figures to their patterns. The stack holds spills, and arrays that are not in registers.
+_FIGURES = {
+    "registers": r"Used (\d+) registers",
+    "shared_memory_bytes": r"(\d+) bytes smem",
+    "stack_bytes": r"(\d+) bytes stack frame",
+}
 
 Figures = dict[str, int]
 _SECTION = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'", re.MULTILINE)
@@ -24,7 +30,7 @@ _NAMED = re.compile(rb"\0tkjit_entry=([\w$.]+)\0")
 
 @dataclass(frozen=True)
 class KernelResources:
-    """The resources that a build's kernels use: registers per thread, bytes of spills, bytes of static shared memory.
+    """The resources that a build's kernels use: registers per thread; bytes of spills, stack and static shared memory.
 
     ``serialized_wgmma`` is 1 if ptxas warns that the kernel's wgmmas do not overlap.
 
@@ -52,8 +58,9 @@ def resources_text(figures: Mapping[str, Any]) -> str:
         return ""
     spilled = sum(figures.get(name, 0) for name in _SPILLS)
     shared = figures.get("shared_memory_bytes", 0)
+    stack = f", {figures['stack_bytes']} B stack" if figures.get("stack_bytes") and not spilled else ""
     warning = ", wgmma serialized" if figures.get("serialized_wgmma") else ""
-    return f"{figures['registers']} registers, {spilled} B spilled, {shared} B shared memory{warning}"
+    return f"{figures['registers']} registers, {spilled} B spilled, {shared} B shared memory{stack}{warning}"
 
 
 def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
@@ -84,7 +91,7 @@ def _read_figures(log: str) -> Iterator[tuple[str, Figures]]:
         # after a kernel, ptxas reports the functions that it calls, and their spills are counted for the kernel
         for name, words in _SPILLS.items():
             figures[name] = sum(int(value) for value in re.findall(rf"(\d+) bytes spill {words}", text))
-        for name, pattern in {"registers": r"Used (\d+) registers", "shared_memory_bytes": r"(\d+) bytes smem"}.items():
+        for name, pattern in _FIGURES.items():
             figures[name] = max((int(value) for value in re.findall(pattern, text)), default=0)
         if symbol in serialized:
             figures["serialized_wgmma"] = 1
