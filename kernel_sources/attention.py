@@ -16,6 +16,7 @@ SIZES = [
     {"B": 4, "H": 32, "G": 32, "S": 4608, "L": 4608, "D": 64},
     {"B": 4, "H": 32, "G": 8, "S": 4608, "L": 4608, "D": 128},
 ]
+DENSE_CONSTRAINTS = ["G >= 1", "H % max(G, 1) == 0", "B <= 65535", "H <= 65535"]  # a grid has no more rows
 PACKED_CONSTRAINTS = ["G >= 1", "H % max(G, 1) == 0", "P >= 1"]
 PACKED_EXAMPLES = [
     {"H": 2, "G": 1, "S": 100, "L": 150, "P": 12, "D": 64, "causal": False},
@@ -203,7 +204,7 @@ def differentiate(grad_o, inner, q, k, v, lse, causal, window, softcap, scale):
     block=CExpr("Launch<T, D>::threads"),
     shared_memory=CExpr("Launch<T, D>::shared_bytes"),
     variants=VARIANTS,
-    constraints=CONSTRAINTS,
+    constraints=DENSE_CONSTRAINTS,
     backward=gradients,
     flops="4 * B * H * S * L * D",
     examples=EXAMPLES,
