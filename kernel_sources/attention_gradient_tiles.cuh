@@ -1,4 +1,4 @@
-// What a block of attention_gradient_90a.cu works on, and the warp that copies it to shared memory.
+// The work of a block of attention_gradient_90a.cu, and the warp that copies tiles to shared memory for it.
 #pragma once
 
 #include <tkjit/gl.h>
@@ -35,7 +35,7 @@ struct Exchange {
 };
 struct NoExchange {};
 
-/// The shape of a block that owns keys, or of one that owns queries.
+/// The shape of a block, which owns either keys or queries.
 template <int D, bool OfKeys>
 struct Part {
     static constexpr bool is_split = OfKeys && D > 128;  // the two warpgroups own the same rows

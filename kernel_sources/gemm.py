@@ -21,6 +21,11 @@ ACTIVATIONS = ("identity", "relu", "gelu", "gelu_tanh", "silu")
 # chosen by `tkjit tune`: a ring of at most 192 KiB, of the 227 KiB of Hopper's shared memory
 TUNE = {"STAGES": (4, 3, 5, 6), "TILE_N": (256, 128)}
 RING_FITS = "STAGES * (128 + TILE_N) <= 1536"
+LAUNCH = {
+    "block": CExpr("Launch<T>::threads"),
+    "shared_memory": CExpr("Launch<T>::shared_bytes"),
+    "computed": {"splits": "SPLITS"},
+}
 
 
 def cublas(a, b):
@@ -40,10 +45,7 @@ def gradients(grad_c, a, b, needed):
     entry="gemm<T>",
     struct="Problem<T>",
     grid=CExpr("Launch<T>::blocks(M, N, SPLITS)"),
-    block=CExpr("Launch<T>::threads"),
-    shared_memory=CExpr("Launch<T>::shared_bytes"),
     dims=SPLIT,
-    computed={"splits": "SPLITS"},
     fields="a b sums finished splits c",
     variants={"T": TYPES},
     tune=TUNE,
@@ -59,6 +61,7 @@ def gradients(grad_c, a, b, needed):
         {"M": 128, "N": 4096, "K": 14336},
     ],
     peers={"cuBLAS": cublas},
+    **LAUNCH,
 )
 def gemm(
     a: In[Tensor, "T", "M", "K"],
@@ -261,10 +264,7 @@ def linear_gradients(grad_y, x, weight, bias, activation, needed):
     entry="linear<T, activation>",
     struct="Layer<T>",
     grid=CExpr("Launch<T>::blocks(M, N, SPLITS)"),
-    block=CExpr("Launch<T>::threads"),
-    shared_memory=CExpr("Launch<T>::shared_bytes"),
     dims=SPLIT | {"M": "x.batch * x.depth * x.rows"},
-    computed={"splits": "SPLITS"},
     fields="x weight sums finished splits y bias",
     variants={"T": TYPES, "activation": ACTIVATIONS},
     tune=TUNE,
@@ -278,6 +278,7 @@ def linear_gradients(grad_y, x, weight, bias, activation, needed):
         {"...": (128,), "N": 4096, "K": 14336},
     ],
     peers={"torch": torch_linear},
+    **LAUNCH,
 )
 def linear(
     x: In[Tensor, "T", "... K", Member("a")],
@@ -342,10 +343,7 @@ SPLIT_PAIR = {
     entry="gated_linear<T, activation>",
     struct="Layer<T>",
     grid=CExpr("Launch<T>::blocks(M, 2 * N, SPLITS)"),
-    block=CExpr("Launch<T>::threads"),
-    shared_memory=CExpr("Launch<T>::shared_bytes"),
     dims=SPLIT_PAIR,
-    computed={"splits": "SPLITS"},
     fields="x gate up sums finished splits y gate_bias up_bias",
     variants={"T": TYPES, "activation": ACTIVATIONS},
     tune={"STAGES": (4, 3)},
@@ -357,6 +355,7 @@ SPLIT_PAIR = {
         {"...": (4096,), "N": 4096, "K": 4096},
     ],
     peers={"torch": torch_gated_linear},
+    **LAUNCH,
 )
 def gated_linear(
     x: In[Tensor, "T", "... K", Member("a")],

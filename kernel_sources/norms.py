@@ -29,6 +29,7 @@ CALLS = [
     {"...": (16384,), "N": 4095},
     {"...": (128,), "N": 4096},
 ]
+ROWS = {"block": BLOCK, "variants": {"T": DTYPES, "SIZE": SIZES}, "examples": EXAMPLES, "sizes": CALLS}
 
 
 def torch_rms_norm(x, weight, eps):
@@ -59,13 +60,10 @@ def rms_norm_gradients(grad_y, x, weight, eps, needed):
     "rms_norm.cu",
     entry="rms_norm<T, SIZE>",
     grid=GRID,
-    block=BLOCK,
     dims={"SIZE": SIZE},
-    variants={"T": DTYPES, "SIZE": SIZES},
     backward=rms_norm_gradients,
-    examples=EXAMPLES,
-    sizes=CALLS,
     peers={"torch": torch_rms_norm, "QuACK": quack_rms_norm},
+    **ROWS,
 )
 def rms_norm(
     x: In[Tensor, "T", "... N"],
@@ -112,13 +110,10 @@ def add_rms_norm_gradients(grad_y, grad_total, total, weight, eps, needed):
     "add_rms_norm.cu",
     entry="add_rms_norm<T, SIZE>",
     grid=GRID,
-    block=BLOCK,
     dims={"SIZE": SIZE},
-    variants={"T": DTYPES, "SIZE": SIZES},
     backward=add_rms_norm_gradients,
-    examples=EXAMPLES,
-    sizes=CALLS,
     peers={"torch": torch_add_rms_norm, "QuACK": quack_add_rms_norm},
+    **ROWS,
 )
 def add_rms_norm(
     x: In[Tensor, "T", "... N"],
@@ -159,12 +154,9 @@ def layer_norm_gradients(grad_y, x, weight, bias, eps, needed):
     "layer_norm.cu",
     entry="layer_norm<T, SIZE>",
     grid=GRID,
-    block=BLOCK,
     dims={"SIZE": SIZE},
-    variants={"T": DTYPES, "SIZE": SIZES},
     backward=layer_norm_gradients,
-    examples=EXAMPLES,
-    sizes=CALLS,
+    **ROWS,
 )
 def layer_norm(
     x: In[Tensor, "T", "... N"],
@@ -218,12 +210,9 @@ def add_layer_norm_gradients(grad_y, grad_total, total, weight, bias, eps, neede
     "add_layer_norm.cu",
     entry="add_layer_norm<T, SIZE>",
     grid=GRID,
-    block=BLOCK,
     dims={"SIZE": SIZE},
-    variants={"T": DTYPES, "SIZE": SIZES},
     backward=add_layer_norm_gradients,
-    examples=EXAMPLES,
-    sizes=CALLS,
+    **ROWS,
 )
 def add_layer_norm(
     x: In[Tensor, "T", "... N"],
@@ -274,11 +263,8 @@ def sums_of_parts(terms):
     "rms_norm_gradient.cu",
     entry="rms_norm_gradient<T, SIZE>",
     grid="PARTS",
-    block=BLOCK,
     dims=GRADIENT_DIMS,
-    variants={"T": DTYPES, "SIZE": SIZES},
-    examples=EXAMPLES,
-    sizes=CALLS,
+    **ROWS,
 )
 def rms_norm_gradient(
     grad_y: In[Tensor, "T", "... N"],
@@ -322,11 +308,8 @@ def rms_norm_gradient(
     "layer_norm_gradient.cu",
     entry="layer_norm_gradient<T, SIZE>",
     grid="PARTS",
-    block=BLOCK,
     dims=GRADIENT_DIMS,
-    variants={"T": DTYPES, "SIZE": SIZES},
-    examples=EXAMPLES,
-    sizes=CALLS,
+    **ROWS,
 )
 def layer_norm_gradient(
     grad_y: In[Tensor, "T", "... N"],

@@ -77,6 +77,17 @@ def test_a_nan_stays_in_its_row(arch):
     assert bool(c[5].isnan().all()) and not c[:5].isnan().any() and not c[6:].isnan().any()
 
 
+def test_k_is_split_as_in_gemm():
+    """A spec file cannot import another, so scaled_matmul.py repeats the dims of gemm.py."""
+    ours, gemms = (dict(tkjit.find(name).specs[0].derived) for name in ("scaled_matmul", "gemm"))
+    for m, n, k in [(16, 4096, 14336), (128, 4096, 14336), (1024, 1024, 1024), (4096, 4096, 4096), (65, 17000, 9000)]:
+        known = {"M": m, "N": n, "K": k, "B": 1}
+        for name in ("IS_WIDE", "TILES", "SPLITS", "SPLIT_SUMS", "SPLIT_TILES"):
+            value = gemms[name].evaluate(known)
+            assert ours[name].evaluate(known) == value
+            known[name] = value
+
+
 def test_wrong_arguments():
     scaled_matmul = tkjit.load("scaled_matmul")
     a, b = torch.zeros(64, 256).to(E4M3), torch.zeros(32, 256).to(E4M3)
