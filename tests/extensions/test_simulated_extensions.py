@@ -67,6 +67,21 @@ void add(torch::Tensor a, torch::Tensor b, torch::Tensor sum) {
 }  // namespace pairs
 void fail(torch::Tensor x) { outside<<<1, 1>>>(x.data_ptr<float>()); }
 
+template <class T> struct Turned { T by; };
+struct Turns {
+    using Turned = Turned<c10::complex<float>>;  // g++ rejects this, and nvcc does not
+    Turned turned;
+};
+__global__ void turn_kernel(const c10::complex<float>* x, c10::complex<float>* y, Turns turns) {
+    y[threadIdx.x] = std::conj(x[threadIdx.x]) * std::exp(turns.turned.by) + std::norm(x[threadIdx.x]);
+}
+torch::Tensor turned(torch::Tensor x) {
+    using Complex = c10::complex<float>;
+    auto y = torch::empty_like(x);
+    turn_kernel<<<1, x.numel()>>>(x.data_ptr<Complex>(), y.data_ptr<Complex>(), Turns{{Complex(0, 1)}});
+    return y;
+}
+
 template <class T>
 __global__ void sum_kernel(const T* x, T* sum, int n) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) gpuAtomicAdd(sum, x[i]);
@@ -120,6 +135,11 @@ def test_kernels_run_on_the_cpu(module, dtype):
 def test_atomic_sums_of_torchs_types(module, dtype):
     x = torch.arange(-3, 50).to(dtype) * (1 + 2j if dtype.is_complex else 1)
     assert torch.equal(module.sum_of(x), x.sum().reshape(1))
+
+
+def test_functions_of_torchs_complex_numbers(module):
+    x = torch.randn(20, dtype=torch.complex64)
+    assert torch.allclose(module.turned(x), x.conj() * torch.tensor(1j).exp() + x.abs() ** 2)
 
 
 def test_docstrings_are_schemas(module):

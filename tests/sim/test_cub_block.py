@@ -178,12 +178,13 @@ def test_exchanges(library, shape):
 @of_shapes
 def test_neighbours(library, shape):
     x, valid = values(shape, 4), shape.items - 4
-    y = rows(library, "neighbours", shape, x, valid, 12)
+    y = rows(library, "neighbours", shape, x, valid, 13)
     differs = (x[1:] != x[:-1]).astype(int)
     shorter = x.copy()
     shorter[: valid - 1] = x[: valid - 1] - x[1:valid]
     firsts = x.reshape(-1, shape.n)[:, 0]
     counts = np.bincount(x.astype(int), minlength=16)
+    segments = np.add.reduceat(firsts, range(0, shape.threads, -(-shape.threads // min(shape.threads, 32))))
     expected = [
         np.append(1, differs),
         np.append(differs, x[-1] != 3),
@@ -197,6 +198,7 @@ def test_neighbours(library, shape):
         np.append(x[1:], x[-1:]),
         np.full_like(x, x[0]),
         each(shape, counts[np.arange(shape.threads) % 16] % 100),
+        each(shape, np.append(segments, np.zeros(shape.threads - len(segments)))),
     ]
     for row, wanted in enumerate(expected):
         np.testing.assert_array_equal(y[row], wanted.astype(shape.dtype), err_msg=f"row {row}")

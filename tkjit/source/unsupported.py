@@ -33,6 +33,7 @@ _ARCH_REFUSED = re.compile(
     rf"^([^\s:][^:\n]*):(\d+):[^\n]*(?:#error|static assertion failed:) {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE
 )
 # g++ 12 crashes on a launch in a lambda if the kernel's template argument is a constant of the enclosing lambda
+_ERROR = re.compile(r"^.*\berror: .*", re.MULTILINE)
 _LAUNCH_DEFECT = re.compile(r"host_launch\.h:\d+:\d+: internal compiler error")
 _ARCH_ASKED = re.compile(
     rf'^([^\s:][^:\n]*):(\d+):[^\n]*error: attempt to use (?:a poisoned identifier|poisoned "{ARCH}")', re.MULTILINE
@@ -89,7 +90,11 @@ def retry_flags(log: str, system: Collection[str] = ()) -> tuple[str, ...]:
     --------
     >>> retry_flags("sim/detail/host_launch.h:119:19: internal compiler error: in gimplify_var_or_parm_decl")
     ('-DTKJIT_SIM_LAUNCHES_BY_CALL',)
+    >>> retry_flags("a.cuh:5:7: error: declaration of 'using X = X<int>' changes meaning of 'X' [-fpermissive]")
+    ('-fpermissive',)
     """
+    if (errors := _ERROR.findall(log)) and all("changes meaning of" in error for error in errors):
+        return ("-fpermissive",)  # nvcc accepts them; this flag also allows other mistakes, but there are none
     asked = ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if _only_system_asks(log, system) else ()
     return (*asked, "-DTKJIT_SIM_LAUNCHES_BY_CALL") if _LAUNCH_DEFECT.search(log) else asked
 

@@ -1,5 +1,6 @@
 // Kernels that call CUB's primitives for blocks and warps, for tests/sim/test_cub_block.py and test_nvcc_cub.py. Each
 // block of X x Y threads has N items per thread. Each result is a row of `y`, as long as the block's items.
+#include <cub/block/block_raking_layout.cuh>
 #include <cub/block/block_shuffle.cuh>
 #include <cub/cub.cuh>
 #include <cuda/functional>
@@ -287,6 +288,17 @@ __global__ void neighbours(const T* x, T* y, int, int valid) {
     Histogram(temp.histogram).Histogram(bins, counts);
     __syncthreads();
     rows.put(11, T(counts[rows.thread() % 16] % 100));
+    using Layout = cub::BlockRakingLayout<T, X * Y>;
+    __shared__ typename Layout::TempStorage layout;
+    *Layout::PlacementPtr(layout, rows.thread()) = items[0];
+    __syncthreads();
+    T of_segment = 0;
+    if (rows.thread() < Layout::RAKING_THREADS) {
+        const T* segment = Layout::RakingPtr(layout, rows.thread());
+        const int rest = X * Y - rows.thread() * Layout::SEGMENT_LENGTH;
+        for (int i = 0; i < Layout::SEGMENT_LENGTH && i < rest; i++) of_segment = of_segment + segment[i];
+    }
+    rows.put(12, of_segment);
 }
 
 template <class T, int X, int Y, int N, int Threads>

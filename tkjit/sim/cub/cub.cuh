@@ -8,6 +8,7 @@
 #include "block/block_load.cuh"
 #include "block/block_merge_sort.cuh"
 #include "block/block_radix_sort.cuh"
+#include "block/block_raking_layout.cuh"
 #include "block/block_reduce.cuh"
 #include "block/block_scan.cuh"
 #include "block/block_shuffle.cuh"
