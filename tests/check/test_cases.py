@@ -169,6 +169,20 @@ def test_the_examples_of_a_spec_are_its_cases():
     assert [tuple(case.arguments["x"].shape) for case in found] == [(2, 5, 3, 64), (5, 64)]
 
 
+def test_an_example_omits_optional_tensors():
+    def optional(examples):
+        @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, examples=examples)
+        def f(x: In[Tensor, F32, "N"], y: InOut[Tensor, F32, "N"], bias: In[Tensor, F32, "N"] | None = None): ...
+
+        return f
+
+    without, given = cases(optional([{"N": 3, "bias": None}, {"N": 3}]))
+    assert without.name == "N=3, no bias" and without.arguments["bias"] is None
+    assert given.name == "N=3" and given.arguments["bias"].shape == (3,)
+    with pytest.raises(SpecError, match="f: examples= omits x, which is not optional"):
+        optional({"N": 3, "x": None})
+
+
 def test_zeroed_and_prepare_change_the_arguments():
     def halved(arguments):
         arguments["y"][0] = 7

@@ -304,7 +304,9 @@ class _CaseGenerator:
         is_leading = any(f.leading and (self._leading or not f.dims) for f in self._spec.tensors)
         leading = [f"leading {self._leading}"] if is_leading else []
         absent = [f"no {f.name}" for f in self._spec.fields if f.optional and self._absent]
-        sizes = [f"{name}={size}" for name, size in {**extents, **integers, **self._chosen}.items()]
+        absent += [f"no {name}" for name, value in self._chosen.items() if value is None]
+        named = {**extents, **integers, **self._chosen}
+        sizes = [f"{name}={size}" for name, size in named.items() if size is not None]
         return ", ".join([*sizes, *leading, *absent]) or "the only call"
 
 

@@ -109,6 +109,12 @@ def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_e
     return True
 
 
+def settable(spec: Spec) -> set[str]:
+    """Return the names that the sizes of a call may set: dims, variants, numbers, and optional tensors to omit."""
+    given = {f.name for f in spec.fields if not f.is_tensor or f.optional}
+    return {"...", *spec.dim_names, *dict(spec.variants), *given}
+
+
 def examples_of(spec: Spec, variant: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a spec's examples for a variant, with the caller's choices; ``"..."`` is the key of the leading dims.
 
@@ -117,9 +123,8 @@ def examples_of(spec: Spec, variant: Mapping[str, Any], given: Mapping[str, Any]
     SpecError
         If an example sets something other than a dim, a number or a variant, or if none is for this variant.
     """
-    names = {"...", *spec.dim_names, *dict(spec.variants), *(f.name for f in spec.fields if not f.is_tensor)}
     for example in spec.verification.examples:
-        if unknown := set(example) - names:
+        if unknown := set(example) - settable(spec):
             raise SpecError(
                 f"{spec.name}: examples= sets {', '.join(sorted(unknown))}, which is neither a dim nor a number"
             )

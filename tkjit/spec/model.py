@@ -319,7 +319,8 @@ class Verification:
     Parameters
     ----------
     examples : tuple of mapping
-        One mapping per call, with values for dims, numbers and variants; if empty, tkjit generates them.
+        One mapping per call, with values for dims, numbers and variants, and None for optional parameters to omit. If
+        empty, tkjit generates them.
     zeroed : tuple of str
         Inputs that start as zeros, such as signals between blocks or devices.
     prepare : callable or None

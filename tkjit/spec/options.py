@@ -58,14 +58,14 @@ class Options(TypedDict, total=False):
     autocast: Literal["lower", "float32"]
     deprecated: str
     # verification
-    examples: Sequence[Mapping[str, int | float | str]] | Mapping[str, int | float | str]
+    examples: Sequence[Mapping[str, int | float | str | None]] | Mapping[str, int | float | str | None]
     prepare: Callable[[dict[str, Any]], Mapping[str, Any] | None]
     zeroed: str
     tolerance: float
     unchecked: str
     # benchmarks
     flops: str | int
-    sizes: Sequence[Mapping[str, int | float | str]] | Mapping[str, int | float | str]
+    sizes: Sequence[Mapping[str, int | float | str | None]] | Mapping[str, int | float | str | None]
     peers: Mapping[str, Callable[..., Any]]
 
 

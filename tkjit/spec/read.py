@@ -182,7 +182,7 @@ def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backwar
 
 
 def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Verification:
-    examples, prepare = _calls(kernel, "examples", options.get("examples", ())), options.get("prepare")
+    examples, prepare = _calls(kernel, "examples", options.get("examples", ()), fields), options.get("prepare")
     if prepare is not None and not callable(prepare):
         raise SpecError(f"{kernel}: prepare is {prepare!r}; expected a function of a call's arguments by name")
     tolerance = options.get("tolerance", 0.0)
@@ -212,18 +212,21 @@ def _benchmark(kernel: str, options: Options, parameters: Parameters) -> Benchma
     for name, peer in peers.items():
         if others := set(inspect.signature(peer).parameters) - {f.name for f in parameters.fields}:
             raise SpecError(f"{kernel}: the peer {name} takes {', '.join(sorted(others))}, which the kernel does not")
-    sizes = _calls(kernel, "sizes", options.get("sizes", ()))
+    sizes = _calls(kernel, "sizes", options.get("sizes", ()), parameters.fields)
     return Benchmark(flops if isinstance(flops, Expr) else None, sizes, tuple(peers.items()))
 
 
-def _calls(kernel: str, option: str, given: Any) -> tuple[Mapping[str, Any], ...]:
+def _calls(kernel: str, option: str, given: Any, fields: Sequence[Field]) -> tuple[Mapping[str, Any], ...]:
     """Read calls that are given as values by name, such as ``examples={"M": 128, "...": (2, 3)}``."""
     calls = _as_list(given)
+    omittable = {f.name for f in fields if f.optional}
     for call in calls:
         if not isinstance(call, Mapping) or not all(isinstance(name, str) for name in call):
             raise SpecError(f"{kernel}: {option}= takes dictionaries such as {{'M': 128, 'N': 64}}, one for each call")
         if not isinstance(call.get("...", ()), (tuple, list)):
             raise SpecError(f"{kernel}: '...' in {option}= is {call['...']!r}; expected a tuple of leading dims")
+        if wrong := sorted(name for name, value in call.items() if value is None and name not in omittable):
+            raise SpecError(f"{kernel}: {option}= omits {', '.join(wrong)}, which is not optional")
     return tuple(calls)
 
 
