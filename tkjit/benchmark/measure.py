@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from statistics import median, quantiles
 from typing import Any
@@ -16,14 +16,20 @@ from tkjit.benchmark.measurement import Measurement
 from tkjit.benchmark.roofline import measured
 from tkjit.benchmark.timing import Calls, interleaved
 from tkjit.check.arguments import tensors_of
-from tkjit.errors import SpecError
+from tkjit.check.sizes import settable
+from tkjit.config import Settings
+from tkjit.errors import CompileError, SpecError
 from tkjit.kernel import Kernel, load
 from tkjit.kernel.find import complete
 from tkjit.kernel.host import HostKernel
+from tkjit.loader import Plan, loader_for
+from tkjit.loader.background import Builds
 from tkjit.spec import Spec, Variant, variants_of
 from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.expr import EXTENTS
 from tkjit.spec.variants import chooses
+
+Call = tuple[Spec, Variant, Mapping[str, Any]]  # an overload, its variant, and the sizes of the call
 
 
 def measurements(
@@ -39,10 +45,10 @@ def measurements(
     """Yield the measurements of ``tkjit.bench`` one by one; the parameters and errors are the same."""
     kernel = kernel_to_measure(kernel, rounds)
     chosen = device_to_measure(device)
-    for spec, variant, call_sizes in calls_to_measure(kernel, sizes, types):
-        with current(chosen), torch.no_grad():
-            measurement = _measure(kernel, spec, variant, call_sizes, chosen, inductor, rounds, seed)
-        yield measurement
+    calls = calls_to_measure(kernel, sizes, types)
+    build([(kernel, spec, variant) for spec, variant, _ in calls], chosen)
+    for call in calls:
+        yield measure(kernel, call, chosen, inductor, rounds, seed)
 
 
 def kernel_to_measure(kernel: str | Kernel, rounds: int) -> Kernel:
@@ -90,9 +96,31 @@ def current(device: torch.device) -> AbstractContextManager[Any]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
+def build(variants: Iterable[tuple[Kernel, Spec, Variant]], device: torch.device) -> None:
+    """Build what calls of these variants need, in parallel. If a build fails, its call raises the error."""
+    with suppress(CompileError):
+        start_builds(variants, device).wait()
+
+
+def start_builds(variants: Iterable[tuple[Kernel, Spec, Variant]], device: torch.device) -> Builds:
+    """Start to build what calls of these variants need.
+
+    Raises
+    ------
+    ToolchainError
+        If a spec has no source for the device.
+    """
+    loader = loader_for(Settings.from_environment())
+    target = loader.target(device.type, device.index or 0)
+    plans: list[Plan] = [loader.runtime_plan]
+    for kernel, spec, variant in variants:
+        plans += [loader.glue_plan(kernel.specs), loader.launcher_plan(spec, variant, target)]
+    return loader.background.start(plans)
+
+
 def calls_to_measure(
     kernel: Kernel, sizes: Sequence[Mapping[str, Any]] | Mapping[str, Any], types: Sequence[str]
-) -> list[tuple[Spec, Variant, Mapping[str, Any]]]:
+) -> list[Call]:
     """Return the calls to measure: each of the sizes, with each variant that it chooses.
 
     Raises
@@ -101,7 +129,7 @@ def calls_to_measure(
         If there are no sizes, or no variant for them.
     """
     given = [sizes] if isinstance(sizes, Mapping) else list(sizes)
-    names = {"...", *(name for spec in kernel.specs for name in _settable(spec))}
+    names = {name for spec in kernel.specs for name in settable(spec)}
     if unknown := {name for one in given for name in one} - names:
         raise SpecError(f"{kernel.name} has no dim or number {', '.join(sorted(unknown))}")
     dims = {name for spec in kernel.specs for name in spec.dim_names}
@@ -123,21 +151,16 @@ def calls_to_measure(
     raise SpecError(f"{kernel.name} has no variant for {asked or 'its sizes'}; a call sets {needed}")
 
 
-def _settable(spec: Spec) -> set[str]:
-    """Return the names that the sizes of a call may set: dims, variants and numbers."""
-    return {*spec.dim_names, *dict(spec.variants), *(f.name for f in spec.fields if not f.is_tensor)}
-
-
-def _measure(
-    kernel: Kernel,
-    spec: Spec,
-    variant: Variant,
-    sizes: Mapping[str, Any],
-    device: torch.device,
-    inductor: bool,
-    rounds: int,
-    seed: int,
+def measure(
+    kernel: Kernel, call: Call, device: torch.device, inductor: bool, rounds: int, seed: int = 0
 ) -> Measurement:
+    """Measure a call and its peers in turns."""
+    with current(device), torch.no_grad():
+        return _measure(kernel, call, device, inductor, rounds, seed)
+
+
+def _measure(kernel: Kernel, call: Call, device: torch.device, inductor: bool, rounds: int, seed: int) -> Measurement:
+    spec, variant, sizes = call
     roofline = None
     if device.type == "cuda":  # before the inputs take memory
         roofline = measured(device, _dtype_of_products(spec, variant) if spec.benchmark.flops is not None else None)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tkjit.benchmark.calls import calls_of, sets_of_arguments
-from tkjit.benchmark.measure import calls_to_measure, current, device_to_measure, kernel_to_measure
+from tkjit.benchmark.measure import build, calls_to_measure, current, device_to_measure, kernel_to_measure
 from tkjit.benchmark.timing import Calls, interleaved
 from tkjit.check.arguments import each_tensor
 from tkjit.config import Settings
@@ -47,6 +47,7 @@ def choices(
     loader = loader_for(Settings.from_environment())
     target = loader.target(chosen.type, chosen.index or 0).name
     name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu"
+    build([(one, one.specs[0], variant) for spec, variant in calls for one in _kernels(spec, variant).values()], chosen)
     for (spec, variant), of_variant in calls.items():
         with current(chosen), torch.no_grad():
             seconds, failed = _measured(spec, variant, of_variant, chosen, rounds, seed)
@@ -74,7 +75,7 @@ def _measured(
     SpecError
         If no configuration can be measured.
     """
-    kernels = {one: load(Kernel(_with_only(spec, one))) for one in configurations_of(spec, variant)}
+    kernels = {one: load(kernel) for one, kernel in _kernels(spec, variant).items()}
     logarithms: dict[Configuration, float] = dict.fromkeys(kernels, 0.0)
     failed: dict[Configuration, str] = {}
     for sizes in calls:
@@ -122,10 +123,13 @@ def _agree(expected: Results, results: Results, largest_error: float) -> bool:
     )
 
 
-def _with_only(spec: Spec, configuration: Configuration) -> Spec:
-    """Return a spec whose only configuration is the given one."""
-    tuning = tuple((name, (value,)) for name, value in configuration)
-    return replace(spec, parameters=replace(spec.parameters, tuning=tuning))
+def _kernels(spec: Spec, variant: Variant) -> dict[Configuration, Kernel]:
+    """Return a kernel for each configuration of a variant, which has no other configuration."""
+    kernels = {}
+    for configuration in configurations_of(spec, variant):
+        tuning = tuple((name, (value,)) for name, value in configuration)
+        kernels[configuration] = Kernel(replace(spec, parameters=replace(spec.parameters, tuning=tuning)))
+    return kernels
 
 
 def _text(configuration: Configuration) -> str:
