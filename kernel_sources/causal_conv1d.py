@@ -21,9 +21,25 @@ def torch_conv1d(x, weight, bias, activation):
 
 
 def authors_conv1d(x, weight, bias, activation):
-    from causal_conv1d import causal_conv1d_fn
+    import causal_conv1d_cuda  # a module of the package causal-conv1d
+    import torch
 
-    return causal_conv1d_fn(x, weight, bias, activation="silu" if activation == "silu" else None)
+    y = torch.empty_like(x)
+    causal_conv1d_cuda.causal_conv1d_fwd(x, weight, bias, None, None, y, None, activation == "silu")
+    return y
+
+
+def authors_gradient(grad_y, x, weight, bias, activation):
+    import causal_conv1d_cuda
+    import torch
+
+    grad_x, grad_weight = torch.empty_like(x), torch.zeros_like(weight, dtype=torch.float32)
+    grad_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
+    results = grad_x, grad_weight, grad_bias
+    causal_conv1d_cuda.causal_conv1d_bwd(
+        x, weight, bias, grad_y, None, None, None, *results, None, activation == "silu"
+    )
+    return results
 
 
 def gradients(grad_y, x, weight, bias, activation):
@@ -81,6 +97,7 @@ def causal_conv1d(
     variants=VARIANTS,
     examples=EXAMPLES,
     sizes=SIZES,
+    peers={"causal-conv1d": authors_gradient},
 )
 def causal_conv1d_gradient(
     grad_y: In[Tensor, "T", "B", "D", "L"],

@@ -11,9 +11,9 @@ EXAMPLES = [
     {"B": 1, "H": 1, "L": 200, "D": 128},
 ]
 SIZES = [
-    {"B": 4, "H": 16, "L": 4096, "D": 128},
-    {"B": 1, "H": 32, "L": 16384, "D": 128},
-    {"B": 8, "H": 32, "L": 2048, "D": 64},
+    {"B": 4, "H": 16, "L": 4096, "D": 128, "initial_state": None},
+    {"B": 1, "H": 32, "L": 16384, "D": 128, "initial_state": None},
+    {"B": 8, "H": 32, "L": 2048, "D": 64, "initial_state": None},
 ]
 
 
@@ -27,6 +27,15 @@ def flash_linear_attention(q, k, v, g, initial_state, scale):
     q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     options = {"scale": scale, "g_gamma": g, "initial_state": initial_state, "output_final_state": True}
     return chunk_simple_gla(q, k, v, **options)
+
+
+def thunderkittens(q, k, v, g, initial_state):
+    import torch
+
+    if g is None or initial_state is not None or q.shape[3] != 128:
+        raise NotImplementedError("ThunderKittens' kernel has a decay, D = 128 and no initial state")
+    # it has no scale either, which makes no difference to its speed
+    return tkjit.load("tk_linear_attention")(q, k, k, v, -g, torch.zeros_like(q))
 
 
 def gradients(grad_o, grad_final_state, q, k, v, g, initial_state, scale, needed):
@@ -82,7 +91,7 @@ def recurrence(q, k, v, g, initial_state, scale):
     flops="B * H * L * D * (256 + 4 * D)",
     examples=EXAMPLES,
     sizes=SIZES,
-    peers={"flash-linear-attention": flash_linear_attention},
+    peers={"flash-linear-attention": flash_linear_attention, "ThunderKittens": thunderkittens},
     prepare=with_decays_up_to_1,
     tolerance=0.015,  # as for bfloat16: the states are float32, but the keys in them are rounded
 )

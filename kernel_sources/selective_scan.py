@@ -10,9 +10,9 @@ EXAMPLES = [
     {"batch": 1, "dim": 2, "G": 1, "L": 1100, "N": 40, "delta_softplus": True},
 ]
 SIZES = [
-    {"batch": 8, "dim": 4096, "G": 1, "L": 2048, "N": 16},
-    {"batch": 1, "dim": 4096, "G": 1, "L": 8192, "N": 16},
-    {"batch": 8, "dim": 2048, "G": 8, "L": 2048, "N": 128},
+    {"batch": 8, "dim": 4096, "G": 1, "L": 2048, "N": 16, "z": None, "initial_state": None},
+    {"batch": 1, "dim": 4096, "G": 1, "L": 8192, "N": 16, "initial_state": None},
+    {"batch": 8, "dim": 2048, "G": 8, "L": 2048, "N": 128, "z": None, "initial_state": None},
 ]
 
 
@@ -28,12 +28,22 @@ def with_states(arguments):
     return known | {"states": h[..., ends_of_chunks(known["u"])].mT.contiguous()}
 
 
-def mamba(u, delta, A, B, C, D, z, delta_bias, delta_softplus, initial_state):
-    from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
+def authors_selective_scan(u, delta, A, B, C, D, z, delta_bias, delta_softplus, initial_state):
+    import selective_scan_cuda  # a module of the package mamba-ssm
 
     if initial_state is not None:
-        return None
-    return selective_scan_fn(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
+        raise NotImplementedError("mamba-ssm scans from states of zeros")
+    out, _, *gated = selective_scan_cuda.fwd(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
+    return gated[0] if gated else out
+
+
+def authors_gradient(grad_y, u, delta, A, B, C, D, z, delta_bias, delta_softplus, initial_state):
+    import selective_scan_cuda
+
+    if initial_state is not None or z is not None or u.shape[2] > 2048:
+        raise NotImplementedError("mamba-ssm needs results of its own forward kernel for such a call")
+    inputs = u, delta, A, B, C, D, None, delta_bias
+    return selective_scan_cuda.bwd(*inputs, grad_y, None, None, None, delta_softplus, False)
 
 
 def scanned(decay, added):
@@ -113,7 +123,7 @@ def gradients(grad_y, grad_states, u, delta, A, B, C, D, z, delta_bias, delta_so
     backward=gradients,
     examples=EXAMPLES,
     sizes=SIZES,
-    peers={"mamba-ssm": mamba},
+    peers={"mamba-ssm": authors_selective_scan},
     prepare=with_decays_up_to_1,
 )
 def selective_scan(
@@ -187,6 +197,7 @@ def selective_scan(
     constraints=["G >= 1", "dim % max(G, 1) == 0", "N <= 256"],
     examples=EXAMPLES,
     sizes=SIZES,
+    peers={"mamba-ssm": authors_gradient},
     prepare=with_states,
 )
 def selective_scan_gradient(
