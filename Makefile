@@ -47,8 +47,8 @@ bench: $(VENV)/.installed-for-benchmarks
 gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
 
-# on a machine with a GPU, in two minutes: verifies and tunes the bundled kernels, and measures them beside their peers;
-# writes gpu-results/tune.json, which benchmarks.tune_report puts into docs/performance.md
+# on a machine with a GPU: verifies and tunes the bundled kernels, and measures them beside their peers; stops after two
+# minutes, and resumes; writes gpu-results/tune.json, which benchmarks.tune_report puts into docs/performance.md
 tune: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.tune
 

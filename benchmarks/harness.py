@@ -96,3 +96,10 @@ def report(rows: Sequence[Row], json_file: Path | None) -> None:
     if json_file:
         content = [{**asdict(row), "ratio": row.ratio, "holds": row.holds} for row in rows]
         json_file.write_text(json.dumps(content, indent=1))
+
+
+def commit_text() -> str:
+    """Return the current commit, with a suffix if there are changes."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"

@@ -24,7 +24,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from benchmarks import __main__ as runner
-from benchmarks.harness import ROOT
+from benchmarks.harness import ROOT, commit_text
 from tkjit.system.machine import usable_cores
 
 TESTS = "tests/*/test_gpu_*.py"
@@ -337,7 +337,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_all(todo: Sequence[Shard], out: Path, arguments: argparse.Namespace) -> int:
     import torch
 
-    commit, device = _commit(), torch.cuda.get_device_name()
+    commit, device = commit_text(), torch.cuda.get_device_name()
     seconds = int(60 * arguments.minutes)
     over = time.monotonic() + 60 * arguments.budget if arguments.budget else float("inf")
     results, remaining = [], 0
@@ -360,13 +360,6 @@ def _run_all(todo: Sequence[Shard], out: Path, arguments: argparse.Namespace) ->
     if remaining:
         print(f"{remaining} shards are left; run the same command again to resume")
     return 0 if not remaining and all(one.is_good for one in results) else 1
-
-
-def _commit() -> str:
-    """The current commit, with a suffix if there are changes."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":
