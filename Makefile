@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all test-export check bench gpu tune thunderkittens real-kernels golden wheel clean
+.PHONY: demo test test-all test-export check docs bench gpu tune thunderkittens real-kernels golden wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
@@ -38,6 +38,11 @@ check: $(VENV)/.installed-for-tests
 	$(PYTEST) -q -m "not slow and not compiles and not nvcc and not gpu and not languages" \
 		--ignore tests/project/test_style.py --ignore tests/cache/remote
 
+# the documentation site, in build/docs; a broken link is an error
+docs: $(VENV)/.installed-for-tests
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs build/docs
+	@echo "open build/docs/index.html"
+
 # prints a table and writes it as JSON; fails if a result exceeds its limit
 bench: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
@@ -48,18 +53,18 @@ gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
 
 # on a machine with a GPU: verifies and tunes the bundled kernels, and measures them beside their peers; stops after two
-# minutes, and resumes; writes gpu-results/tune.json, which benchmarks.tune_report puts into docs/performance.md
+# minutes, and resumes; writes gpu-results/tune.json, which benchmarks.tune_report puts into docs/explanation/performance.md
 tune: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.tune
 
-# compiles ThunderKittens' kernels and verifies them, on the CPU and on an H100 if there is one: docs/thunderkittens.md
+# compiles ThunderKittens' kernels and verifies them, on the CPU and on an H100 if there is one: docs/howto/thunderkittens.md
 #   make thunderkittens THUNDERKITTENS_ROOT=~/ThunderKittens
 # without the variable, it uses the headers that `python -m tkjit headers add thunderkittens` (and curand) installed
 thunderkittens: $(VENV)/.installed-for-tests
 	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens
 	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens_on_cpu
 
-# finds out which sources in some directories load unchanged, and runs the known references: docs/real-kernels.md
+# finds out which sources in some directories load unchanged, and runs the known references: docs/explanation/real-kernels.md
 #   make real-kernels DIRECTORIES="LeetCUDA/kernels vllm/csrc" OPTIONS="--include cutlass/include --flag=-DENABLE_FP8"
 #   make real-kernels EXTENSIONS=DIRECTORY, with checkouts and a manifest: benchmarks/real_extensions.py
 real-kernels: $(VENV)/.installed-for-benchmarks

@@ -1,6 +1,6 @@
 """Compiles ThunderKittens' kernels with tkjit: compiler figures, GPU verification, and cold build times.
 
-``python -m benchmarks.thunderkittens`` prints a table and writes it into ``docs/thunderkittens.md``.
+``python -m benchmarks.thunderkittens`` prints a table and writes it into ``docs/howto/thunderkittens.md``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tkjit.loader import Loader, loader_for
 from tkjit.spec import Spec, Variant, variants_of
 from tkjit.verify.call import call_kernel
 
-PAGE = ROOT / "docs" / "thunderkittens.md"
+PAGE = ROOT / "docs/howto/thunderkittens.md"
 BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
 COLD = "Cold builds,"
 HELPERS = runpy.run_path(str(ROOT / "tests" / "support" / "thunderkittens.py"))

@@ -1,6 +1,7 @@
 """Verifies ThunderKittens' kernels for Hopper against their references in the simulator.
 
-``python -m benchmarks.thunderkittens_on_cpu`` prints a table and writes it into ``docs/thunderkittens.md``. With kernel
+``python -m benchmarks.thunderkittens_on_cpu`` prints a table and writes it into
+``docs/howto/thunderkittens.md``. With kernel
 names it verifies only these and writes nothing.
 """
 

@@ -1,7 +1,7 @@
-"""Writes the figures of ``make tune`` into docs/performance.md: ``python -m benchmarks.tune_report FILE``.
+"""Writes the figures of ``make tune`` into ``docs/explanation/performance.md``.
 
-Each kernel gets a table, and a plot in docs/plots if several of its calls were measured. The tables replace those of an
-earlier run.
+``python -m benchmarks.tune_report FILE`` replaces the tables of an earlier run. Each kernel gets a table, and a plot in
+``docs/explanation/plots`` if several of its calls were measured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ START, END = "<!-- figures of make tune -->\n", "<!-- end of the figures -->\n"
 
 def main() -> int:
     results = json.loads(Path(sys.argv[1]).read_text())
-    page = ROOT / "docs/performance.md"
+    page = ROOT / "docs/explanation/performance.md"
     page.write_text(with_figures(page.read_text(), results, page.with_name("plots")))
     return 0
 

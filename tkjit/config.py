@@ -77,13 +77,16 @@ class Settings:
     Parameters
     ----------
     cache_root : Path
-        ``TKJIT_CACHE``, or ``tkjit`` in the user's cache directory.
+        ``TKJIT_CACHE``: the directory of compiled kernels; by default ``tkjit`` in the user's cache directory.
     kernel_path : tuple of Path
-        ``TKJIT_KERNEL_PATH``: directories of spec files that are searched before the bundled kernels.
+        ``TKJIT_KERNEL_PATH``: directories of spec files, separated by ``:``, that are searched before the bundled
+        kernels.
     cuda_home : Path or None
-        ``CUDA_HOME`` or ``CUDA_PATH``: the CUDA toolkit, instead of searching for one.
+        ``CUDA_HOME`` or ``CUDA_PATH``: the CUDA toolkit. By default that of the ``nvcc`` on ``PATH``, in
+        ``/usr/local/cuda`` or from PyPI.
     cxx : str or None
-        ``CXX``: the C++ compiler, instead of searching for one.
+        ``CXX``: the C++ compiler. By default the first usable one on ``PATH`` of ``g++``, ``c++``, ``clang++`` and
+        versioned names, such as ``g++-14``.
     search_path : str
         ``PATH``, which is searched for compilers.
     compiler_environment : str
@@ -92,34 +95,40 @@ class Settings:
     header_path : tuple of Path
         The directories in ``CPATH`` and ``CPLUS_INCLUDE_PATH``, in which compilers look for headers.
     cache_layers : tuple of Path
-        ``TKJIT_CACHE_READONLY``: caches that are searched before ``cache_root`` and never written to.
+        ``TKJIT_CACHE_READONLY``: caches and bundles, separated by ``:``, that are searched before the cache and never
+        written to.
     cache_shared : bool
-        ``TKJIT_CACHE_SHARED``: whether to trust everyone who can write to the cache.
+        ``TKJIT_CACHE_SHARED``: whether to trust everyone who can write to the cache, and to give new files the
+        directory's permissions. By default, a cache that other users can write to is rejected.
     cache_limit_bytes : int or None
         ``TKJIT_CACHE_LIMIT``, such as ``10G``: if the cache grows larger, the least recently used entries are removed.
     remote : RemoteSettings
         The cache on a server that is asked before anything is compiled.
     jit : bool
-        ``TKJIT_JIT``: whether anything may be compiled.
+        ``TKJIT_JIT``: whether anything may be compiled. With ``0``, a kernel that is not in the cache is an error that
+        names the command to compile it.
     record : Path or None
         ``TKJIT_RECORD``: the file that records what a process uses, for ``warmup --from-file``.
     sim_debug : bool
-        ``TKJIT_SIM_DEBUG``: whether CPU kernels are compiled for a debugger, without optimization.
+        ``TKJIT_SIM_DEBUG``: whether CPU kernels are compiled for a debugger, without optimization; ``tkjit debug`` sets
+        it.
     compiler : str
-        ``TKJIT_COMPILER``: ``nvcc`` or ``nvrtc`` for device code; empty to choose by the source.
+        ``TKJIT_COMPILER``: ``nvcc`` or ``nvrtc`` for device code. By default NVRTC, if it is installed and the source
+        allows it.
     binding : str
         ``TKJIT_BINDING``: ``pybind11``, to call kernels through pybind11 instead of tkjit's own glue.
     model_arch : str
         ``TKJIT_MODEL_ARCH``, such as ``80``: the GPU architecture that the simulator imitates; empty for the newest.
     sim_numerics : str
-        ``TKJIT_SIM_NUMERICS``: ``hardware`` makes simulated tensor cores add as a GPU's do. The simulator reads the
-        variable itself, so this copy serves only to check its value.
+        ``TKJIT_SIM_NUMERICS``: ``hardware`` makes simulated tensor cores add as a GPU's do, bit for bit and slowly.
     sim_trace : str
         ``TKJIT_SIM_TRACE``: where the simulator logs barriers and copies: ``1`` for standard error, or a file.
     header_roots : tuple of (str, Path)
-        ``THUNDERKITTENS_ROOT``, ``CUTLASS_ROOT``, ``CURAND_ROOT``: directories of header libraries.
+        ``THUNDERKITTENS_ROOT``, ``CUTLASS_ROOT``, ``CURAND_ROOT``: directories of header libraries. By default those
+        that ``tkjit headers add`` installed.
     cuda_archs : str
-        ``TORCH_CUDA_ARCH_LIST``: the GPU architectures of extensions; empty for the current GPU's.
+        ``TORCH_CUDA_ARCH_LIST``: the GPU architectures of extensions, such as ``8.0;9.0a``; by default that of the
+        current GPU.
     sync : bool
         ``TKJIT_SYNC``: whether each launch waits for its kernel, so that a failing kernel raises at its own call.
     quiet : bool
@@ -143,7 +152,7 @@ class Settings:
     compiler: str = ""
     binding: str = ""
     model_arch: str = ""
-    sim_numerics: str = ""
+    sim_numerics: str = ""  # only checked here, because the simulator reads the variable itself
     sim_trace: str = ""
     header_roots: tuple[tuple[str, Path], ...] = ()
     cuda_archs: str = ""

@@ -22,7 +22,7 @@ def results(*seconds: float) -> dict:
 
 
 def test_figures_replace_those_of_an_earlier_run(tmp_path):
-    page = (ROOT / "docs/performance.md").read_text()
+    page = (ROOT / "docs/explanation/performance.md").read_text()
     once = with_figures(page, results(2e-5), tmp_path / "plots")
     assert "| `gemm(T=bfloat16, M=0)` | 20.0 | 500 TFLOP/s | 0.50 | 30.0 (1.50) |" in once
     assert "| call | time (us) | speed | of roofline (0.9 predicted) | cuBLAS |" in once

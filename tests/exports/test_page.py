@@ -1,4 +1,4 @@
-"""The programs of ``docs/export.md`` do what the page says."""
+"""The programs of ``docs/howto/export.md`` do what the page says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import tkjit
 
 pytestmark = pytest.mark.compiles
-PAGE = (Path(__file__).parents[2] / "docs/export.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/howto/export.md").read_text()
 REFUSED = "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, but K=3 from a\n"
 
 

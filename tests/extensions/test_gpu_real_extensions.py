@@ -1,4 +1,4 @@
-"""Third-party extensions agree with references on a GPU; ``docs/real-kernels.md`` describes how to get them."""
+"""Third-party extensions agree with references on a GPU; see ``docs/explanation/real-kernels.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mistakes of docs/trials.md: the first line of each error explains it in the terms of the spec, with a remedy."""
+"""The first line of each error explains it in the terms of the spec, with a remedy: docs/explanation/trials.md."""
 
 import re
 

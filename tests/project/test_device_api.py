@@ -1,4 +1,4 @@
-"""``docs/device-api.md``: every line compiles and has the value that the page says, and no member is left out."""
+"""``docs/reference/device-api.md`` names every member, and each line compiles and has the value that it says."""
 
 from __future__ import annotations
 

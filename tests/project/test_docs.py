@@ -1,4 +1,4 @@
-"""Runs the examples of docs/calling.md and docs/devices.md."""
+"""Runs the examples of docs/howto/calling.md and docs/howto/devices.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.compiles
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs/howto"
 
 
 @pytest.mark.parametrize(("page", "least"), [("calling.md", 15), ("devices.md", 3)])

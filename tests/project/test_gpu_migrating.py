@@ -1,4 +1,4 @@
-"""Runs the examples of docs/migrating.md that use the other systems."""
+"""Runs the examples of docs/howto/migrating.md that use the other systems."""
 
 import pytest
 from support.migrating import named, run

@@ -14,8 +14,8 @@ from tkjit.loader.environment import rendering_files
 
 PACKAGE = Path(tkjit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-# the table of docs/architecture.md, from the top: a package imports only packages before it
-PAGE = (PACKAGE.parent / "docs/architecture.md").read_text()
+# the table of docs/explanation/architecture.md, from the top: a package imports only packages before it
+PAGE = (PACKAGE.parent / "docs/explanation/architecture.md").read_text()
 IN_CPP = ("runtime", "sim")
 PACKAGES = [name for name in re.findall(r"^\| `(\w+)(?:\.py|/)` \|", PAGE, re.MULTILINE) if name not in IN_CPP]
 # __init__ re-exports public names of the packages, and __main__ starts the command line
@@ -164,7 +164,7 @@ def test_only_config_reads_the_environment(name):
 
 @pytest.mark.parametrize("name", ["excepthook", "displayhook", "settrace", "set_custom_exc", "path_hooks"])
 def test_no_hook_of_the_process_is_replaced(name):
-    """The side effects that tkjit does have are listed in docs/architecture.md."""
+    """The side effects that tkjit does have are listed in docs/explanation/architecture.md."""
     assert mentions(name) == set()
 
 

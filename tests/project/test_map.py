@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 
 def test_the_map_has_places():
-    assert len(PLACE.findall((ROOT / "docs/architecture.md").read_text())) > 50
+    assert len(PLACE.findall((ROOT / "docs/explanation/architecture.md").read_text())) > 50
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

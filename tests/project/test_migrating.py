@@ -1,4 +1,4 @@
-"""Runs the examples of docs/migrating.md that use tkjit."""
+"""Runs the examples of docs/howto/migrating.md that use tkjit."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Every line of ``docs/device-api.md`` compiles for Hopper."""
+"""Every line of ``docs/reference/device-api.md`` compiles for Hopper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package of ``docs/packages.md`` is the one that ``tkjit new`` writes; it builds, installs and runs."""
+"""The package of ``docs/howto/packages.md`` is the one that ``tkjit new`` writes; it builds, installs and runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tkjit.cli.new import example_directory
 
-PAGE = (Path(__file__).parents[2] / "docs/packages.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/howto/packages.md").read_text()
 FILES = dict(re.findall(r"^`([\w./]+)`[^\n]*:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
 CALL = """
 import sys, torch, tkjit

@@ -1,4 +1,4 @@
-"""``docs/questions.md``: every kernel runs, and the quoted errors occur in the code."""
+"""``docs/howto/questions.md``: every kernel runs, and the quoted errors occur in the code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.compiles
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/questions.md").read_text()
+PAGE = (ROOT / "docs/howto/questions.md").read_text()
 QUESTIONS = dict(re.findall(r"^## (How do I .*?\?)$(.*?)(?=^## )", PAGE, re.DOTALL | re.MULTILINE))
 IMPORTS, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 TEXTS = re.findall(r"^\| `(.*?)`", PAGE.partition("## Errors by their text")[2], re.MULTILINE)

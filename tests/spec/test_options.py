@@ -42,7 +42,7 @@ def test_each_option_is_documented(name):
     parameters = (tkjit.kernel.__doc__ or "").split("Parameters\n")[1].split("Raises\n")[0]
     listed = re.findall(r"^    (\w[\w, ]*?)(?: : .*)?$", parameters, flags=re.MULTILINE)
     assert name in [one for names in listed for one in names.split(", ")]
-    text = "".join(path.read_text() for path in DOCS.glob("*.md"))
+    text = "".join(path.read_text() for path in DOCS.rglob("*.md"))
     assert re.search(rf"\b{name}=|`{name}`", text), f"docs/ does not explain {name}="
 
 

@@ -1,4 +1,4 @@
-"""Parses docs/device-api.md: each section's spec, call arguments and table rows."""
+"""Parses docs/reference/device-api.md: each section's spec, call arguments and table rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 import tkjit
 
-PAGE = (Path(__file__).parents[2] / "docs/device-api.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/reference/device-api.md").read_text()
 _FIELD = re.compile(r"^(\w+: .+?)(?: +# (.*))?$", re.MULTILINE)
 # the type with which a row's meaning may begin; the fields' elements are floats
 _TYPE = re.compile(r"`(int|float|bool|size_t|u?int64_t|T&)`(?:,|$)")

@@ -1,4 +1,4 @@
-"""Runs the examples of docs/migrating.md, which show each kernel in another system and then in tkjit."""
+"""Runs the examples of docs/howto/migrating.md, which show each kernel in another system and then in tkjit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-DOCUMENT = Path(__file__).parents[2] / "docs/migrating.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/howto/migrating.md"
 
 
 class Example(NamedTuple):

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["run"] and "--" in words:  # everything after "--" belongs to the program, even options
         words[words.index("--")] = "--args"
-    parser = _parser()
+    parser = make_parser()
     completion.answer(parser)
     arguments = parser.parse_args(words)
     try:
@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     from tkjit.cli import (
         bench,
         bind,

@@ -181,7 +181,7 @@ def build_stable(extension: Extension) -> Path:
         )
         raise ArgumentError(
             f"{where}: {lacking} is not in torch's stable ABI, so a wheel for every version of torch cannot use it;"
-            " docs/torch-sources.md lists what tkjit supports"
+            " docs/howto/torch-sources.md lists what tkjit supports"
         )
     return _build(loader, Loaded(extension, is_python_module=False))[-1].shared_object
 

@@ -20,7 +20,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
 
     The kernel takes its name, parameters, defaults, docstring and reference from the function.
 
-    ``docs/specs.md`` explains the options with examples.
+    ``docs/reference/specs.md`` explains the options with examples.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         Set this if the kernel takes plain arguments instead of a struct.
     host : bool
         Set this if the entry is a host function, which does its own launches. If it takes torch's tensors, it needs
-        ``schema=`` or ``schema_from=``, or parameters without annotations (``docs/torch-sources.md``).
+        ``schema=`` or ``schema_from=``, or parameters without annotations (``docs/howto/torch-sources.md``).
     schema : str, optional
         The schema of a host function, in PyTorch's syntax: ``"norm(Tensor! out, Tensor x, float eps) -> ()"``.
     schema_from : str or Path, optional

@@ -1,7 +1,7 @@
 """Compiles a launcher in two halves: the device code with NVRTC, the host code with the C++ compiler.
 
 Building in two halves takes a fifth of nvcc's time and needs no CUDA toolkit. Decision 48
-(docs/decisions/0048-device-code-by-nvrtc.md) explains which sources are built this way.
+(docs/explanation/decisions/0048-device-code-by-nvrtc.md) explains which sources are built this way.
 """
 
 from __future__ import annotations
