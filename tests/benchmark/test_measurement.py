@@ -10,9 +10,10 @@ import torch
 
 from tkjit import SpecError
 from tkjit.benchmark.measurement import Measurement, rate_text
-from tkjit.benchmark.plot import check_can_plot, plot
+from tkjit.benchmark.plot import plot
 from tkjit.benchmark.roofline import Roofline
 from tkjit.benchmark.timing import interleaved
+from tkjit.check.plot import check_can_plot
 from tkjit.cli.bench import _sizes
 
 ROOFLINE = Roofline(bytes_per_s=3e12, flops_per_s=750e12)
@@ -97,6 +98,6 @@ def test_a_plot_that_cannot_be_written_is_reported_before_measuring(tmp_path, mo
         check_can_plot(Path("plot.bmp"))
     with pytest.raises(SpecError, match="there is no directory"):
         check_can_plot(tmp_path / "missing/plot.svg")
-    monkeypatch.setattr("tkjit.benchmark.plot.find_spec", lambda name: None)
+    monkeypatch.setattr("tkjit.check.plot.find_spec", lambda name: None)
     with pytest.raises(SpecError, match="--plot needs matplotlib, which is not installed; pip install matplotlib"):
         check_can_plot(tmp_path / "plot.svg")

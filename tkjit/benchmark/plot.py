@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tkjit.benchmark.measurement import Measurement
-from tkjit.errors import SpecError
-
-FORMATS = (".svg", ".png", ".pdf")
-
-
-def check_can_plot(file: Path) -> None:
-    """Raise an error before anything is measured if the plot could not be written.
-
-    Raises
-    ------
-    SpecError
-        If matplotlib is not installed, the format is unknown, or there is no such directory.
-    """
-    if find_spec("matplotlib") is None:
-        raise SpecError("--plot needs matplotlib, which is not installed; pip install matplotlib")
-    if file.suffix not in FORMATS:
-        raise SpecError(f"--plot {file}: expected a file name that ends in {', '.join(FORMATS)}")
-    if not file.absolute().parent.is_dir():
-        raise SpecError(f"--plot {file}: there is no directory {file.absolute().parent}")
 
 
 def plot(found: Sequence[Measurement], file: Path) -> None:

@@ -63,7 +63,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     sizes = list(_sizes(arguments.dim, arguments.leading, dict(map(argument, arguments.arg))))
     types = [name for name in arguments.types.split(",") if name]
     if arguments.plot is not None:
-        from tkjit.benchmark.plot import check_can_plot
+        from tkjit.check.plot import check_can_plot
 
         check_can_plot(arguments.plot)
     found: list[Measurement] = []

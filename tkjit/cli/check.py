@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tkjit.cli.assignments import assignment
@@ -52,6 +53,9 @@ def register(commands: Any) -> None:
         help="treat volatile accesses as unordered (race, the default) or as relaxed atomics (atomic)",
     )
     parser.add_argument("--trace", action="store_true", help="log barriers and asynchronous copies to standard error")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw the findings beside the source: FILE.svg, FILE.png"
+    )
     add_json(parser)
     add_model_arch(parser)
     parser.set_defaults(run=_check)
@@ -59,7 +63,10 @@ def register(commands: Any) -> None:
 
 def _check(arguments: argparse.Namespace) -> int:
     from tkjit.check import MODES, Options, Report, check
+    from tkjit.check.plot import check_can_plot, plot
 
+    if arguments.plot is not None:
+        check_can_plot(arguments.plot)
     options = Options(
         modes=MODES if not arguments.modes else tuple(dict.fromkeys(arguments.modes)),
         types=[name for name in arguments.types.split(",") if name],
@@ -90,6 +97,8 @@ def _check(arguments: argparse.Namespace) -> int:
         total.findings += report.findings
         total.warnings += report.warnings
         total.launches += report.launches
+    if arguments.plot is not None and not plot([*total.findings, *total.warnings], arguments.plot):
+        print(f"{arguments.plot} was not written, because there is nothing to draw", file=sys.stderr)
     if arguments.json:
         lists = {"findings": total.findings, "warnings": total.warnings}
         found = {name: [one.as_json() for one in ones] for name, ones in lists.items()}
