@@ -25,9 +25,16 @@ ptxas info    : Function properties for _ZN2ns7crowdedE7Globals
     0 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
 ptxas info    : Used 252 registers, 128 bytes smem
 """
-FLOAT = {"registers": 12, "shared_memory_bytes": 0, "spill_load_bytes": 0, "spill_store_bytes": 0}
-DOUBLE = {"registers": 32, "shared_memory_bytes": 40, "spill_load_bytes": 448, "spill_store_bytes": 424}
-CROWDED = {"registers": 252, "shared_memory_bytes": 128, "spill_load_bytes": 12, "spill_store_bytes": 8}
+NO_MEMORY = {"shared_memory_bytes": 0, "spill_load_bytes": 0, "spill_store_bytes": 0, "stack_bytes": 0}
+FLOAT = NO_MEMORY | {"registers": 12}
+DOUBLE = {
+    "registers": 32,
+    "shared_memory_bytes": 40,
+    "stack_bytes": 248,
+    "spill_load_bytes": 448,
+    "spill_store_bytes": 424,
+}
+CROWDED = NO_MEMORY | {"registers": 252, "shared_memory_bytes": 128, "spill_load_bytes": 12, "spill_store_bytes": 8}
 NAMES = {
     "void axpy<float>(Globals)": FLOAT,
     "void axpy<double>(Globals)": DOUBLE,
