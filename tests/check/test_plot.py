@@ -14,7 +14,10 @@ SOURCE = "".join(f"line {number};\n" for number in range(1, 60)) + "__syncthread
 
 
 def texts(file) -> list[str]:
-    return [re.sub(r"&#?\w+;", " ", text).strip() for text in re.findall(r"<text[^>]*>(.*?)</text>", file.read_text())]
+    return [
+        text.replace("\N{NO-BREAK SPACE}", " ").strip()
+        for text in re.findall(r"<text[^>]*>(.*?)</text>", file.read_text())
+    ]
 
 
 def test_two_threads_are_drawn_beside_their_lines(tmp_path):

@@ -84,7 +84,8 @@ def _draw(axis: Any, one: Finding, lines: dict[int, str]) -> None:
     for number, row in rows.items():
         text = lines[number].expandtabs(4)[indent:]
         short = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
-        axis.text(0, row, f"{number:4}  {short}", family="monospace", fontsize=8, va="center", parse_math=False)
+        shown = f"{number:4}  {short}".replace(" ", "\N{NO-BREAK SPACE}")  # SVG joins spaces
+        axis.text(0, row, shown, family="monospace", fontsize=8, va="center", parse_math=False)
         if _BARRIER.search(text):
             axis.plot((_LANES[0] - 6, _LANES[1] + 6), (row, row), color="tab:green", lw=2)
     places = [place for place in _places(one) if place.line in rows]
