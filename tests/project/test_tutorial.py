@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pytest
+from support.pictures import same_picture
 
 TUTORIAL = Path(__file__).parents[2] / "docs/tutorial"
 PAGES = re.findall(r"^(\w[\w-]*)$", (TUTORIAL / "index.md").read_text().split(":maxdepth: 1")[1], re.MULTILINE)
@@ -56,17 +56,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "MPLBACKEND": "agg",
         "PYTHONUNBUFFERED": "1",  # findings and summaries in the order in which a terminal shows them
     }
-
-
-def same_picture(one: Path, other: Path) -> bool:
-    """Return whether two pictures look the same; their fonts may differ."""
-    if one.suffix == ".svg":
-        words = [re.findall(r"<text[^>]*>(.*?)</text>", path.read_text()) for path in (one, other)]
-        return words[0] == words[1]
-    import matplotlib.image
-
-    first, second = (matplotlib.image.imread(path) for path in (one, other))
-    return first.shape == second.shape and float(np.abs(first - second).mean()) < 0.02
 
 
 def test_there_are_six_pages_and_each_ends_with_a_picture():
