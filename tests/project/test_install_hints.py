@@ -30,7 +30,7 @@ ON_PYPI = {
 IN_DEBIAN = {
     *("g++", "git", "gdb", "binutils", "cmake", "clang", "libclang-rt-dev", "cargo", "golang-go", "pkg-config"),
     *("openssh-server", "nginx-light", "libtrilinos-kokkos-kernels-dev", "libtrilinos-kokkos-dev", "python3-dev"),
-    *("libeigen3-dev", "libnanoflann-dev", "librange-v3-dev", "libclang-rt-14-dev"),
+    *("libeigen3-dev", "chromium", "libnanoflann-dev", "librange-v3-dev", "libclang-rt-14-dev"),
     *("libgcc-12-dev", "libstdc++-12-dev"),
 }
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkjit.benchmark.measurement import Measurement
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 def plot(found: Sequence[Measurement], file: Path) -> None:
-    """Write a figure with one panel for the speeds, and one for the roofline if it was measured."""
+    """Write the figure of ``draw`` to a file."""
+    draw(found).savefig(file)
+
+
+def draw(found: Sequence[Measurement]) -> Figure:
+    """Return a figure with one panel for the speeds, and one for the roofline if it was measured."""
     from matplotlib.figure import Figure  # without pyplot, which would choose a window system
 
     has_roofline = any(one.roofline is not None and one.flops for one in found)
@@ -20,7 +28,7 @@ def plot(found: Sequence[Measurement], file: Path) -> None:
     if has_roofline:
         _draw_roofline(panels[1], [one for one in found if one.roofline is not None and one.flops])
     figure.suptitle(", ".join(dict.fromkeys(one.device for one in found)))
-    figure.savefig(file)
+    return figure
 
 
 def _draw_speeds(panel: Any, found: Sequence[Measurement]) -> None:

@@ -7,10 +7,13 @@ import textwrap
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkjit.check.findings import Finding, Place
 from tkjit.errors import SpecError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = (".svg", ".png", ".pdf")
 _COLOURS = {"read": "tab:blue", "write": "tab:red"}
@@ -37,25 +40,30 @@ def check_can_plot(file: Path) -> None:
         raise SpecError(f"--plot {file}: there is no directory {file.absolute().parent}")
 
 
-def plot(found: Sequence[Finding], file: Path) -> int:
-    """Write a figure with a panel for each finding that has a place in a readable source. Return how many it draws.
-
-    Without such findings, no file is written.
-    """
+def plot(found: Sequence[Finding], file: Path) -> bool:
+    """Write the figure of ``draw`` to a file. Return False, and write none, if there is nothing to draw."""
     from matplotlib import rc_context
+
+    if (figure := draw(found)) is None:
+        return False
+    with rc_context({"svg.fonttype": "none"}):  # keep the text of an SVG as text
+        figure.savefig(file)
+    return True
+
+
+def draw(found: Sequence[Finding]) -> Figure | None:
+    """Return a figure with a panel for each finding that has a place in a readable source, or None if none has."""
     from matplotlib.figure import Figure  # without pyplot, which would choose a window system
 
     panels = [(one, lines) for one in found if (lines := _lines_around(one))]
     if not panels:
-        return 0
+        return None
     heights = [len(lines) + 6 for _, lines in panels]
     figure = Figure(figsize=(11, _LINE_INCHES * sum(heights)), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axis, (one, lines) in zip(axes, panels, strict=True):
         _draw(axis, one, lines)
-    with rc_context({"svg.fonttype": "none"}):  # keep the text of an SVG as text
-        figure.savefig(file)
-    return len(panels)
+    return figure
 
 
 def _places(one: Finding) -> list[Place]:

@@ -163,7 +163,7 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
     tuned = loader_for(Settings.from_environment()).tuned
     for spec in kernel.specs:
         chosen = [f"tuned: {choice}" for choice in tuned.all(spec)]
-        print("\n".join(["", *_spec_lines(spec), *chosen]))
+        print("\n".join(["", *spec_lines(spec), *chosen]))
     if builds := _build_lines(kernel.name):
         print("\n".join(["", "builds in the cache:", *builds]))
     if arguments.arch not in ("", "cpu"):
@@ -210,7 +210,7 @@ def _target(arch: str, kernel: Kernel, loader: Loader) -> Target:
     return loader.target("cuda", torch.cuda.current_device())
 
 
-def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:
+def last_builds(name: str) -> dict[str, Mapping[str, Any]]:
     """Return the manifest of the last build of each variant and module of a kernel, keyed by its description."""
     cache = loader_for(Settings.from_environment()).cache
     builds = [one for one in list_entries(cache.root) if one.name == name and one.abi == cache.abi and one.manifest]
@@ -221,7 +221,7 @@ def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:
 def _object_lines(name: str) -> list[str]:
     """Describe how the sources of an extension were last compiled."""
     lines = []
-    for what, manifest in _last_builds(name).items():
+    for what, manifest in last_builds(name).items():
         if " of the extension " not in what:
             continue  # this is the list of the extension's functions, or the module that is linked from the objects
         if lacking := manifest.get(LACKING):
@@ -235,10 +235,10 @@ def _build_lines(name: str) -> list[str]:
     """Describe the GPU resources of each variant's last build, and of the other kernels in the same file."""
     from tkjit.loader.listing import resource_lines
 
-    return [f"  {line}" for what, manifest in _last_builds(name).items() for line in resource_lines(what, manifest)]
+    return [f"  {line}" for what, manifest in last_builds(name).items() for line in resource_lines(what, manifest)]
 
 
-def _spec_lines(spec: Spec) -> list[str]:
+def spec_lines(spec: Spec) -> list[str]:
     """Describe a spec in lines, one for each fact."""
 
     def join_expressions(expressions: tuple[Expr, ...] | CExpr) -> str:
