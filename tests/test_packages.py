@@ -310,13 +310,13 @@ def test_new_writes_a_package(tmp_path, monkeypatch, capsys):
     ("name", "message"),
     [
         ("my-kernels", "did you mean my_kernels?"),
-        ("9a", "not a valid package name"),
-        ("class", "not a valid package name"),
-        ("../up", "not a valid package name"),
+        ("9a", "not a valid name"),
+        ("class", "not a valid name"),
+        ("../up", "not a valid name"),
         ("json", "json is the name of another module"),
         ("torch", "torch is the name of another module"),
         ("tests", "choose another name"),
-        ("__", "not a valid package name"),
+        ("__", "not a valid name"),
         ("a" * 300, "cannot write"),
     ],
 )

@@ -72,6 +72,7 @@ def make_parser() -> argparse.ArgumentParser:
         stubs,
         verify,
         warmup,
+        watch,
         why,
     )
 
@@ -94,6 +95,7 @@ def make_parser() -> argparse.ArgumentParser:
         headers,
         importer,
         new,
+        watch,
         run,
         debug,
         doctor,
