@@ -22,6 +22,7 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 # single backticks in docstrings are code, as in Markdown
 default_role = "code"
+smartquotes = False  # -- begins an option
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 autodoc_member_order = "bysource"

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterator
 from inspect import cleandoc
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
@@ -18,11 +19,17 @@ _SETTING = re.compile(r"^(\w+) : .+\n((?: {4}.+\n?)+)", re.MULTILINE)
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", _fill)
+    app.connect("env-get-outdated", lambda app, *_: [page for page in app.env.found_docs if _is_generated(app, page)])
     return {"parallel_read_safe": True}
 
 
 def _fill(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = _MARKER.sub(lambda marker: "\n".join(GENERATED[marker[1]]()), source[0])
+
+
+def _is_generated(app: Sphinx, page: str) -> bool:
+    """Return whether a page depends on tkjit as well as on its own file."""
+    return _MARKER.search(Path(app.env.doc2path(page)).read_text()) is not None
 
 
 def commands() -> Iterator[str]:
@@ -63,7 +70,7 @@ def _arguments(option: argparse.Action) -> str:
     if not option.option_strings:
         return f"`{shown}`"
     takes = "" if option.nargs == 0 else f" {shown}"
-    return ", ".join(f"`{flag}{takes}`" for flag in option.option_strings)
+    return ", ".join(f"`{flag}{takes}`" for flag in option.option_strings).replace("|", "\\|")
 
 
 def settings() -> Iterator[str]:

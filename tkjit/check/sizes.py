@@ -89,12 +89,28 @@ def _steps(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
 
 
 def integers_for(spec: Spec, extents: Mapping[str, int], fixed: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-    """Yield values for integers without a default. The first is the extent of the dim with the same name, if any."""
+    """Yield values for integers without a default.
+
+    The first is the extent of the dim with the same name, if there is one. Otherwise, it is a small number that differs
+    from the others if the constraints restrict the integer, and 1 if nothing says which values are right.
+    """
     names = [f.name for f in spec.fields if f.is_integer and f.default is MISSING and f.name not in fixed]
     by_name = {name.lower(): size for name, size in extents.items()}
-    choices = [dict.fromkeys([by_name.get(name.lower(), 1), *extents.values(), 1]) for name in names]
+    always_1 = integers_always_1(spec)
+    choices = [
+        dict.fromkeys([by_name.get(name.lower(), 1 if name in always_1 else 2 + i), *extents.values(), 1])
+        for i, name in enumerate(names)
+    ]
     for chosen in itertools.product(*choices):
         yield dict(zip(names, chosen, strict=True))
+
+
+def integers_always_1(spec: Spec) -> list[str]:
+    """Return the integers that are 1 in every generated call, because no dim, default or constraint gives a value."""
+    known = {name.lower() for name in spec.dim_names} | {name for one in spec.constraints for name in one.names}
+    integers = [f.name for f in spec.fields if f.is_integer and f.default is MISSING]
+    in_examples = set().union(*spec.verification.examples)
+    return [name for name in integers if name not in in_examples and not {name, name.lower()} & known]
 
 
 def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_elements: Mapping[bool, int]) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tkjit.check.sizes import integers_always_1
 from tkjit.cli.assignments import assignment
 from tkjit.cli.output import add_json, add_model_arch, print_json
 from tkjit.cli.selection import has_headers
@@ -93,7 +94,8 @@ def _check(arguments: argparse.Namespace) -> int:
             for finding in sorted((*report.findings, *report.warnings), key=lambda one: one.kind != "divergence"):
                 print(finding)
             compared = _what_was_compared(specs) if "order" in options.modes and not report.findings else ""
-            print(f"{name}: {', '.join(options.modes)}: {_summary(report)}{compared}", file=sys.stderr)
+            text = f"{name}: {', '.join(options.modes)}: {_summary(report)}{compared}"
+            print(f"{text}{untried(specs, options.given)}", file=sys.stderr)
         total.findings += report.findings
         total.warnings += report.warnings
         total.launches += report.launches
@@ -138,6 +140,13 @@ def _what_was_compared(specs: Sequence[Spec]) -> str:
         return "; unchecked= leaves no result to compare with the reference"
     gradients = "; verify compares the gradients" if any(spec.backward for spec in specs) else ""
     return f"; the results match the reference{gradients}"
+
+
+def untried(specs: Sequence[Spec], given: Mapping[str, Any]) -> str:
+    """Name the integers for which only 1 was tried, because the spec does not say which values are right."""
+    names = ", ".join(dict.fromkeys(name for spec in specs for name in integers_always_1(spec) if name not in given))
+    advice = "list other calls in examples=, or give limits in constraints="
+    return f"; only 1 was tried for {names}: {advice}" if names else ""
 
 
 def _summary(report: Any) -> str:

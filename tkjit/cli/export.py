@@ -21,7 +21,7 @@ from tkjit.render.torch_binding import BINDINGS
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("export", help="write a library for C, C++, Go and Rust, or a torch extension")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels to export")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels, packages or FILE.py to export")
     parser.add_argument(
         "--lang",
         action="append",

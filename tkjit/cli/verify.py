@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tkjit.cli.assignments import argument, assignment
+from tkjit.cli.check import untried
 from tkjit.cli.output import add_json, add_model_arch, print_columns, print_json
 from tkjit.errors import TkjitError
 from tkjit.kernel import find, kernels, kernels_named
@@ -68,6 +69,9 @@ def _verify(arguments: argparse.Namespace) -> int:
     wrong, refused = sum(bool(one.problems) for one in outcomes), sum(bool(one.refused) for one in outcomes)
     called = len(outcomes) - refused
     print(f"{called - wrong} of {called} calls are right on {options.device}; {refused} not verified", file=sys.stderr)
+    for name in names:
+        if text := untried(find(name).specs, options.given):
+            print(f"{name}{text.replace(';', ':', 1)}", file=sys.stderr)
     return 1 if wrong or (refused and arguments.names) or not called else 0
 
 
