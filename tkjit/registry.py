@@ -144,7 +144,10 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
             raise SpecError(f"no kernel is named {name!r}: there is no file {file}")
         return Found(alone, own, f"{_FILE}{alone}")
     if name.endswith((".cu", ".cuh")):
-        raise SpecError(f"{name} is a CUDA source; name the kernel by its spec, a Python file: FILE.py:NAME")
+        raise SpecError(
+            f"{name} is a CUDA source; name the kernel by its spec, a Python file: FILE.py:NAME. "
+            f"python -m tkjit import {name} writes one"
+        )
     package_name, _, own = name.rpartition(".")
     if "." in name and own.isidentifier() and own != "py":
         try:

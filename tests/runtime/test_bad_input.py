@@ -355,7 +355,10 @@ def test_message_with_non_ascii_reprs():
     ("keywords", "message"),
     [
         ({"alpha": torch.ones(1)}, r"alpha is \(1,\) float32 on cpu; expected a float"),
-        ({"alpha": torch.tensor(2.0, requires_grad=True)}, r"alpha is \(\) float32 on cpu; expected a float"),
+        (
+            {"alpha": torch.tensor(2.0, requires_grad=True)},
+            r"alpha is \(\) float32 on cpu; expected a float; it requires a gradient, and numbers get none: declare a tensor in the spec, or detach it",
+        ),
         ({"alpha": torch.tensor(1j)}, r"alpha is \(\) complex64 on cpu; expected a float"),
         ({"alpha": np.complex64(1)}, r"alpha is np.complex64\(1\+0j\) \(numpy.complex64\); expected a float"),
         ({"count": torch.ones(1, dtype=torch.int64)}, r"count is \(1,\) int64 on cpu; expected an int"),

@@ -152,7 +152,9 @@ inline void refuse_name(const char* kernel, PyObject* name, const char* names) {
 
 inline void refuse_object(const char* kernel, const char* name, PyObject* object, const char* expected) {
     explain([&] {
-        raise(argument_error, texts::wrong(kernel, name, describe(object), expected));
+        const bool is_learnt = is_tensor(object) && is_true(attribute(object, "requires_grad"));
+        const char* const advice = "; it requires a gradient, and numbers get none: declare a tensor in the spec, or detach it";
+        raise(argument_error, texts::wrong(kernel, name, describe(object), expected) + (is_learnt ? advice : ""));
     });
 }
 

@@ -202,10 +202,10 @@ inline bool check_launch(Launch& launch) {
                     block.y, block.z);
     } else if (block.x > 1024 || block.y > 1024 || block.z > 64 ||
                1ull * block.x * block.y * block.z > max_threads_per_block) {
-        text.append("a block of (%u, %u, %u) threads is too large: at most 1024 threads, and (1024, 1024, 64)", block.x,
+        text.append("a block of (%u, %u, %u) threads is too large: at most 1024 threads, and at most (1024, 1024, 64) of them along x, y and z", block.x,
                     block.y, block.z);
     } else if (grid.x > INT_MAX || grid.y > max_grid_y_or_z || grid.z > max_grid_y_or_z) {
-        text.append("a grid of (%u, %u, %u) blocks is too large: at most (2147483647, 65535, 65535)", grid.x, grid.y,
+        text.append("a grid of (%u, %u, %u) blocks is too large: at most (2147483647, 65535, 65535) along x, y and z", grid.x, grid.y,
                     grid.z);
     } else if (launch.dynamic_shared_bytes > max_dynamic_shared_bytes) {
         launch.error_code = 1;  // cudaErrorInvalidValue
