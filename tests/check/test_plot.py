@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tkjit.check.checker import Report
 from tkjit.check.findings import Finding, Place
 from tkjit.check.plot import plot
 from tkjit.cli import main
@@ -28,7 +29,7 @@ def test_two_threads_are_drawn_beside_their_lines(tmp_path):
         Place("read", str(source), 9, (2, 0, 0), (3, 0, 0)),
     )
     race = Finding("race", "nothing orders two accesses to $tile$ + 4 bytes", write, read)
-    assert plot([race], tmp_path / "race.svg")
+    assert plot([race], {}, tmp_path / "race.svg")
     found = texts(tmp_path / "race.svg")
     assert "race: nothing orders two accesses to $tile$ + 4 bytes" in found
     assert [text for text in found if "line" in text] == [f"{number}  line {number};" for number in range(5, 12)]
@@ -40,15 +41,25 @@ def test_only_the_lines_around_distant_places_are_drawn(tmp_path):
     source.write_text(SOURCE)
     places = [Place("wait", str(source), line, (0, 0, 0), ()) for line in (3, 60)]
     stuck = Finding("fault", "threads wait for each other", *places)
-    assert plot([stuck], tmp_path / "stuck.svg")
+    assert plot([stuck], {}, tmp_path / "stuck.svg")
     found = texts(tmp_path / "stuck.svg")
     lines = [text.split()[0] for text in found if text.endswith(";")]
     assert lines == ["1", "2", "3", "4", "5", "58", "59", "60"] and found.count("threads that wait") == 2
 
 
+def test_a_report_of_a_source_in_a_cell_is_drawn_in_a_notebook():
+    write = Place("write", "inline.cu", 2, (0, 0, 0), (1, 0, 0))
+    report = Report(
+        [Finding("memory", "access of 4 bytes right after y", write)], sources={"inline.cu": "a;\nb;\nc;\n"}
+    )
+    drawn = report._repr_svg_()
+    assert drawn.startswith("<svg") and "right after y" in drawn and "pt" not in drawn[:120]
+    assert Report()._repr_svg_() is None
+
+
 def test_findings_without_a_source_are_not_drawn(tmp_path):
     gone = Finding("race", "a race", Place("write", str(tmp_path / "gone.cu"), 3, (0, 0, 0), (0, 0, 0)))
-    assert not plot([gone, Finding("order", "the result depends on the order")], tmp_path / "none.svg")
+    assert not plot([gone, Finding("order", "the result depends on the order")], {}, tmp_path / "none.svg")
     assert not (tmp_path / "none.svg").exists()
 
 

@@ -357,7 +357,8 @@ def test_message_with_non_ascii_reprs():
         ({"alpha": torch.ones(1)}, r"alpha is \(1,\) float32 on cpu; expected a float"),
         (
             {"alpha": torch.tensor(2.0, requires_grad=True)},
-            r"alpha is \(\) float32 on cpu; expected a float; it requires a gradient, and numbers get none: declare a tensor in the spec, or detach it",
+            r"alpha is \(\) float32 on cpu; expected a float; it requires a gradient, and numbers get none: "
+            "declare a tensor in the spec, or detach it",
         ),
         ({"alpha": torch.tensor(1j)}, r"alpha is \(\) complex64 on cpu; expected a float"),
         ({"alpha": np.complex64(1)}, r"alpha is np.complex64\(1\+0j\) \(numpy.complex64\); expected a float"),

@@ -85,11 +85,20 @@ class Report:
     launches : int
     warnings : list of Finding
         A strict check adds these to its findings instead.
+    sources : dict
+        The texts of sources that are not files, by their names in findings.
     """
 
     findings: list[Finding] = field(default_factory=list)
     launches: int = 0
     warnings: list[Finding] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def _repr_svg_(self) -> str | None:
+        """Draw the findings in a notebook, if matplotlib is installed."""
+        from tkjit.check.plot import svg_of
+
+        return svg_of([*self.findings, *self.warnings], self.sources)
 
     def add(self, found: Iterable[Finding]) -> None:
         known = {one.key for one in (*self.findings, *self.warnings)}
@@ -102,6 +111,7 @@ class Report:
         """Add the findings and launches of another report."""
         self.add([*other.findings, *other.warnings])
         self.launches += other.launches
+        self.sources |= other.sources
 
 
 def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequence[Case] | None = None) -> Report:
@@ -132,6 +142,7 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
     if not variants:
         raise SpecError(f"{specs[0].name} has no variant for {', '.join(options.types) or 'these arguments'}")
     report = Report()
+    report.sources = {source.name: source.text for spec in specs for _, source in spec.sources if source.text}
     with ThreadPoolExecutor(usable_cores()) as pool:
         checkers = [_VariantChecker(loader, spec, variant, options) for spec, variant in variants]
         jobs = [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,22 +41,46 @@ def check_can_plot(file: Path) -> None:
         raise SpecError(f"--plot {file}: there is no directory {file.absolute().parent}")
 
 
-def plot(found: Sequence[Finding], file: Path) -> bool:
+def plot(found: Sequence[Finding], sources: Mapping[str, str], file: Path) -> bool:
     """Write the figure of ``draw`` to a file. Return False, and write none, if there is nothing to draw."""
     from matplotlib import rc_context
 
-    if (figure := draw(found)) is None:
+    if (figure := draw(found, sources)) is None:
         return False
     with rc_context({"svg.fonttype": "none"}):  # keep the text of an SVG as text
         figure.savefig(file)
     return True
 
 
-def draw(found: Sequence[Finding]) -> Figure | None:
-    """Return a figure with a panel for each finding that has a place in a readable source, or None if none has."""
+def svg_of(found: Sequence[Finding], sources: Mapping[str, str]) -> str | None:
+    """Return the figure of ``draw`` as an SVG element, or None if there is nothing to draw or no matplotlib."""
+    if find_spec("matplotlib") is None or (figure := draw(found, sources)) is None:
+        return None
+    return svg_text(figure)
+
+
+def svg_text(figure: Figure) -> str:
+    """Return a figure as an SVG element that is as wide as its place, with its text as text."""
+    from matplotlib import rc_context
+
+    text = StringIO()
+    with rc_context({"svg.fonttype": "none"}):
+        figure.savefig(text, format="svg")
+    element = text.getvalue().partition("<svg")[2]
+    return "<svg" + re.sub(r'\s(width|height)="[\d.]+pt"', "", element, count=2)
+
+
+def draw(found: Sequence[Finding], sources: Mapping[str, str]) -> Figure | None:
+    """Return a figure with a panel for each finding that has a place in a readable source, or None if none has.
+
+    Parameters
+    ----------
+    sources : mapping
+        The texts of sources that are not files, by their names in findings.
+    """
     from matplotlib.figure import Figure  # without pyplot, which would choose a window system
 
-    panels = [(one, lines) for one in found if (lines := _lines_around(one))]
+    panels = [(one, lines) for one in found if (lines := _lines_around(one, sources))]
     if not panels:
         return None
     heights = [len(lines) + 6 for _, lines in panels]
@@ -70,13 +95,13 @@ def _places(one: Finding) -> list[Place]:
     return [place for place in (one.here, one.there) if place is not None and place.line > 0]
 
 
-def _lines_around(one: Finding) -> dict[int, str]:
+def _lines_around(one: Finding, sources: Mapping[str, str]) -> dict[int, str]:
     """Return the source lines around a finding's places by their numbers, or none if they cannot be read."""
     places = [place for place in _places(one) if place.file == _places(one)[0].file]
     if not places:
         return {}
     try:
-        text = Path(places[0].file).read_text().splitlines()
+        text = (sources.get(places[0].file) or Path(places[0].file).read_text()).splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
     numbers = sorted(place.line for place in places)

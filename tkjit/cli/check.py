@@ -99,7 +99,8 @@ def _check(arguments: argparse.Namespace) -> int:
         total.findings += report.findings
         total.warnings += report.warnings
         total.launches += report.launches
-    if arguments.plot is not None and not plot([*total.findings, *total.warnings], arguments.plot):
+        total.sources |= report.sources
+    if arguments.plot is not None and not plot([*total.findings, *total.warnings], total.sources, arguments.plot):
         print(f"{arguments.plot} was not written, because there is nothing to draw", file=sys.stderr)
     if arguments.json:
         lists = {"findings": total.findings, "warnings": total.warnings}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -127,16 +125,18 @@ def _described(name: str, arguments: argparse.Namespace) -> Described:
 
 
 def _check(one: Described, kernel: Kernel, types: Sequence[str]) -> None:
+    from markupsafe import Markup
+
     from tkjit.check import Options, check
-    from tkjit.check.plot import draw
+    from tkjit.check.plot import svg_of
 
     options = Options(types=types)
     report = check(loader_for(Settings.from_environment()), kernel.specs, options)
     one.findings = [str(finding) for finding in report.findings]
     found = f"{len(report.findings)} found" if report.findings else "nothing found"
     one.checked = f"{', '.join(options.modes)}: {found} in {report.launches} launches"
-    if (figure := draw([*report.findings, *report.warnings])) is not None:
-        one.plots.append(_svg(figure))
+    if (drawn := svg_of([*report.findings, *report.warnings], report.sources)) is not None:
+        one.plots.append(Markup(drawn))  # matplotlib escapes its texts
 
 
 def _verify(one: Described, types: Sequence[str], device: str) -> None:
@@ -146,22 +146,12 @@ def _verify(one: Described, types: Sequence[str], device: str) -> None:
 
 
 def _bench(one: Described, kernel: Kernel, types: Sequence[str], device: str) -> None:
+    from markupsafe import Markup
+
     from tkjit.benchmark.measure import measurements
     from tkjit.benchmark.plot import draw
+    from tkjit.check.plot import svg_text
 
     if any(spec.benchmark.sizes for spec in kernel.specs):
         one.measured = list(measurements(one.name, (), types, device, inductor=False, rounds=9))
-        one.plots.append(_svg(draw(one.measured)))
-
-
-def _svg(figure: Any) -> str:
-    """Return a figure as an SVG element that is as wide as its place."""
-    from markupsafe import Markup
-    from matplotlib import rc_context
-
-    text = io.StringIO()
-    with rc_context({"svg.fonttype": "none"}):
-        figure.savefig(text, format="svg")
-    element = text.getvalue().partition("<svg")[2]
-    element = re.sub(r'\s(width|height)="[\d.]+pt"', "", element, count=2)
-    return Markup("<svg" + element)  # matplotlib escapes its texts
+        one.plots.append(Markup(svg_text(draw(one.measured))))
