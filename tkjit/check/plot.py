@@ -65,7 +65,7 @@ def svg_text(figure: Figure) -> str:
 
     text = StringIO()
     with rc_context({"svg.fonttype": "none"}):
-        figure.savefig(text, format="svg")
+        figure.savefig(text, format="svg", metadata={"Date": None})
     element = text.getvalue().partition("<svg")[2]
     return "<svg" + re.sub(r'\s(width|height)="[\d.]+pt"', "", element, count=2)
 
