@@ -109,6 +109,9 @@ class Settings:
         names the command to compile it.
     record : Path or None
         ``TKJIT_RECORD``: the file that records what a process uses, for ``warmup --from-file``.
+    tune : bool
+        ``TKJIT_TUNE``: whether the first call of a variant with ``tune=`` tunes it, at the spec's ``sizes=``, if no
+        choice is stored.
     sim_debug : bool
         ``TKJIT_SIM_DEBUG``: whether CPU kernels are compiled for a debugger, without optimization; ``tkjit debug`` sets
         it.
@@ -148,6 +151,7 @@ class Settings:
     remote: RemoteSettings = RemoteSettings()
     jit: bool = True
     record: Path | None = None
+    tune: bool = False
     sim_debug: bool = False
     compiler: str = ""
     binding: str = ""
@@ -177,6 +181,7 @@ class Settings:
             remote=RemoteSettings.from_environment(environ),
             jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
             record=_expanded(record).absolute() if record else None,
+            tune=_flag("TKJIT_TUNE", environ.get("TKJIT_TUNE"), default=False),
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             compiler=_one_of("TKJIT_COMPILER", environ.get("TKJIT_COMPILER", ""), COMPILERS),
             binding=_one_of("TKJIT_BINDING", environ.get("TKJIT_BINDING", ""), BINDINGS),

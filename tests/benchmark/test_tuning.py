@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import In, Out, SpecError, Tensor
+from tkjit import In, Out, SpecError, Tensor, TkjitWarning
 from tkjit.cli import main
 from tkjit.config import Settings
 from tkjit.loader import loader_for
@@ -42,6 +42,29 @@ def spec_file(tmp_path, monkeypatch, cache_with_runtime):
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     (tmp_path / "mark.py").write_text(SPEC)
     return tmp_path
+
+
+def test_calls_tune_only_if_asked(spec_file, python, monkeypatch):
+    call = "import torch, tkjit; print(tkjit.load('mark')(torch.zeros(3)).tolist())"
+    default, tuned = "[13.0, 13.0, 13.0]\n", "[23.0, 23.0, 23.0]\n"
+    assert python(call) == python(call) == default  # the second time from the warm record
+    monkeypatch.setenv("TKJIT_TUNE", "1")
+    monkeypatch.setenv("TKJIT_JIT", "0")
+    assert python(call) == default
+    monkeypatch.delenv("TKJIT_JIT")
+    assert python(call) == tuned
+    before = {path: path.stat().st_mtime_ns for path in (spec_file / "cache").glob("v1/tuned/*/*")}
+    assert len(before) == 1 and python(call) == tuned
+    assert {path: path.stat().st_mtime_ns for path in before} == before  # the choice is there, so nothing is measured
+    monkeypatch.delenv("TKJIT_TUNE")
+    assert python(call) == tuned
+
+
+def test_a_call_without_sizes_is_not_tuned(loader, monkeypatch):
+    monkeypatch.setenv("TKJIT_TUNE", "1")
+    mark = configurations(tune={"STEP": (1, 2), "MORE": (3,)})
+    with pytest.warns(TkjitWarning, match="mark has no sizes= for T=float32, so TKJIT_TUNE=1 does not tune it"):
+        assert mark(torch.zeros(3)).tolist() == [13.0, 13.0, 13.0]
 
 
 def configurations(**options):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tkjit.loader import Loader
+
 if TYPE_CHECKING:
     import torch
 
     from tkjit.benchmark.measurement import Measurement
     from tkjit.kernel import Kernel
     from tkjit.loader.tuned import Choice
+    from tkjit.spec import Spec, Variant
 
 __all__ = ["bench", "tune"]
 
@@ -118,3 +121,12 @@ def tune(
     from tkjit.benchmark.tuning import choices
 
     return list(choices(kernel, sizes, types, device, rounds=rounds, seed=seed))
+
+
+def _tune_for_a_call(spec: Spec, variant: Variant, device_type: str, device: int) -> None:
+    from tkjit.benchmark.tuning import tune_for_a_call
+
+    tune_for_a_call(spec, variant, device_type, device)
+
+
+Loader.tuner = _tune_for_a_call

@@ -139,7 +139,7 @@ def calls_to_measure(
     found = []
     for spec in kernel.specs:
         for one, variant in itertools.product(given or spec.benchmark.sizes, variants_of(spec, types)):
-            if chooses(spec, variant, one) and {*one, *dict(variant.values)} >= set(spec.dim_names):
+            if sets_all(spec, variant, one):
                 found.append((spec, variant, one))
     if found:
         return found
@@ -149,6 +149,11 @@ def calls_to_measure(
     asked = ", ".join([*types, *(f"{name}={value}" for one in given for name, value in one.items())])
     needed = ", ".join(kernel.specs[0].dim_names) or "no dims"
     raise SpecError(f"{kernel.name} has no variant for {asked or 'its sizes'}; a call sets {needed}")
+
+
+def sets_all(spec: Spec, variant: Variant, sizes: Mapping[str, Any]) -> bool:
+    """Return whether sizes set every dim, and choose this variant."""
+    return chooses(spec, variant, sizes) and {*sizes, *dict(variant.values)} >= set(spec.dim_names)
 
 
 def measure(

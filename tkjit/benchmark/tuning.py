@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -11,11 +12,11 @@ from typing import Any
 import torch
 
 from tkjit.benchmark.calls import calls_of, sets_of_arguments
-from tkjit.benchmark.measure import build, calls_to_measure, current, device_to_measure, kernel_to_measure
+from tkjit.benchmark.measure import build, calls_to_measure, current, device_to_measure, kernel_to_measure, sets_all
 from tkjit.benchmark.timing import Calls, interleaved
 from tkjit.check.arguments import each_tensor
 from tkjit.config import Settings
-from tkjit.errors import LaunchError, SpecError, TkjitError
+from tkjit.errors import LaunchError, SpecError, TkjitError, TkjitWarning
 from tkjit.kernel import Kernel, load
 from tkjit.loader import loader_for
 from tkjit.loader.tuned import Choice
@@ -44,25 +45,45 @@ def choices(
     for spec, variant, one in calls_to_measure(kernel, sizes, types):
         if spec.tuning:
             calls.setdefault((spec, variant), []).append(one)
-    loader = loader_for(Settings.from_environment())
-    target = loader.target(chosen.type, chosen.index or 0).name
-    name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu"
     build([(one, one.specs[0], variant) for spec, variant in calls for one in _kernels(spec, variant).values()], chosen)
     for (spec, variant), of_variant in calls.items():
-        with current(chosen), torch.no_grad():
-            seconds, failed = _measured(spec, variant, of_variant, chosen, rounds, seed)
-        fastest = min(seconds, key=lambda configuration: seconds[configuration])
-        choice = Choice(
-            kernel.name,
-            str(variant),
-            name,
-            target,
-            dict(fastest),
-            {_text(configuration): time for configuration, time in seconds.items()},
-            {_text(configuration): reason for configuration, reason in failed.items()},
+        yield _choose(spec, variant, of_variant, chosen, rounds, seed)
+
+
+def tune_for_a_call(spec: Spec, variant: Variant, device_type: str, device: int) -> None:
+    """Tune a variant at the sizes of its spec and store the choice. Without such sizes, only warn."""
+    calls = [one for one in spec.benchmark.sizes if sets_all(spec, variant, one)]
+    if not calls:
+        warnings.warn(
+            f"{spec.name} has no sizes= for {variant or 'calls'}, so TKJIT_TUNE=1 does not tune it; call tkjit.tune",
+            TkjitWarning,
+            stacklevel=2,
         )
-        loader.tuned.store(spec, choice)
-        yield choice
+        return
+    where = torch.device("cuda", device) if device_type == "cuda" else torch.device("cpu")
+    build([(one, one.specs[0], variant) for one in _kernels(spec, variant).values()], where)
+    _choose(spec, variant, calls, where, rounds=9, seed=0)
+
+
+def _choose(
+    spec: Spec, variant: Variant, calls: Sequence[Mapping[str, Any]], device: torch.device, rounds: int, seed: int
+) -> Choice:
+    """Measure the configurations of a variant, store the fastest, and return it."""
+    loader = loader_for(Settings.from_environment())
+    with current(device), torch.no_grad():
+        seconds, failed = _measured(spec, variant, calls, device, rounds, seed)
+    fastest = min(seconds, key=lambda configuration: seconds[configuration])
+    choice = Choice(
+        spec.name,
+        str(variant),
+        torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        loader.target(device.type, device.index or 0).name,
+        dict(fastest),
+        {_text(configuration): time for configuration, time in seconds.items()},
+        {_text(configuration): reason for configuration, reason in failed.items()},
+    )
+    loader.tuned.store(spec, choice)
+    return choice
 
 
 def _measured(

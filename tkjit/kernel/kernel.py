@@ -485,7 +485,12 @@ def _load_by_name(name: str, loader: Loader) -> Kernel:
     path, name, module = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
     origin = Origin(path, name, module, fingerprints.of([str(path)]))
     known: Kernel | None = loader.kernels.get(origin)
-    if known is None and (warm_start := loader.warm_starts.read(path, name, module)) is not None:
+    # a warm start would skip the choice of a configuration
+    if (
+        known is None
+        and not loader.settings.tune
+        and (warm_start := loader.warm_starts.read(path, name, module)) is not None
+    ):
         known = loader.kernels[origin] = _loaded_class(loader)(warm_start=warm_start)
         return known
     if known is None or (known._warm_start is not None and not loader.is_current(known._opened)):

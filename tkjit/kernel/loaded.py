@@ -127,6 +127,7 @@ class LoadedMixin:
         loader.record(spec, overload, own_variant, target)
         if launcher is None:
             try:
+                loader.tune_before_a_call(spec, own_variant, device_type, device)
                 launcher = loader.open_variant(spec, own_variant, target)
             except TkjitError as error:
                 raise error.with_traceback(None) from error.__cause__

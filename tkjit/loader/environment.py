@@ -33,6 +33,7 @@ _SETTINGS_OUTSIDE_KEYS = frozenset(
     [
         "jit",
         "record",
+        "tune",
         "remote",
         "cache_limit_bytes",
         "cache_shared",

@@ -26,7 +26,7 @@ def check_may_compile(plan: Plan, settings: Settings) -> None:
             f"{plan.what} is not in the cache ({searched}), and TKJIT_JIT=0 forbids compiling it; build it ahead of "
             f"time: {plan.warmup}   (python -m tkjit why shows what has changed)"
         )
-    if _is_capturing():
+    if is_capturing():
         raise CacheError(
             f"{plan.what} is not in the cache, and nothing can be compiled while a CUDA graph is captured; build it "
             f"ahead of time: {plan.warmup}, or call it once before the capture"
@@ -40,7 +40,7 @@ def check_may_compile(plan: Plan, settings: Settings) -> None:
         )
 
 
-def _is_capturing() -> bool:
+def is_capturing() -> bool:
     cuda: Any = sys.modules.get("torch.cuda")  # without torch there is no capture
     # if the process does not use a GPU yet, asking about a capture would initialise one
     return bool(cuda and cuda.is_initialized() and cuda.is_current_stream_capturing())

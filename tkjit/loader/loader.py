@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tkjit import headers
 from tkjit.cache import Cache, Entry, Product, Recipe, fingerprints
@@ -23,7 +23,7 @@ from tkjit.loader.concurrent import ConcurrentBuild, running_beside
 from tkjit.loader.environment import ABI, Environment
 from tkjit.loader.first_variant import FirstVariant
 from tkjit.loader.glue_flags import GlueFlags, glue_flags
-from tkjit.loader.guards import check_may_compile
+from tkjit.loader.guards import check_may_compile, is_capturing
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.objects import ObjectPlan
@@ -32,7 +32,7 @@ from tkjit.loader.simulator import SimulatorObjectPlan
 from tkjit.loader.tuned import Tuned
 from tkjit.loader.warm_start import WarmStarts
 from tkjit.spec import Spec, Variant
-from tkjit.spec.variants import configured
+from tkjit.spec.variants import configurations_of, configured
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock, cached_property
 from tkjit.system.progress import show_progress
@@ -54,7 +54,13 @@ _UNSETTLED_NS = 2 * fingerprints.SETTLED_NS
 
 
 class Loader:
-    """Builds and opens everything that calls need, for one set of settings."""
+    """Builds and opens everything that calls need, for one set of settings.
+
+    ``tuner`` measures the configurations of a variant on a device, and stores the choice. ``tkjit.benchmark`` sets it,
+    because measuring calls kernels, and they need a loader.
+    """
+
+    tuner: ClassVar[Callable[[Spec, Variant, str, int], None] | None] = None
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -238,6 +244,15 @@ class Loader:
             return variant
         choice = self.tuned.find(spec, variant, target.name, _device_with(target))
         return configured(spec, variant, choice.configuration if choice is not None else None)
+
+    def tune_before_a_call(self, spec: Spec, variant: Variant, device_type: str, device: int) -> None:
+        """Tune a variant if ``TKJIT_TUNE=1`` asks for it, no choice is stored, and no CUDA graph is being captured."""
+        if not (self.settings.tune and self.settings.jit) or len(configurations_of(spec, variant)) < 2:
+            return
+        target = self.target(device_type, device)
+        if self.tuned.find(spec, variant, target.name, _device_with(target)) is None and not is_capturing():
+            assert Loader.tuner is not None
+            Loader.tuner(spec, variant, device_type, device)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
         """Return the simulator's object, for linking CPU launchers. For ``mode``, see ``SimulatorObjectPlan``."""
