@@ -205,6 +205,12 @@ def words_imported(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.compiles
+def test_the_command_line_starts_without_torch(python):
+    code = "import sys; from tkjit.cli import make_parser; make_parser(); print('torch' in sys.modules)"
+    assert python(code) == "False\n"  # importing torch takes seconds
+
+
 def test_importing_tkjit_is_light(python, tmp_path, monkeypatch):
     for name in ("HOME", "TKJIT_CACHE", "XDG_CACHE_HOME", "TMPDIR"):
         monkeypatch.setenv(name, str(tmp_path / name))

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tkjit.check.sizes import integers_always_1
 from tkjit.cli.assignments import assignment
 from tkjit.cli.output import add_json, add_model_arch, print_json
 from tkjit.cli.selection import has_headers
@@ -145,6 +144,8 @@ def _what_was_compared(specs: Sequence[Spec]) -> str:
 
 def untried(specs: Sequence[Spec], given: Mapping[str, Any]) -> str:
     """Name the integers for which only 1 was tried, because the spec does not say which values are right."""
+    from tkjit.check.sizes import integers_always_1
+
     names = ", ".join(dict.fromkeys(name for spec in specs for name in integers_always_1(spec) if name not in given))
     advice = "list other calls in examples=, or give limits in constraints="
     return f"; only 1 was tried for {names}: {advice}" if names else ""
