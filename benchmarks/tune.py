@@ -143,7 +143,7 @@ def _run_child(names: list[str], arguments: argparse.Namespace, deadline: float)
 def _work(names: list[str], device: str, path: Path, authors: Path | None, deadline: float) -> None:
     """Verify, tune and measure kernels until the deadline, and write the results after each step.
 
-    Return early if an error may have made the GPU unusable for this process.
+    Return early if an error has made the GPU unusable for this process.
     """
     results = json.loads(path.read_text())
     for name in names:
@@ -157,7 +157,6 @@ def _work(names: list[str], device: str, path: Path, authors: Path | None, deadl
         result = results["kernels"][name]
         result |= {"tries": result["tries"] + 1, "error": "did not end"}
         _write(path, results)
-        is_usable = True
         try:
             if authors is not None and name in MODULES:
                 load_author_module(MODULES[name], authors)
@@ -168,13 +167,21 @@ def _work(names: list[str], device: str, path: Path, authors: Path | None, deadl
                     break
             else:
                 result["error"] = ""
-        except (TkjitError, torch.OutOfMemoryError) as error:
+        except (TkjitError, RuntimeError) as error:  # such as too little memory
             result["error"] = str(error)
-        except RuntimeError as error:
-            result["error"], is_usable = str(error), False
         _write(path, results)
-        if not is_usable:
+        if not _is_usable(device):
             break
+
+
+def _is_usable(device: str) -> bool:
+    """Return whether kernels can still be launched; after an illegal access, every call of this process fails."""
+    try:
+        if device == "cuda":
+            torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _types(name: str) -> tuple[str, ...]:
