@@ -4,9 +4,10 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import In, InOut, Out, ParallelTensor, Scalar, Tensor
+from tkjit import In, InOut, Out, ParallelTensor, Scalar, Strided, Tensor
 from tkjit.check.arguments import pack, tensors_in_order, unpack
 from tkjit.check.cases import case_of_call, cases_of
+from tkjit.cli.check import untried
 from tkjit.errors import SpecError
 from tkjit.spec import variants_of
 
@@ -167,6 +168,32 @@ def with_examples(**options):
 def test_the_examples_of_a_spec_are_its_cases():
     found = cases(with_examples(examples=[{"N": 3, "...": (2, 5)}, {"N": 4, "D": 128}, {"N": 5, "D": 64}]))
     assert [tuple(case.arguments["x"].shape) for case in found] == [(2, 5, 3, 64), (5, 64)]
+
+
+def test_integers_that_constraints_limit_differ_and_others_are_named(tmp_path, capsys):
+    def pointers(**options):
+        @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, args=True, fields="x n step", **options)
+        def f(x: InOut[Tensor, F32, "X"], n: int, step: int) -> Tensor: ...
+
+        return f
+
+    free, limited = pointers(), pointers(constraints="(n - 1) * step < X")
+    assert {(case.arguments["n"], case.arguments["step"]) for case in cases(free)} == {(1, 1)}
+    assert (2, 3) in {(case.arguments["n"], case.arguments["step"]) for case in cases(limited)}
+    assert untried(free.specs, {"n": 3}).startswith("; only 1 was tried for step: ")
+    assert untried(limited.specs, {}) == untried(pointers(examples={"X": 9, "n": 2, "step": 4}).specs, {}) == ""
+
+
+def test_a_strided_vector_has_gaps_unless_its_spec_forbids_them():
+    def strided(**options):
+        @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, **options)
+        def f(x: InOut[Strided, F32, "N"]) -> Tensor: ...
+
+        return f
+
+    assert {case.arguments["x"].stride(0) for case in cases(strided()) if len(case.arguments["x"]) > 1} == {2}
+    of_ones = cases(strided(constraints="x.stride(0) == 1"))
+    assert {case.arguments["x"].stride(0) for case in of_ones} == {1}
 
 
 def test_an_example_omits_optional_tensors():

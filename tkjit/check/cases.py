@@ -266,8 +266,11 @@ class _CaseGenerator:
 
     def _strided_tensor(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
         """Return a tensor with gaps between its rows, or between its columns if the variant is for such strides."""
-        if len(shape) == 1 and not any(f"{f.name}.stride(" in one.text for one in self._spec.constraints):
-            return self._random_tensor(f, (shape[0], 2), known)[:, 0]
+        if len(shape) == 1:
+            strides = {f"{f.name}.stride(0)": 2, f"{f.name}.stride(-1)": 2}
+            is_limited = any(f"{f.name}.stride(" in one.text for one in self._spec.constraints)
+            if not is_limited and chooses(self._spec, self._variant, {**known, **strides}):
+                return self._random_tensor(f, (shape[0], 2), known)[:, 0]
         by_rows = self._with_gaps(f, shape, known)
         strides = {f"{f.name}.stride({axis})": by_rows.stride(axis) for axis in range(-len(shape), len(shape))}
         if len(shape) < 2 or chooses(self._spec, self._variant, {**known, **strides}):

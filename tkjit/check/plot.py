@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 FORMATS = (".svg", ".png", ".pdf")
 _COLOURS = {"read": "tab:blue", "write": "tab:red"}
-_BARRIER = re.compile(r"\b(__syncthreads\w*|__syncwarp|\w+\.sync|named_barrier_sync|mbarrier_wait)\s*\(")
 _WIDTH = 88  # characters of a source line
 _LANES = (_WIDTH + 20, _WIDTH + 52)  # where the threads' lines are, in characters
 _MOST_LINES = 24
@@ -97,9 +96,9 @@ def _places(one: Finding) -> list[Place]:
 
 def _lines_around(one: Finding, sources: Mapping[str, str]) -> dict[int, str]:
     """Return the source lines around a finding's places by their numbers, or none if they cannot be read."""
-    places = [place for place in _places(one) if place.file == _places(one)[0].file]
-    if not places:
+    if not (places := _places(one)):
         return {}
+    places = [place for place in places if place.file == places[0].file]
     try:
         text = (sources.get(places[0].file) or Path(places[0].file).read_text()).splitlines()
     except (OSError, UnicodeDecodeError):
@@ -119,8 +118,6 @@ def _draw(axis: Any, one: Finding, lines: dict[int, str]) -> None:
         short = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
         shown = f"{number:4}  {short}".replace(" ", "\N{NO-BREAK SPACE}")  # SVG joins spaces
         axis.text(0, row, shown, family="monospace", fontsize=8, va="center", parse_math=False)
-        if _BARRIER.search(text):
-            axis.plot((_LANES[0] - 6, _LANES[1] + 6), (row, row), color="tab:green", lw=2)
     places = [place for place in _places(one) if place.line in rows]
     for place, lane in zip(places, _LANES, strict=False):
         row, colour = rows[place.line], _COLOURS.get(place.access, "tab:orange")

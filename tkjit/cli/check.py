@@ -93,7 +93,7 @@ def _check(arguments: argparse.Namespace) -> int:
             for finding in sorted((*report.findings, *report.warnings), key=lambda one: one.kind != "divergence"):
                 print(finding)
             compared = _what_was_compared(specs) if "order" in options.modes and not report.findings else ""
-            text = f"{name}: {', '.join(options.modes)}: {_summary(report)}{compared}"
+            text = f"{name}: {', '.join(options.modes)}: {summary(report)}{compared}"
             print(f"{text}{untried(specs, options.given)}", file=sys.stderr)
         total.findings += report.findings
         total.warnings += report.warnings
@@ -146,12 +146,15 @@ def untried(specs: Sequence[Spec], given: Mapping[str, Any]) -> str:
     """Name the integers for which only 1 was tried, because the spec does not say which values are right."""
     from tkjit.check.sizes import integers_always_1
 
-    names = ", ".join(dict.fromkeys(name for spec in specs for name in integers_always_1(spec) if name not in given))
+    generated = [spec for spec in specs if spec.verification.prepare is None]  # prepare= may set other values
+    names = ", ".join(
+        dict.fromkeys(name for spec in generated for name in integers_always_1(spec) if name not in given)
+    )
     advice = "list other calls in examples=, or give limits in constraints="
     return f"; only 1 was tried for {names}: {advice}" if names else ""
 
 
-def _summary(report: Any) -> str:
+def summary(report: Any) -> str:
     """Format a report's summary, such as ``2 found, 1 warning in 6 launches``."""
     found = f"{len(report.findings)} found" if report.findings else "nothing found"
     count = len(report.warnings)

@@ -41,13 +41,16 @@ def files_of(like: str, name: str) -> dict[str, str]:
     path, original, _ = registry.find_file(like, Settings.from_environment())
     if not isinstance(kernel, Kernel) or any(library.root is None for spec in kernel.specs for library in spec.headers):
         raise SpecError(f"{like} cannot be copied: its source is not a file beside its spec; choose another kernel")
-    spec, copied = excerpt(Path(path).read_text(), original, name)
+    spec, copied = excerpt(path.read_text(), original, name)
     sources: dict[str, str] = {}
     for file in copied:
-        renamed = re.sub(rf"^{original}(?=[_.])", name, file)
+        renamed = re.sub(rf"^{original}(?=[_.])", name, file) if f'"{file}"' in spec else file
         spec = spec.replace(f'"{file}"', f'"{renamed}"')
-        for needed in local_includes(Path(path).parent / file):
-            sources[renamed if needed.name == file else needed.name] = needed.read_text()
+        for needed in local_includes(path.parent / file):
+            if not needed.resolve().is_relative_to(path.parent.resolve()):
+                raise SpecError(f"{like} cannot be copied: {needed} is outside of the directory of its spec")
+            relative = str(needed.resolve().relative_to(path.parent.resolve()))
+            sources[renamed if relative == file else relative] = needed.read_text()
     tasks = {"version": "2.0.0", "tasks": [_task(command) for command in ("check", "verify", "bench", "watch")]}
     return {
         f"{name}.py": spec,
@@ -106,7 +109,7 @@ def _defined(node: ast.stmt) -> set[str]:
     """Return the names that a statement of a module defines."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return {node.name}
-    targets = node.targets if isinstance(node, ast.Assign) else []
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tkjit import __version__
 from tkjit.cli import doctor
+from tkjit.cli.check import summary
 from tkjit.cli.inspection import last_builds, spec_lines
 from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
@@ -74,7 +75,7 @@ class Described:
 
     @property
     def is_bad(self) -> bool:
-        return bool(self.error or self.findings or any(not one.is_right for one in self.outcomes))
+        return bool(self.error or self.findings or any(one.problems for one in self.outcomes))
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -133,8 +134,7 @@ def _check(one: Described, kernel: Kernel, types: Sequence[str]) -> None:
     options = Options(types=types)
     report = check(loader_for(Settings.from_environment()), kernel.specs, options)
     one.findings = [str(finding) for finding in report.findings]
-    found = f"{len(report.findings)} found" if report.findings else "nothing found"
-    one.checked = f"{', '.join(options.modes)}: {found} in {report.launches} launches"
+    one.checked = f"{', '.join(options.modes)}: {summary(report)}"
     if (drawn := svg_of([*report.findings, *report.warnings], report.sources)) is not None:
         one.plots.append(Markup(drawn))  # matplotlib escapes its texts
 

@@ -11,7 +11,7 @@ from tkjit.cli.assignments import argument, assignment
 from tkjit.cli.check import untried
 from tkjit.cli.output import add_json, add_model_arch, print_columns, print_json
 from tkjit.errors import TkjitError
-from tkjit.kernel import find, kernels, kernels_named
+from tkjit.kernel import Kernel, find, kernels, kernels_named
 
 if TYPE_CHECKING:
     from tkjit.verify import Outcome
@@ -70,8 +70,10 @@ def _verify(arguments: argparse.Namespace) -> int:
     called = len(outcomes) - refused
     print(f"{called - wrong} of {called} calls are right on {options.device}; {refused} not verified", file=sys.stderr)
     for name in names:
-        if text := untried(find(name).specs, options.given):
-            print(f"{name}{text.replace(';', ':', 1)}", file=sys.stderr)
+        with suppress(TkjitError):  # which an outcome reports
+            kernel = find(name)
+            if isinstance(kernel, Kernel) and (text := untried(kernel.specs, options.given)):
+                print(f"{name}{text.replace(';', ':', 1)}", file=sys.stderr)
     return 1 if wrong or (refused and arguments.names) or not called else 0
 
 

@@ -37,25 +37,26 @@ def _watch(arguments: argparse.Namespace) -> int:
     if arguments.bench:
         steps.append(("bench", options))
     while True:
-        state = _state(arguments.file)
+        files = _files(arguments.file)
+        state = _state(files)
         print(f"{_CLEAR if sys.stdout.isatty() else ''}{time.strftime('%H:%M:%S')} {arguments.file}", flush=True)
-        failed = [name for name, more in steps if not _run(name, arguments.file, more, state)]
+        failed = [name for name, more in steps if not _run(name, arguments.file, more, files, state)]
         if arguments.once:
             return 1 if failed else 0
-        if _state(arguments.file) == state:
+        if _state(files) == state:
             verdict = f"{', '.join(failed)} failed" if failed else "all is well"
             print(f"{verdict}; waiting for a change, Ctrl-C ends", flush=True)
-        while _state(arguments.file) == state:
+        while _state(files) == state:
             time.sleep(_POLL_S)
 
 
-def _run(command: str, file: Path, options: list[str], state: object) -> bool:
+def _run(command: str, file: Path, options: list[str], files: set[Path], state: object) -> bool:
     """Run a command until it ends, or until a file changes. Return whether it succeeded."""
     print(f"\n--- {command}", flush=True)
     process = subprocess.Popen(dying_with_parent([sys.executable, "-m", "tkjit", command, str(file), *options]))
     try:
         while process.poll() is None:
-            if _state(file) != state:
+            if _state(files) != state:
                 return False
             time.sleep(_POLL_S)
     finally:
@@ -65,8 +66,8 @@ def _run(command: str, file: Path, options: list[str], state: object) -> bool:
     return process.returncode == 0
 
 
-def _state(file: Path) -> object:
-    """Return the times and sizes of a spec file, its sources and the files beside them that they include."""
+def _files(file: Path) -> set[Path]:
+    """Return a spec file, its sources and the files beside them that they include."""
     files = {file.absolute()}
     try:
         for name in kernels_named([str(file)]):
@@ -77,6 +78,10 @@ def _state(file: Path) -> object:
                         files |= local_includes(source.path)
     except TkjitError:
         pass  # the commands print the error; saving the spec file makes the next attempt
+    return files
+
+
+def _state(files: set[Path]) -> object:
     return sorted((str(path), _times(path)) for path in files)
 
 
