@@ -59,9 +59,8 @@ def render_launcher(
         from tkjit.source.adapt import adapt  # imported here, because a warm call renders nothing
 
         source = adapt(source, _used_by_host(spec), for_gpus="cpu" not in dict(spec.sources))
-    opening = [*_opening(spec, variant), *_types(spec, variant)]
+    before = [*preamble.splitlines(), *declarations(spec, variant)]
     spec = with_names(spec, variant)
-    before = [*preamble.splitlines(), *opening, *globals_struct(spec, variant)]
     if on_cpu:  # the simulator shows this name when a kernel crashes
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
     is_in_halves = not on_cpu and not why_not_in_halves(spec)
@@ -78,6 +77,12 @@ def render_launcher(
     entry = _entry(spec, variant, checks_bounds, is_in_halves)
     lines = in_halves(spec, before, [*body, *after], entry) if is_in_halves else [*before, *body, *after, *entry]
     return "\n".join(lines) + "\n"
+
+
+def declarations(spec: Spec, variant: Variant) -> list[str]:
+    """Return the lines before the source: the headers, types and constants of the variant, and the globals struct."""
+    opening = [*_opening(spec, variant), *_types(spec, variant)]
+    return [*opening, *globals_struct(with_names(spec, variant), variant)]
 
 
 def _main(source: str) -> list[str]:
