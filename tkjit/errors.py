@@ -35,6 +35,7 @@ class TkjitError(Exception):
                 from traceback import format_exception  # here, because `import tkjit` should not take 25 ms longer
 
                 return format_exception(type(self), self, traceback)
+            _show_code(self, shell)
             formatter = shell.InteractiveTB
             if traceback is None:  # raised by a magic command
                 return list(formatter.get_exception_only(type(self), self))
@@ -43,6 +44,16 @@ class TkjitError(Exception):
             if earlier is not None:
                 earlier.__traceback__ = earlier_traceback
             self.__cause__, self.__suppress_context__ = cause, suppresses
+
+
+def _show_code(error: TkjitError, shell: Any) -> None:
+    """In a notebook, show the code that a message points at as HTML, before the traceback."""
+    from tkjit.error_html import error_html, has_code
+
+    text = str(error)
+    if getattr(shell, "kernel", None) is not None and has_code(text):
+        html = error_html(type(error).__name__, text, getattr(error, "log", ""))
+        sys.modules["IPython"].display.display({"text/html": html, "text/plain": ""}, raw=True)
 
 
 def _users_part(traceback: TracebackType | None) -> TracebackType | None:

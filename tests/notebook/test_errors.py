@@ -55,3 +55,24 @@ def test_preceding_error_of_the_user_is_shown(run):
     printed, _ = run("import tkjit\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    tkjit.load('axpi')")
     assert "ZeroDivisionError: division by zero" in printed and "did you mean axpy?" in printed
     assert "/tkjit/" not in printed
+
+
+def test_a_notebook_shows_the_code_that_a_compiler_rejects(shell, tmp_path):
+    from IPython.utils.capture import capture_output
+
+    shell.kernel = object()  # as in Jupyter; a terminal's shell has none
+    summary = "a.cu:2:5: error: no f\n    f();\n    ^"
+    shell.user_ns["error"] = tkjit.CompileError(summary, what="f", log="the log", log_path=tmp_path, command="g++")
+    try:
+        with capture_output() as captured:
+            shell.run_cell("raise error")
+    finally:
+        del shell.kernel
+    (output,) = captured.outputs
+    assert "<mark>f</mark>();" in output.data["text/html"] and "the log" in output.data["text/html"]
+    assert "CompileError: a.cu:2:5: error: no f" in captured.stdout
+
+
+def test_a_terminal_shows_only_text(run):
+    printed, _ = run("import tkjit\nraise tkjit.SpecError('a\\n  b\\n  ^')")
+    assert "SpecError: a" in printed and "<mark>" not in printed

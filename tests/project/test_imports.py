@@ -113,7 +113,7 @@ def test_no_module_imports_itself_through_others():
 # modules that the plans import but that change no text, flag or key: they build, store and look up. Their settings
 # (config, the directories of headers) are part of the key.
 SAYS_NOTHING = re.compile(
-    r"tkjit(\.errors|\.config|\.system\..*|\.headers.*|\.cache(\.(?!recipe).*)?"
+    r"tkjit(\.errors|\.error_html|\.config|\.system\..*|\.headers.*|\.cache(\.(?!recipe).*)?"
     r"|\.compile\.(compiler|cxx_check|embedded|log|resources|run_measured|tool_memo)|\.loader\.(plan|source_errors|torch_files|variant_names))?"
 )
 
