@@ -28,7 +28,7 @@ from support.waiting import wait_until
 from tkjit.cache import Cache, Entry, building, eviction, leases, locks
 from tkjit.cache.directory import USED_S
 from tkjit.cache.eviction import clear, in_use, prune
-from tkjit.cache.listing import leftovers, list_entries, size_bytes
+from tkjit.cache.listing import last_build_s, leftovers, list_entries, size_bytes
 
 RECIPES = [recipe_with_part("flags", f"-O{number}") for number in range(4)]
 
@@ -75,6 +75,16 @@ def test_sizes_are_allocated_disk_blocks(entries, built):
     before = one.size_bytes
     built[0].shared_object.write_bytes(os.urandom(1 << 20))
     assert size_bytes(built[0].directory) >= before + (1 << 20) - 4096
+
+
+def test_the_latest_build_of_an_item_gives_the_estimate_for_the_next(entries, header):
+    assert last_build_s(entries.root, RECIPES[0], "gemm for sm_90a") is None
+    for recipe, what, seconds in zip(
+        RECIPES, ("gemm for sm_90a", "gemm for sm_90a", "other"), (8.5, 4.5, 1), strict=False
+    ):
+        entries.build(recipe, Builder(header, facts={"what": what, "seconds": seconds}))
+        time.sleep(0.01)
+    assert last_build_s(entries.root, RECIPES[3], "gemm for sm_90a") == 4.5
 
 
 def test_empty_cache_has_nothing_to_list_or_remove(entries):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from tkjit.cache import Cache, Entry, Product, Recipe, fingerprints
 from tkjit.cache.recipe import digest_of
@@ -29,9 +30,10 @@ class Builder:
         seconds: float = 0,
         search: tuple[Path, ...] = (),
         during: Callable[[], object] = lambda: None,
+        facts: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self.dependencies, self.search, self.during = dependencies, search, during
-        self.error, self.seconds, self.calls = error, seconds, 0
+        self.error, self.seconds, self.facts, self.calls = error, seconds, facts, 0
 
     def __call__(self, staging: Path) -> Product:
         self.calls += 1
@@ -42,7 +44,8 @@ class Builder:
         self.during()
         if self.error:
             raise self.error
-        return Product("launcher.so", self.dependencies, {"seconds": 1.5, "module": "tkjit_glue_0"}, self.search)
+        facts = {"seconds": 1.5, "module": "tkjit_glue_0", **self.facts}
+        return Product("launcher.so", self.dependencies, facts, self.search)
 
 
 def machine_code(*dependencies: Path) -> bytes:

@@ -42,6 +42,16 @@ def test_terminal_shows_one_line_that_is_updated(terminal):
     assert text.count("\n") == 1 and text.count(ERASE) >= 3
 
 
+@pytest.mark.parametrize(("total_s", "shown"), [(60.0, ", about 60 s left"), (0.5, ""), (None, "")])
+def test_a_long_build_shows_the_time_that_is_left_if_it_is_known(monkeypatch, terminal, total_s, shown):
+    monkeypatch.setattr(progress, "ESTIMATE_AFTER_S", 0.03)
+    with show_progress("gemm", estimate_s=lambda: total_s):
+        time.sleep(0.1)
+    first, *_, before_last, _ = terminal.getvalue().split(ERASE)[1:]
+    assert re.fullmatch(r"tkjit: compiling gemm \.\.\. 0\.\d s", first)
+    assert re.fullmatch(rf"tkjit: compiling gemm \.\.\. 0\.\d s{shown}", before_last)
+
+
 def test_failure_is_shown_and_propagates(terminal):
     with pytest.raises(ValueError, match="refused"), show_progress("axpy"):
         raise ValueError("refused")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import LAYOUT, read_manifest, verify_file
+from tkjit.cache.recipe import Recipe
 from tkjit.cache.staging import STAGING, is_abandoned
 from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
@@ -72,6 +74,15 @@ def list_entries(root: Path) -> list[ListedEntry]:
             if directory.is_dir():
                 found.append(ListedEntry(directory, size_bytes(directory), directory.stat().st_mtime))
     return found
+
+
+def last_build_s(root: Path, recipe: Recipe, what: str) -> float | None:
+    """Return how many seconds the latest build of an item took, whatever its source was then; None if there is none."""
+    directories = files.below(root / LAYOUT, "*", recipe.arch, f"{glob.escape(recipe.name)}-*", "*")
+    manifests = [ListedEntry(directory, 0, 0).manifest for directory in directories]
+    builds = [manifest for manifest in manifests if manifest.get("what") == what and "seconds" in manifest]
+    latest = max(builds, key=lambda manifest: float(manifest.get("built", 0)), default=None)
+    return None if latest is None else float(latest["seconds"])
 
 
 def leftovers(root: Path) -> list[Path]:

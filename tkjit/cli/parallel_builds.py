@@ -179,9 +179,10 @@ def _display(total: int) -> Iterator[Callable[[Outcome], None]]:
     if not sys.stdout.isatty():
         yield lambda outcome: print(_line(outcome), flush=True)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True) as progress:
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn())
+    with Progress(*columns, transient=True) as progress:
         task = progress.add_task("", total=total)
 
         def show(outcome: Outcome) -> None:

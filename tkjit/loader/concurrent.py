@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from tkjit.cache import Cache
+from tkjit.loader.plan import Plan
 
 
 class ConcurrentBuild(NamedTuple):
-    """A build that runs at the same time as another one: its name in messages, and the function that does the work."""
+    """A build that runs at the same time as another one: the plan that messages name, and the function that works."""
 
-    what: str
+    plan: Plan
     work: Callable[[], object]
 
 

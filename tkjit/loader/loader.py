@@ -119,7 +119,7 @@ class Loader:
             with suppress(TkjitError):  # a build that needs the failed part reports the error
                 self.build_shared(on_cpu=not _GPU.exists())
 
-        return ConcurrentBuild(self.runtime_plan.what, work)
+        return ConcurrentBuild(self.runtime_plan, work)
 
     @property
     def operators(self) -> ModuleType:
@@ -213,7 +213,7 @@ class Loader:
                 except TkjitError as error:
                     self._failures[plan.recipe] = error
 
-            return ConcurrentBuild(plan.what, work)
+            return ConcurrentBuild(plan, work)
 
         return self.open(self.glue_plan(specs), concurrent=launcher)
 
@@ -342,7 +342,8 @@ class Loader:
         self.record_built()
         _preload_sysconfig()
         other = concurrent() if concurrent else None
-        shown = show_progress(other.what if other else plan.what, quiet=self.settings.quiet)
+        named = other.plan if other else plan
+        shown = show_progress(named.what, quiet=self.settings.quiet, estimate_s=partial(self._last_build_s, named))
         with shown as say, running_beside(other, self.cache):
             recipe, inputs = plan.rendered
             try:
@@ -359,6 +360,11 @@ class Loader:
             built = replace(built, fingerprint=inputs + built.fingerprint)
             self._unrecorded.append(_Built(plan.warm_key, built, time.monotonic_ns()))
             return built
+
+    def _last_build_s(self, plan: Plan) -> float | None:
+        from tkjit.cache.listing import last_build_s
+
+        return last_build_s(self.cache.root, plan.recipe, plan.what)
 
     def _make_if_allowed(self, plan: Plan, staging: Path) -> Product:
         """Build an entry that the remote cache does not have, if compilation is allowed."""

@@ -16,17 +16,22 @@ TICK_S = 0.2
 LONG_S = 2.0  # in a log, only builds that take longer than this are mentioned
 STALE_S = 0.5  # a reason for waiting expires unless it is repeated within this time
 REMIND_S = 30.0
+ESTIMATE_AFTER_S = 1.0  # short builds end before anybody needs an estimate
 _busy = ForkSafeLock()
 
 
 @contextmanager
-def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+def show_progress(
+    what: str, *, quiet: bool = False, estimate_s: Callable[[], float | None] = lambda: None
+) -> Iterator[Callable[[str], None]]:
     """Until the block ends, show what is being built and for how long. A build inside another build gets no line.
 
     Parameters
     ----------
     quiet : bool
         Whether to show nothing.
+    estimate_s : callable
+        Returns how many seconds the build will take, or None. It is called only if the build takes a while.
 
     Yields
     ------
@@ -40,16 +45,16 @@ def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str],
         yield _Log(what).report
     else:
         try:
-            with _shown(what) as report:
+            with _shown(what, estimate_s) as report:
                 yield report
         finally:
             _busy.release()
 
 
 @contextmanager
-def _shown(what: str) -> Iterator[Callable[[str], None]]:
+def _shown(what: str, estimate_s: Callable[[], float | None]) -> Iterator[Callable[[str], None]]:
     show = _display()
-    line = _Line(what, show) if show else _Log(what)
+    line = _Line(what, show, estimate_s) if show else _Log(what)
     thread = threading.Thread(target=line.tick, daemon=True)
     thread.start()
     outcome = "failed to compile"
@@ -65,10 +70,11 @@ def _shown(what: str) -> Iterator[Callable[[str], None]]:
 class _Line:
     """Shows the line in a terminal or notebook."""
 
-    def __init__(self, what: str, show: Callable[[str, bool], None]) -> None:
+    def __init__(self, what: str, show: Callable[[str, bool], None], estimate_s: Callable[[], float | None]) -> None:
         self.done = threading.Event()
         self._what = what
         self._show = show
+        self._estimate_s = estimate_s
         self._start = time.monotonic()
         self._reason, self._reported = "", -math.inf
 
@@ -88,8 +94,13 @@ class _Line:
         self._reason, self._reported = reason, time.monotonic()
 
     def tick(self) -> None:
+        total_s: float | None = None
+        is_estimated = False
         while not self.done.wait(TICK_S):
-            compiling = f"compiling {self._what} ... {self.seconds:.1f} s"
+            if not is_estimated and self.seconds > ESTIMATE_AFTER_S:
+                total_s, is_estimated = self._estimate_s(), True
+            left = f", about {total_s - self.seconds:.0f} s left" if total_s and total_s - self.seconds >= 1 else ""
+            compiling = f"compiling {self._what} ... {self.seconds:.1f} s{left}"
             waiting = f"waiting for {self._what}: {self._reason}"
             self._show(f"tkjit: {waiting if self._is_waiting else compiling}", False)
 
