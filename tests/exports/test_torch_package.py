@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,7 @@ def test_load_inline_builds_the_same_module(tmp_path):
 def test_package_has_the_layout_of_kernel_builder(tmp_path):
     directory = export(tmp_path / PACKAGE, "gemm", archs=("cpu", "80", "90a"))
     read = tomllib.loads((directory / "build.toml").read_text())
-    assert read["general"] == {"name": PACKAGE, "version": 1, "backends": ["cpu", "cuda"]}
+    assert read["general"] == {"name": PACKAGE, "version": 1, "edition": 5, "backends": ["cpu", "cuda"]}
     assert read["torch"]["stable-abi"] == {"cpu": "2.11", "cuda": "2.11"}
     listed = [*read["torch"]["src"], *(path for kernel in read["kernel"].values() for path in kernel["src"])]
     assert [path for path in listed if not (directory / path).is_file()] == []
@@ -253,6 +254,23 @@ def test_package_has_the_layout_of_kernel_builder(tmp_path):
         "README.md",
     ):
         assert (directory / name).is_file()
+
+
+def test_variants_share_no_symbol_where_nothing_hides_them(tmp_path):
+    """setup.py hides the symbols of each object, but kernel-builder links the objects as they are."""
+    directory = export(tmp_path / PACKAGE, "softmax", "axpy", archs=("cpu",))
+    symbols = []
+    for number, source in enumerate(json.loads((directory / "sources.json").read_text())):
+        if source["symbol"]:
+            include = [f"-I{directory / place}" for place in source["include"]]
+            compiled = tmp_path / f"{number}.o"
+            command = ["g++", "-c", *source["flags"], *include, source["path"], "-o", compiled]
+            subprocess.run(command, cwd=directory, check=True)
+            listed = subprocess.run(
+                ["nm", "-g", "--defined-only", compiled], capture_output=True, text=True, check=True
+            )
+            symbols += [line.split()[-1] for line in listed.stdout.splitlines() if line.split()[-2] in "TDB"]
+    assert len(symbols) > 2 and len(symbols) == len(set(symbols))
 
 
 def test_only_an_export_is_replaced(tmp_path):

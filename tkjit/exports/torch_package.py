@@ -116,6 +116,7 @@ def _texts(export: Export, sources: Sources, binding: str) -> dict[str, str]:
     if binding == "stable":
         texts["csrc/registration.h"] = _template("registration.h")
         texts["build.toml"] = _build_toml(export, sources.compiled, sorted(texts))
+        texts["flake.nix"] = _template("flake.nix")
     else:
         texts["load_inline.py"] = _template("load_inline.py.in").format(name=export.name)
     texts["MANIFEST.in"] = _manifest(texts)
@@ -228,10 +229,16 @@ def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Itera
     bindings = ["torch-ext/torch_binding.cpp", f"csrc/{export.name}.cpp"]
     lines = [
         "# Read by kernel-builder, for kernels on the Hugging Face Hub.",
+        "# Before you build, add the licence of your kernels, and the repository to upload to.",
         "[general]",
-        f'name = "{export.name}"',
+        f'name = "{export.name.replace("_", "-")}"',
         f"version = {export.major}",
+        "edition = 5",
+        '# license = "Apache-2.0"',
         f"backends = {_listed(backends)}",
+        "",
+        "# [general.hub]",
+        f'# repo-id = "OWNER/{export.name.replace("_", "-")}"',
         "",
         "[torch]",
         'include = ["include"]',

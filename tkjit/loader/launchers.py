@@ -311,8 +311,13 @@ class LauncherPlan(Plan):
 
         return source_errors.explain(error, self.spec, self._source, self.what, on_cpu=self.target.is_cpu)
 
-    @cached_property
+    @property
     def _flags(self) -> Flags:
+        return self.launcher_flags
+
+    @cached_property
+    def launcher_flags(self) -> Flags:
+        """The flags with which the launcher is built on its own."""
         return launcher_flags(
             self.spec,
             self.target,

@@ -41,11 +41,6 @@ class ObjectPlan(LauncherPlan):
     _suffix = "-object"
     _more_parts = MappingProxyType({"object": " ".join((*_JOIN, ENTRY, POOL))})
 
-    @property
-    def launcher_flags(self) -> Flags:
-        """The flags with which the same variant's launcher is built on its own."""
-        return super()._flags
-
     def is_adapted_while_built(self) -> bool:
         """Whether the source's headers have to be adapted for the CPU. Only tkjit's own build can adapt them."""
         return self._is_translated()
@@ -53,13 +48,13 @@ class ObjectPlan(LauncherPlan):
     @property
     def link_flags(self) -> tuple[str, ...]:
         """The flags with which the library has to be linked."""
-        return (*super()._flags.link, *super()._flags.packages)
+        return (*self.launcher_flags.link, *self.launcher_flags.packages)
 
     _can_be_in_halves = False  # the object is linked into a library, which launches through the CUDA runtime
 
     @cached_property
     def _flags(self) -> Flags:
-        launcher = super()._flags
+        launcher = self.launcher_flags
         compiled = [_COMPILE.get(flag, flag) for flag in launcher.compile]
         unique = "-fno-gnu-unique" if self.target.is_cpu else "-Xcompiler=-fno-gnu-unique"
         # clang++ does not have this flag, and creates no unique symbols

@@ -39,7 +39,7 @@ class PtxPlan(LauncherPlan):
 
     @cached_property
     def _flags(self) -> Flags:
-        launcher = super()._flags
+        launcher = self.launcher_flags
         return Flags(tuple("--ptx" if flag == "-shared" else flag for flag in launcher.compile), launcher.paths)
 
     def _make_whole(self, staging: Path) -> Product:
