@@ -78,7 +78,10 @@ MISTAKES = {
     "no grid": (lambda: scale(grid=None), 'grid is missing, as in grid="cdiv'),
     "positional output": (lambda: scale()(ONE, 2.0, ONE), "by name it takes y=, out=, stream="),
     "unknown keyword": (lambda: scale()(ONE, alpha=1), "unknown argument alpha; it takes x, a, y, out, stream"),
-    "not contiguous": (lambda: scale()(torch.ones(8)[::2]), r"expected contiguous; pass x\.contiguous\(\)"),
+    "not contiguous": (
+        lambda: scale()(torch.ones(8)[::2]),
+        r"expected contiguous; pass x\.contiguous\(\), which copies it",
+    ),
     "wrong dtype": (lambda: scale()(ONE.double()), r"expected \(N,\) float32; pass x\.to\(torch\.float32\)"),
     "NumPy's dtype": (lambda: scale()(ONE.double().numpy()), r'float32; pass x\.astype\("float32"\)'),
     "wrong shape": (

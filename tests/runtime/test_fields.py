@@ -56,7 +56,7 @@ def test_misaligned_view_is_rejected():
     with pytest.raises(tkjit.ArgumentError) as raised:
         aligned(memory[5:9], memory)
     assert str(raised.value) == (
-        "aligned: x starts at an address that is not a multiple of 16 bytes (a view with an offset?); pass x.clone()"
+        "aligned: x starts at an address that is not a multiple of 16 bytes (a view with an offset?); pass a copy of x"
     )
     assert torch.equal(memory, before)
     assert aligned(memory[5:9].clone(), memory)[0].item() == 2

@@ -226,7 +226,7 @@ def test_tensor_written_in_place_must_not_share_part_of_an_input():
     assert axpy(memory, memory).tolist() == [2.0] * 4 + [4.0] * 4  # sharing all memory is allowed
     assert axpy(memory[3:3], memory[3:3]).numel() == 0
     with pytest.raises(
-        ArgumentError, match=r"xs\[0\], which is .* some but not all of its memory with xs\[1\]; pass xs\[1\].clone"
+        ArgumentError, match=r"xs\[0\], which is .* some but not all of its memory with xs\[1\]; pass a copy of xs\[1\]"
     ):
         increment([memory[:4], memory[2:6]])
     increment([memory[:4], memory[4:]])

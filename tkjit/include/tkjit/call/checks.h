@@ -86,7 +86,7 @@ bool aligned(const Call& call, const TensorView& view, unsigned bytes) {
     if (reinterpret_cast<uintptr_t>(view.data) % bytes == 0) return true;
     if (!call.quiet)
         call.refuse(Refusal::argument,
-                    "%s starts at an address that is not a multiple of %u bytes (a view with an offset?); pass %s.clone()",
+                    "%s starts at an address that is not a multiple of %u bytes (a view with an offset?); pass a copy of %s",
                     view.name, bytes, view.name);
     return false;
 }
@@ -114,7 +114,7 @@ bool distinct(const Call& call, const TensorView& view) {
     if (!call.quiet)
         call.refuse(Refusal::argument,
                     "the kernel writes to %s, whose strides put several elements at one address (an expanded view?); "
-                    "pass %s.clone()",
+                    "pass a copy of %s",
                     view.name, view.name);
     return false;
 }
@@ -186,7 +186,7 @@ bool whole_or_apart(const Call& call, const char* name, const TensorView& view, 
     if (!call.quiet)
         call.refuse(Refusal::argument,
                     "unsupported operation: %s, which is written to, shares some but not all of its memory with %s; "
-                    "pass %s.clone()",
+                    "pass a copy of %s",
                     name, other, other);
     return false;
 }

@@ -160,7 +160,7 @@ inline std::string moved(const TensorView& view, const std::string& where) {
 }
 
 inline std::string not_contiguous(const std::string& who, const std::string& name, const std::string& strides) {
-    return who + " with strides " + strides + "; expected contiguous; pass " + name + ".contiguous()";
+    return who + " with strides " + strides + "; expected contiguous; pass " + name + ".contiguous(), which copies it";
 }
 
 }  // namespace tkjit::texts
