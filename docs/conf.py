@@ -12,7 +12,14 @@ project = "tkjit"
 author = "the tkjit developers"
 release = tkjit.__version__
 html_title = f"tkjit {release}"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "generated"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinxcontrib.svgbob",
+    "generated",
+]
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

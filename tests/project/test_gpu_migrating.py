@@ -4,8 +4,14 @@ import pytest
 from support.migrating import named, run
 
 pytestmark = pytest.mark.gpu
-PEERS = {"CuPy's `RawKernel`": "cupy", "Triton": "triton", "FlashInfer's JIT": "flashinfer"}
-PACKAGES = {"cupy": "cupy-cuda13x", "flashinfer": "flashinfer-python"}
+PEERS = {
+    "CuPy's `RawKernel`": "cupy",
+    "Numba's `@cuda.jit`": "numba",
+    "Triton": "triton",
+    "NVIDIA Warp": "warp",
+    "FlashInfer's JIT": "flashinfer",
+}
+PACKAGES = {"cupy": "cupy-cuda13x", "flashinfer": "flashinfer-python", "numba": "numba-cuda[cu13]", "warp": "warp-lang"}
 
 
 @pytest.mark.parametrize("example", named(before=True))

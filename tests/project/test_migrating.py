@@ -8,8 +8,8 @@ from tkjit import ToolchainError
 
 
 def test_each_system_has_both():
-    assert len({example.section for example in EXAMPLES}) == 6
-    assert sum(example.is_before for example in EXAMPLES) == 5  # ThunderKittens' example is C++, so it is not included
+    assert len({example.section for example in EXAMPLES}) == 8
+    assert sum(example.is_before for example in EXAMPLES) == 7  # ThunderKittens' example is C++, so it is not included
 
 
 @pytest.mark.compiles
