@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from support.exported_overloads import stretch
 from support.named_variants import combine
 from support.operators import parts, scale
 from support.symbols import convolve
-from support.torch_package import PACKAGE, build, run
+from support.torch_package import PACKAGE, build, export, run
 
 import tkjit
 from tkjit import Generator, In, InOut, Out, SpecError, Tensor, TkjitError
@@ -26,11 +25,6 @@ pytestmark = pytest.mark.compiles
 
 KERNELS = ("gemm", "softmax", "axpy", mix, turn, pick, add, noise, scale, parts, combine, convolve, stretch)
 F32 = "float32"
-
-
-def export(output: Path, *kernels: Any, binding: str = "stable", archs: tuple[str, ...] = ("cpu",)) -> Path:
-    options = {"name": PACKAGE, "output": output, "archs": archs, "binding": binding, "types": ["float32"]}
-    return tkjit.export(*kernels, languages=["torch"], **options)
 
 
 @pytest.fixture(scope="module", params=["stable", pytest.param("pybind11", marks=pytest.mark.slow)])
@@ -254,23 +248,6 @@ def test_package_has_the_layout_of_kernel_builder(tmp_path):
         "README.md",
     ):
         assert (directory / name).is_file()
-
-
-def test_variants_share_no_symbol_where_nothing_hides_them(tmp_path):
-    """setup.py hides the symbols of each object, but kernel-builder links the objects as they are."""
-    directory = export(tmp_path / PACKAGE, "softmax", "axpy", archs=("cpu",))
-    symbols = []
-    for number, source in enumerate(json.loads((directory / "sources.json").read_text())):
-        if source["symbol"]:
-            include = [f"-I{directory / place}" for place in source["include"]]
-            compiled = tmp_path / f"{number}.o"
-            command = ["g++", "-c", *source["flags"], *include, source["path"], "-o", compiled]
-            subprocess.run(command, cwd=directory, check=True)
-            listed = subprocess.run(
-                ["nm", "-g", "--defined-only", compiled], capture_output=True, text=True, check=True
-            )
-            symbols += [line.split()[-1] for line in listed.stdout.splitlines() if line.split()[-2] in "TDB"]
-    assert len(symbols) > 2 and len(symbols) == len(set(symbols))
 
 
 def test_only_an_export_is_replaced(tmp_path):

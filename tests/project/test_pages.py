@@ -1,4 +1,4 @@
-"""The pages of the documentation: their files are saved, their commands and their Python code run, as they stand there."""
+"""The pages of the documentation: the files, commands and Python code of each run in order, and print what it shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.pages import environment, follow, read_page
 from support.pictures import same_picture
 
 DOCS = Path(__file__).parents[2] / "docs"
-# run by tests of their own: test_tutorial.py, test_docs.py, test_arguments_page.py, test_migrating.py, test_device_api.py
+# run by test_tutorial.py, test_docs.py, test_arguments_page.py, test_migrating.py and test_device_api.py
 OTHERS = (
     "tutorial",
     "howto/calling",

@@ -70,17 +70,20 @@ TENSORS = {
     "not contiguous": Case(
         lambda: {"x": x23().t().contiguous().t()},
         ArgumentError,
-        "probe: x is (2, 3) float32 on cpu with strides (1, 2); expected contiguous; pass x.contiguous(), which copies it",
+        "probe: x is (2, 3) float32 on cpu with strides (1, 2); "
+        "expected contiguous; pass x.contiguous(), which copies it",
     ),
     "every second element": Case(
         lambda: {"acc": torch.zeros(4)[::2]},
         ArgumentError,
-        "probe: acc is (2,) float32 on cpu with strides (2,); expected contiguous; pass acc.contiguous(), which copies it",
+        "probe: acc is (2,) float32 on cpu with strides (2,); "
+        "expected contiguous; pass acc.contiguous(), which copies it",
     ),
     "expanded": Case(
         lambda: {"acc": torch.zeros(1).expand(2)},
         ArgumentError,
-        "probe: acc is (2,) float32 on cpu with strides (0,); expected contiguous; pass acc.contiguous(), which copies it",
+        "probe: acc is (2,) float32 on cpu with strides (0,); "
+        "expected contiguous; pass acc.contiguous(), which copies it",
     ),
     "dtype of no variant": Case(
         lambda: {"x": x23().double()},
@@ -197,7 +200,8 @@ TENSORS = {
     "zero tensor": Case(
         lambda: {"x": torch._efficientzerotensor(2, 3)},
         ArgumentError,
-        "probe: x is (2, 3) float32 on cpu with strides (0, 0); expected contiguous; pass x.contiguous(), which copies it",
+        "probe: x is (2, 3) float32 on cpu with strides (0, 0); "
+        "expected contiguous; pass x.contiguous(), which copies it",
     ),
 }
 

@@ -6,8 +6,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import tkjit
 
 PACKAGE = "layers"
+
+
+def export(output: Path, *kernels: Any, binding: str = "stable", archs: tuple[str, ...] = ("cpu",)) -> Path:
+    """Write the source of a torch extension with these kernels."""
+    options = {"name": PACKAGE, "output": output, "archs": archs, "binding": binding, "types": ["float32"]}
+    return tkjit.export(*kernels, languages=["torch"], **options)
 
 
 def build(directory: Path, **environment: str) -> Path:
