@@ -212,7 +212,7 @@ def test_source_that_needs_torchs_own_headers_cannot_run_on_the_cpu(tmp_path):
     path.write_text(
         "#include <torch/extension.h>\ntorch::Tensor f(torch::Tensor x) { return torch::nn::Linear(3, 4)(x); }\n"
     )
-    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs Linear from torch's own headers"):
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: .*:\d+ needs Linear from torch's own headers"):
         cpp_extension.load("only_for_gpus", path)
 
 
@@ -222,7 +222,7 @@ def test_one_of_several_sources_needs_torchs_own_headers(tmp_path):
         "#include <torch/extension.h>\n__global__ void k() {}\nvoid f(torch::Tensor x) { k<<<1, 1>>>(); }\n"
     )
     bindings.write_text("#include <torch/extension.h>\nvoid g(at::TensorIterator& given) {}\n")
-    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs TensorIterator from torch's own"):
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: .*:\d+ needs TensorIterator from torch's own"):
         cpp_extension.load("mixture", [kernels, bindings])
 
 

@@ -76,7 +76,13 @@ def test_names_in_string_literals_are_ignored():
 
 def test_preprocessed_text_keeps_only_the_users_lines(tmp_path):
     lines = ['# 1 "/work/a.cu"', "torch::Tensor x;", '# 1 "/usr/include/math.h" 1 3', "double sin(double);"]
-    lines += [f'# 1 "{torch_include()}/ATen/ceil_div.h" 1', "int ceil_div;", '# 2 "/work/a.cu" 2', "at::Tensor y;"]
+    lines += ['# 2 "/work/a.cu" 2', f'# 1 "{torch_include()}/ATen/ceil_div.h" 1', "int ceil_div;"]
+    lines += [
+        f'# 1 "{torch_include()}/ATen/core/Nested.h" 1',
+        "int nested;",
+        f'# 2 "{torch_include()}/ATen/ceil_div.h" 2',
+    ]
+    lines += ['# 3 "/work/a.cu" 2', "at::Tensor y;"]
     from pathlib import Path
 
     text = text_of_preprocessed("\n".join(lines), [Path("/usr"), torch_include()])

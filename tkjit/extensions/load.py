@@ -110,16 +110,27 @@ def _build_with_torch(loader: Loader, loaded: Loaded, lacking: str, error: Compi
     extension = loaded.extension
     if extension.is_simulated:
         raise ToolchainError(
-            f"{extension.name} cannot run on the CPU: it needs {lacking} from torch's own headers, which the simulator"
-            " does not support; set a GPU architecture: TORCH_CUDA_ARCH_LIST=9.0a" + (f"\n{error}" if error else "")
+            f"{extension.name} cannot run on the CPU: {_first_use(extension, lacking)} needs {lacking} from torch's own"
+            " headers, which the simulator does not support; set a GPU architecture: TORCH_CUDA_ARCH_LIST=9.0a"
+            + (f"\n{error}" if error else "")
         ) from None
     warnings.warn(
-        f"{extension.name} is compiled with torch's own headers, which takes minutes: tkjit's lack {lacking}",
+        f"{extension.name} is compiled with torch's own headers, which takes minutes: tkjit's lack {lacking}, which"
+        f" {_first_use(extension, lacking)} uses",
         TkjitWarning,
         stacklevel=6,
     )
     real = replace(extension, has_stand_ins=False, lacking=lacking)
     return _build(loader, replace(loaded, extension=real))
+
+
+def _first_use(extension: Extension, name: str) -> str:
+    """Return the file and line where an extension first uses a name of torch."""
+    sources = [
+        (source.path or Path(source.name), source.content, extension.directories_of(source))
+        for source in extension.own_sources
+    ]
+    return needed.first_use(name, sources)
 
 
 def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
@@ -172,15 +183,8 @@ def build_stable(extension: Extension) -> Path:
     """
     loader = loader_for(Settings.from_environment())
     if lacking := _lacking(loader, extension):
-        where = needed.first_use(
-            lacking,
-            [
-                (source.path or Path(source.name), source.content, extension.directories_of(source))
-                for source in extension.own_sources
-            ],
-        )
         raise ArgumentError(
-            f"{where}: {lacking} is not in torch's stable ABI, so a wheel for every version of torch cannot use it;"
+            f"{_first_use(extension, lacking)}: {lacking} is not in torch's stable ABI, so a wheel for every version of torch cannot use it;"
             " docs/howto/torch-sources.md lists what tkjit supports"
         )
     return _build(loader, Loaded(extension, is_python_module=False))[-1].shared_object

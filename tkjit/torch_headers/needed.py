@@ -55,7 +55,7 @@ _LACKING = re.compile(r"\b(?:torch\s*::|\w+\s*\.)\s*(class_)\s*<")  # the stand-
 MENTIONS_TORCH = re.compile(r"\b(?:torch|c10|ATen|Tensor|pybind11)\b|\bat::")  # skips headers such as Eigen's 7 MB
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LITERAL = re.compile(r'(?<!include )"(?:[^"\\\n]|\\.)*"')
-_MARK = re.compile(r'^# \d+ "([^"]*)"')
+_MARK = re.compile(r'^# \d+ "([^"]*)"(?: (1))?')  # the preprocessor's mark: a file, and 1 if its text begins here
 
 
 class Text(NamedTuple):
@@ -137,7 +137,7 @@ def first_use(name: str, sources: Iterable[tuple[Path, str, Sequence[Path]]]) ->
 
 
 def text_of_preprocessed(preprocessed: str, own: Sequence[Path]) -> Text:
-    """Return the lines of a preprocessed text that come from the user's files, and the included headers of torch.
+    """Return the lines of a preprocessed text that come from the user's files, and the headers of torch they include.
 
     Parameters
     ----------
@@ -148,8 +148,8 @@ def text_of_preprocessed(preprocessed: str, own: Sequence[Path]) -> Text:
     code, headers, is_own = [], set(), False
     for line in preprocessed.splitlines():
         if mark := _MARK.match(line):
-            is_own = mark[1].startswith(beginnings) or mark[1].startswith("<")
-            if "/torch/include/" in mark[1]:
+            was_own, is_own = is_own, mark[1].startswith(beginnings) or mark[1].startswith("<")
+            if mark[2] and not was_own and "/torch/include/" in mark[1]:
                 headers.add(mark[1].rpartition("/torch/include/")[2])
         elif not is_own:
             code.append(line)
