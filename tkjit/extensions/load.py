@@ -184,8 +184,8 @@ def build_stable(extension: Extension) -> Path:
     loader = loader_for(Settings.from_environment())
     if lacking := _lacking(loader, extension):
         raise ArgumentError(
-            f"{_first_use(extension, lacking)}: {lacking} is not in torch's stable ABI, so a wheel for every version of torch cannot use it;"
-            " docs/howto/torch-sources.md lists what tkjit supports"
+            f"{_first_use(extension, lacking)}: {lacking} is not in torch's stable ABI, so a wheel for every version of"
+            " torch cannot use it; docs/howto/torch-sources.md lists what tkjit supports"
         )
     return _build(loader, Loaded(extension, is_python_module=False))[-1].shared_object
 
