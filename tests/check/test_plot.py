@@ -54,6 +54,7 @@ def test_a_report_of_a_source_in_a_cell_is_drawn_in_a_notebook():
     )
     drawn = report._repr_svg_()
     assert drawn.startswith("<svg") and "right after y" in drawn and "pt" not in drawn[:120]
+    assert repr(report) == "<tkjit report: 1 finding, 0 warnings, 0 launches>"
     assert Report()._repr_svg_() is None
 
 

@@ -138,7 +138,7 @@ def good(grad_y, x, needed): ...
         (plain, with_unknown, "backward takes z; it can take grad_y, n, needed, scale, x, y"),
         (in_place, good, "backward= needs a kernel that changes no argument, but y is written in place"),
         (optional, good, "backward= needs a kernel with outputs"),
-        (plain, 3, "backward is 3; expected a function or a kernel's name"),
+        (plain, 3, "backward is 3; expected a function, a kernel or a kernel's name"),
     ],
 )
 def test_invalid_backward_is_rejected(function, backward, message):

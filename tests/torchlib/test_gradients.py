@@ -77,6 +77,33 @@ def test_another_kernel_as_backward(tmp_path, monkeypatch):
     torch.testing.assert_close(x.grad, torch.full((6,), 2.0))
 
 
+@tkjit.kernel(
+    "__global__ void f(Globals g) { g.grad_x[threadIdx.x] = 2 * g.grad_y[threadIdx.x]; }", entry="f", grid=1, block="N"
+)
+def twice_gradient(grad_y: In[Tensor, "float32", "N"], grad_x: Out[Tensor, "float32", "N"]) -> Tensor: ...
+
+
+def twice(backward):
+    source = "__global__ void f(Globals g) { g.y[threadIdx.x] = 2 * g.x[threadIdx.x]; }"
+
+    @tkjit.kernel(source, entry="f", grid=1, block="N", backward=backward)
+    def twice(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor:
+        return 2 * x
+
+    return twice
+
+
+def test_a_kernel_of_the_same_file_as_backward(tmp_path):
+    x = torch.randn(6, requires_grad=True)
+    for kernel in (twice(twice_gradient), twice(tkjit.load(twice_gradient))):
+        (gradient,) = torch.autograd.grad(kernel(x).sum(), x)
+        torch.testing.assert_close(gradient, torch.full((6,), 2.0))
+    tkjit.export(twice(twice_gradient), languages=["torch"], name="twice_layers", output=tmp_path / "twice_layers")
+    assert (tmp_path / "twice_layers/twice_layers_cpu/twice_gradient.cpp").is_file()
+    with pytest.raises(tkjit.SpecError, match=r"no kernel is named 'twice_gradient'.* write backward=twice_gradient"):
+        twice("twice_gradient")(x)
+
+
 def test_gradients_are_rejected_without_backward():
     x = torch.randn(5, requires_grad=True)
     message = "requires a gradient"

@@ -74,7 +74,7 @@ class Options:
             raise SpecError(f"volatile={self.volatile!r} is not known; expected {' or '.join(VOLATILE)}")
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """The findings of a check, and the number of launches.
 
@@ -93,6 +93,11 @@ class Report:
     launches: int = 0
     warnings: list[Finding] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        counts = [(len(self.findings), "finding"), (len(self.warnings), "warning"), (self.launches, "launch")]
+        shown = [f"{count} {word}{'' if count == 1 else 'es' if word == 'launch' else 's'}" for count, word in counts]
+        return f"<tkjit report: {', '.join(shown)}>"
 
     def _repr_svg_(self) -> str | None:
         """Draw the findings in a notebook, if matplotlib is installed."""

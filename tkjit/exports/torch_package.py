@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tkjit.compile.targets import Target
 from tkjit.errors import SpecError
@@ -43,8 +44,9 @@ def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
         for spec in kernel.specs:
             if spec.backward is None:
                 continue
-            by_name = spec.backward.kernel
-            called = kernels_of([by_name]) if by_name else called_kernels(spec.backward.function)
+            backward = spec.backward
+            given: Any = backward.function or backward.kernel
+            called = kernels_of([given]) if backward.kernel else called_kernels(given)
             for one in called:
                 if one.name not in known:
                     known.add(one.name)
@@ -169,7 +171,7 @@ def _gradients(export: Export, copies: Copies) -> Mapping[str, FunctionSource]:
     return {
         s.name: copies.gradient(s.name, s.spec.backward.function)
         for s in export.signatures
-        if s.spec.backward is not None and s.spec.backward.function is not None
+        if s.spec.backward is not None and s.spec.backward.function is not None and not s.spec.backward.kernel
     }
 
 

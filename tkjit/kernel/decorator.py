@@ -88,11 +88,12 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         Variables of the source that ``Kernel.symbol`` can return as tensors: ``"counter, mine::table"``.
     compiler : {"nvcc", "nvrtc"}, optional
         The compiler for GPUs. The default is NVRTC if it is installed and the source is only device code, else nvcc.
-    backward : str or callable, optional
-        The function that computes the gradients, or the name of a kernel that does. Its parameters are matched by
-        name: fields of the call, ``grad_NAME`` for the contiguous gradient of an output, and ``needed`` for the names
-        of the inputs whose gradients are requested. A function returns the gradients of the floating-point inputs in
-        order, with None for those that are not needed. A kernel's outputs are named ``grad_NAME``.
+    backward : callable, Kernel or str, optional
+        The function that computes the gradients, or a kernel that does, or its name if ``load`` finds it. Its
+        parameters are matched by name: fields of the call, ``grad_NAME`` for the contiguous gradient of an output, and
+        ``needed`` for the names of the inputs whose gradients are requested. A function returns the gradients of the
+        floating-point inputs in order, with None for those that are not needed. A kernel's outputs are named
+        ``grad_NAME``.
     deprecated : str, optional
         The replacement that calls of this overload recommend in a warning: ``"pass beta= by name"``.
     autocast : {"lower", "float32"}, optional

@@ -174,11 +174,11 @@ class Backward:
     Parameters
     ----------
     kernel : str
-        The name of a kernel; empty for a function.
+        The name of a kernel; empty for a function in Python.
     parameters : tuple of str
         The function's parameters: fields of the forward call, and ``grad_NAME`` for each output's gradient.
     function : callable or None
-        Returns the gradients of the differentiable inputs, in order.
+        Returns the gradients of the differentiable inputs, in order; the kernel, if it was given as an object.
     """
 
     kernel: str = ""

@@ -171,13 +171,15 @@ def directory_of(function: Callable[..., Any]) -> Path:
 
 
 def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backward | None:
-    """Read ``backward=``, which is a function or the name of a kernel."""
+    """Read ``backward=``, which is a function, a kernel or the name of a kernel."""
     if backward is None:
         return None
     if isinstance(backward, str):
         return Backward(kernel=backward)
+    if isinstance(specs := getattr(backward, "specs", None), tuple):  # a Kernel, which this package cannot import
+        return Backward(kernel=specs[0].name, function=backward)
     if not inspect.isfunction(backward):
-        raise SpecError(f"{kernel}: backward is {backward!r}; expected a function or a kernel's name")
+        raise SpecError(f"{kernel}: backward is {backward!r}; expected a function, a kernel or a kernel's name")
     return Backward(parameters=tuple(inspect.signature(backward).parameters), function=backward)
 
 

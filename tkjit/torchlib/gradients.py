@@ -109,18 +109,14 @@ class Gradient:
         self.function: Callable[..., Any]
         self.parameters = spec.backward.parameters
         if spec.backward.kernel:
-            try:
-                kernel = find(spec.backward.kernel)
-            except SpecError as error:
-                raise SpecError(f"{spec.name}: backward: {error}") from None
-            self.parameters = _parameters_of(spec, kernel.specs[0])
+            self.parameters = _parameters_of(spec, _kernel_of(spec, find).specs[0])
         self.use(spec, find)
 
     def use(self, spec: Spec, find: Callable[[str], Any]) -> None:
         """Use the function of a spec that was redefined, and differs from the old spec only in that function."""
         assert spec.backward is not None
         if spec.backward.kernel:
-            self.function = find(spec.backward.kernel)
+            self.function = _kernel_of(spec, find)
         elif spec.backward.function is not None:
             self.function = spec.backward.function
 
@@ -134,6 +130,20 @@ class Gradient:
                 f"for {', '.join(self.inputs)}"
             )
         return dict(zip(self.inputs, listed, strict=True))
+
+
+def _kernel_of(spec: Spec, find: Callable[[str], Any]) -> Any:
+    """Return the kernel of a spec's ``backward``, which is either a name or the kernel itself."""
+    assert spec.backward is not None
+    if spec.backward.function is not None:
+        return spec.backward.function
+    name = spec.backward.kernel
+    try:
+        return find(name)
+    except SpecError as error:
+        remedy = f"If it is in the file of {spec.name}, write backward={name}, without quotes"
+        end = "" if str(error).endswith("?") else "."
+        raise SpecError(f"{spec.name}: backward: {error}{end} {remedy}") from None
 
 
 def _parameters_of(spec: Spec, backward: Spec) -> tuple[str, ...]:
