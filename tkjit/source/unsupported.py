@@ -58,7 +58,12 @@ def why_not_on_the_cpu(source: str, name: str, log: str) -> str:
     'a.cu:1 needs CUDA graphs, which the simulator does not have'
     """
     tokens = tokens_of(source)
-    return _arch_reason(name, log) or _name_reason(source, tokens, name, log) or _launch_reason(source, name, log)
+    return (
+        _arch_reason(name, log)
+        or _cluster_reason(name, log)
+        or _name_reason(source, tokens, name, log)
+        or _launch_reason(source, name, log)
+    )
 
 
 def _arch_reason(name: str, log: str) -> str:
@@ -76,6 +81,15 @@ def _arch_reason(name: str, log: str) -> str:
         f"{asked[1]}:{asked[2]} uses {ARCH}, which the simulator supports in a kernel's source but not in its headers; "
         f"move that code into the source, or {_ELSEWHERE}"
     )
+
+
+def _cluster_reason(name: str, log: str) -> str:
+    """Explain a rejection by ``__cluster_dims__`` in sim/detail/language.h."""
+    if "static assertion failed: the simulator has no clusters of blocks" not in log:
+        return ""
+    place = re.search(rf"(?:^|[\s/]){re.escape(name.rsplit('/', 1)[-1])}:(\d+):", log)
+    where = f"{name}:{place[1]}" if place else name
+    return f"{where} needs clusters of blocks, which the simulator does not have; {_ELSEWHERE}"
 
 
 def retry_flags(log: str, system: Collection[str] = ()) -> tuple[str, ...]:

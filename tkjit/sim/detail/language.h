@@ -26,6 +26,14 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #include "../check/copy_calls.h"
 #endif
 
+namespace tkjit::sim {
+template <unsigned x, unsigned y = 1, unsigned z = 1>
+struct cluster {
+    static_assert(x * y * z == 1, "the simulator has no clusters of blocks");
+    static constexpr int alignment = 16;
+};
+}  // namespace tkjit::sim
+
 #ifndef TKJIT_SIM_KEEPS_ANNOTATIONS  // for source/host_branches.py
 #define __global__
 #define __device__
@@ -44,7 +52,8 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
-#define __cluster_dims__(...)
+// rejects a cluster of several blocks while it compiles; the alignment means nothing
+#define __cluster_dims__(...) __attribute__((aligned(tkjit::sim::cluster<__VA_ARGS__>::alignment)))
 #define __block_size__(...)
 
 // A block runs on one OS thread from its first instruction to its last, so a thread-local variable belongs to the
