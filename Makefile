@@ -40,6 +40,7 @@ check: $(VENV)/.installed-for-tests
 
 # the documentation site, in build/docs; a broken link is an error
 docs: $(VENV)/.installed-for-tests
+	rm -rf build/docs  # pages that were renamed
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs build/docs
 	@echo "open build/docs/index.html"
 

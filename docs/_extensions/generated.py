@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from inspect import cleandoc
 from pathlib import Path
 
+from device_headers import device_functions, public_names
 from sphinx.application import Sphinx
 
 from tkjit.cli import make_parser
+from tkjit.compile.flags import INCLUDE
 from tkjit.config import RemoteSettings, Settings
 
 _MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+_DEVICE_API = Path(__file__).parents[1] / "reference/device-api.md"
 _SETTING = re.compile(r"^(\w+) : .+\n((?: {4}.+\n?)+)", re.MULTILINE)
 
 
@@ -93,4 +96,13 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
 
 
-GENERATED: dict[str, Callable[[], Iterator[str]]] = {"commands": commands, "settings": settings}
+def device_functions_of_headers() -> Iterator[str]:
+    """Yield a section for each header for kernels."""
+    return device_functions(INCLUDE / "tkjit", public_names(_DEVICE_API.read_text()))
+
+
+GENERATED: dict[str, Callable[[], Iterator[str]]] = {
+    "commands": commands,
+    "settings": settings,
+    "device_functions": device_functions_of_headers,
+}

@@ -25,12 +25,16 @@ def test_a_cluster_of_one_block_runs(declared):
 
 def test_a_cluster_whose_size_is_a_template_argument():
     assert doubled(TEMPLATE, "f<1>") == [2, 2, 2]
-    with pytest.raises(ToolchainError, match=r"inline\.cu:1 needs clusters of blocks, which the simulator does not have"):
+    with pytest.raises(
+        ToolchainError, match=r"inline\.cu:1 needs clusters of blocks, which the simulator does not have"
+    ):
         doubled(TEMPLATE, "f<2>")
 
 
 @pytest.mark.parametrize("size", ["2", "2, 1, 1", "1, 1, 4"])
 def test_a_cluster_of_several_blocks_is_rejected_with_its_line(size):
     source = f"\n__global__ void __cluster_dims__({size}) f(Globals g) {BODY}"
-    with pytest.raises(ToolchainError, match=r"inline\.cu:2 needs clusters of blocks, which the simulator does not have"):
+    with pytest.raises(
+        ToolchainError, match=r"inline\.cu:2 needs clusters of blocks, which the simulator does not have"
+    ):
         doubled(source)

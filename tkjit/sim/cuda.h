@@ -57,6 +57,37 @@ inline CUresult cuGetErrorName(CUresult error, const char** text) {
     return CUDA_SUCCESS;
 }
 
+// ---- programs that do not link with the driver ask the runtime for the addresses of its functions
+
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess,
+    cudaDriverEntryPointSymbolNotFound,
+    cudaDriverEntryPointVersionNotSufficent,
+};
+enum { cudaEnableDefault, cudaEnableLegacyStream, cudaEnablePerThreadDefaultStream };
+
+inline cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long,
+                                           cudaDriverEntryPointQueryResult* result = nullptr) {
+    static const struct {
+        const char* name;
+        void* address;
+    } known[] = {
+        {"cuTensorMapEncodeTiled", reinterpret_cast<void*>(&cuTensorMapEncodeTiled)},
+        {"cuTensorMapReplaceAddress", reinterpret_cast<void*>(&cuTensorMapReplaceAddress)},
+        {"cuGetErrorString", reinterpret_cast<void*>(&cuGetErrorString)},
+        {"cuGetErrorName", reinterpret_cast<void*>(&cuGetErrorName)},
+    };
+    *function = nullptr;
+    for (const auto& one : known)
+        if (!strcmp(name, one.name)) *function = one.address;
+    if (result) *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    return cudaSuccess;
+}
+inline cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned int, unsigned long long flags,
+                                                    cudaDriverEntryPointQueryResult* result = nullptr) {
+    return cudaGetDriverEntryPoint(name, function, flags, result);
+}
+
 #define TKJIT_SIM_NOT_SUPPORTED(name)               \
     template <class... Arguments>                   \
     inline CUresult name(Arguments&&...) {          \

@@ -144,7 +144,9 @@ inline void land_box(const TensorCopy& copy, [[maybe_unused]] const race::Moment
 inline void check_tensor(const TensorMap* map, const int* coordinates, unsigned rank, const void* shared, const char* what,
                          Site site) {
     if (reinterpret_cast<uintptr_t>(map) % 64 || map->mark != tensor_map_mark) {
-        fail(site, "%s: there is no tensor map at %p; cuTensorMapEncodeTiled makes one", what, static_cast<const void*>(map));
+        fail(site, "%s: there is no tensor map at %p. Was cuTensorMapEncodeTiled called, and did it succeed? It needs a tensor with "
+             "elements, whose address and row stride are multiples of 16 bytes; tkjit::tiled::is_mapped tells whether it has one",
+             what, static_cast<const void*>(map));
     }
     if (map->rank != rank) fail(site, "%s: %u coordinates for a tensor map of %u dimensions", what, rank,
                                 unsigned(map->rank));
