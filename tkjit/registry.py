@@ -122,6 +122,13 @@ def summary_in_text(path: Path, name: str) -> str:
     return next((doc.partition("\n")[0] for one in found if (doc := ast.get_docstring(one))), "")
 
 
+def _specs_of_source(source: Path) -> list[Path]:
+    """Return the Python files next to a source that mention it."""
+    quoted = (f'"{source.name}"', f"'{source.name}'")
+    files = sorted(source.parent.glob("*.py"))
+    return [file for file in files if any(name in file.read_text(errors="replace") for name in quoted)]
+
+
 def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], Definitions] = definitions) -> Found:
     """Find the spec file of a kernel: ``NAME.py``, or another file in the same directory that defines it.
 
@@ -144,10 +151,13 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
             raise SpecError(f"no kernel is named {name!r}: there is no file {file}")
         return Found(alone, own, f"{_FILE}{alone}")
     if name.endswith((".cu", ".cuh")):
-        raise SpecError(
-            f"{name} is a CUDA source; name the kernel by its spec, a Python file: FILE.py:NAME. "
-            f"python -m tkjit import {name} writes one"
+        specs = _specs_of_source(Path(name))
+        remedy = (
+            f"name its spec instead: {' or '.join(map(str, specs))}"
+            if specs
+            else f"name the kernel by its spec, a Python file: FILE.py:NAME. python -m tkjit import {name} writes one"
         )
+        raise SpecError(f"{name} is a CUDA source; {remedy}")
     package_name, _, own = name.rpartition(".")
     if "." in name and own.isidentifier() and own != "py":
         try:

@@ -71,6 +71,9 @@ def test_the_files_of_a_bundled_kernel(like, tmp_path, capsys):
     assert "tkjit watch mine.py" in capsys.readouterr().err
     tasks = json.loads((tmp_path / "mine/.vscode/tasks.json").read_text())["tasks"]
     assert [task["label"] for task in tasks] == ["tkjit check", "tkjit verify", "tkjit bench", "tkjit watch"]
+    assert all(task["command"].endswith("mine.py") for task in tasks)  # whichever file is open
+    (debug,) = json.loads((tmp_path / "mine/.vscode/launch.json").read_text())["configurations"]
+    assert debug["environment"] == [{"name": "TKJIT_SIM_DEBUG", "value": "1"}]
     assert main(["new", "mine", "--like", like, "-o", str(tmp_path / "mine")]) == 1
     assert "already exists" in capsys.readouterr().err
 

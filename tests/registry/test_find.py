@@ -202,5 +202,8 @@ def test_cuda_source_and_missing_file_suffix_are_explained(tmp_path, monkeypatch
         SpecError, match=r"relu\.cu is a CUDA source; name the kernel by its spec, a Python file: FILE\.py:NAME"
     ):
         tkjit.find("relu.cu")
+    (tmp_path / "kernels.py").write_text("@tkjit.kernel('relu.cu', entry='relu')\n")
+    with pytest.raises(SpecError, match=r"relu\.cu is a CUDA source; name its spec instead: kernels\.py"):
+        tkjit.find("relu.cu")
     with pytest.raises(SpecError, match=r"no kernel is named 'mine'; did you mean mine\.py\?"):
         tkjit.find("mine")

@@ -13,6 +13,18 @@ from tkjit.errors import SpecError
 from tkjit.kernel import Kernel, find
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+# for the C/C++ extension of VS Code; the kernel is compiled, and a breakpoint found, only when the program calls it
+_DEBUG = {
+    "name": "debug kernels that the open Python file calls on the CPU",
+    "type": "cppdbg",
+    "request": "launch",
+    "program": "${command:python.interpreterPath}",
+    "args": ["${file}"],
+    "cwd": "${workspaceFolder}",
+    "environment": [{"name": "TKJIT_SIM_DEBUG", "value": "1"}],
+    "MIMode": "gdb",
+    "setupCommands": [{"text": "set breakpoint pending on"}],
+}
 _TEST = '''"""{name} gives the results of its reference, and has no race and no bad access."""
 
 from {name} import {name}
@@ -51,12 +63,14 @@ def files_of(like: str, name: str) -> dict[str, str]:
                 raise SpecError(f"{like} cannot be copied: {needed} is outside of the directory of its spec")
             relative = str(needed.resolve().relative_to(path.parent.resolve()))
             sources[renamed if relative == file else relative] = needed.read_text()
-    tasks = {"version": "2.0.0", "tasks": [_task(command) for command in ("check", "verify", "bench", "watch")]}
+    tasks = {"version": "2.0.0", "tasks": [_task(command, name) for command in ("check", "verify", "bench", "watch")]}
+    launches = {"version": "0.2.0", "configurations": [_DEBUG]}
     return {
         f"{name}.py": spec,
         f"test_{name}.py": _TEST.format(name=name),
         **sources,
         ".vscode/tasks.json": json.dumps(tasks, indent=2) + "\n",
+        ".vscode/launch.json": json.dumps(launches, indent=2) + "\n",
     }
 
 
@@ -150,12 +164,12 @@ def local_includes(source: Path) -> set[Path]:
     return found
 
 
-def _task(command: str) -> dict[str, object]:
-    """Return a task for VS Code that runs a command on the spec file of the editor."""
+def _task(command: str, name: str) -> dict[str, object]:
+    """Return a task for VS Code that runs a command on the kernel, whichever file is open."""
     return {
         "label": f"tkjit {command}",
         "type": "shell",
-        "command": f"python -m tkjit {command} ${{file}}",
+        "command": f"python -m tkjit {command} {name}.py",
         "isBackground": command == "watch",
         "problemMatcher": [],
     }
