@@ -32,8 +32,18 @@ def test_a_dim_that_only_the_launch_uses_is_named_after_the_local_variable():
         ("a", FLOATS), ("n", INT),
     )  # fmt: skip
     assert extents.dims == {"a": ["rows", "x_1"]}
-    assert extents.computed == {"n": "rows * x_1 // x_1"}
+    assert extents.computed == {"n": "rows"}
     assert extents.translate(Part("dim3(x.size(0), x.size(1))")).text == "dim3(rows, x_1)"
+
+
+def test_a_tensor_whose_last_dim_is_read_and_whose_rows_are_counted_is_a_matrix():
+    extents = found(
+        "const int cols = x.size(-1); const int64_t rows = x.numel() / cols; auto s = torch::empty({rows});"
+        "k<<<rows, 256>>>(x.data_ptr<float>(), s.data_ptr<float>(), cols);",
+        ("x", FLOATS), ("s", FLOATS), ("cols", INT),
+    )  # fmt: skip
+    assert extents.dims == {"x": ["x_0", "cols"], "s": ["x_0"]}
+    assert extents.translate(Part("x.numel() / x.size(-1)")).text == "(x_0 * cols) / cols"
 
 
 @pytest.mark.parametrize(

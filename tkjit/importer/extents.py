@@ -106,15 +106,20 @@ def _name_axes(
     """Name those axes of torch's tensors that the launch or a local variable uses."""
     texts = [*(given[name] for name in integers), *(part.text for _, part in launch.parts), *tensors, *launch.called]
     axes: dict[str, set[int]] = {}
+    counted = set[str]()  # the tensors whose elements are counted
     for match in [match for text in texts for match in _SIZE.finditer(text)]:
         used = axes.setdefault(match["tensor"], set())
-        if not match["all"]:
+        if match["all"]:
+            counted.add(match["tensor"])
+        else:
             used.add(int(match["axis"] or match["index"]))
     by_size = {given[name]: name for name in integers if _SIZE.fullmatch(given[name])}
     for tensor, used in axes.items():
         forward = max([axis + 1 for axis in used if axis >= 0], default=0)
         backward = max([-axis for axis in used if axis < 0], default=0)
-        rank = forward + backward if forward and backward else max(forward, backward, 1)
+        # in numel() / size(-1), which counts the rows, the tensor has at least one more dim
+        leading = 1 if forward or tensor in counted else 0
+        rank = max(forward, leading) + backward if backward else max(forward, 1)
         if rank > len(EXTENTS):
             continue
         for axis in range(rank):

@@ -67,6 +67,9 @@ def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
     return Shape(spell(tokens).replace('"', '\\"'), is_cpp=True) if part.compiles else None
 
 
+_CANCELLED = re.compile(r"\b(\w+) \* (\w+) // \2\b")
+
+
 def integers_of(text: str, names: Collection[str]) -> str | None:
     """Translate a C++ expression into a tkjit expression; None if it uses more than integers and the given names.
 
@@ -114,13 +117,14 @@ def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
     text = _join_spaced(found)
     try:
         listed = parse_list(text) if len(split(tokens)) <= 3 else ()
-        return ", ".join(_without_needless_brackets(str(expr)) for expr in listed) or None
+        return ", ".join(_simplified(str(expr)) for expr in listed) or None
     except SpecError:
         return None
 
 
-def _without_needless_brackets(text: str) -> str:
-    return ast.unparse(ast.parse(text, mode="eval"))
+def _simplified(text: str) -> str:
+    """Drop needless brackets, and a factor by which the expression is then divided: ``rows * n // n`` is ``rows``."""
+    return _CANCELLED.sub(r"\1", ast.unparse(ast.parse(text, mode="eval")))
 
 
 def _join_spaced(found: list[str]) -> str:
