@@ -17,7 +17,8 @@ from tkjit import cpp_extension
 from tkjit.errors import CompileError
 from tkjit.extensions.stable_abi import unstable_symbols
 
-pytestmark = pytest.mark.nvcc
+# load warns on a machine without a GPU
+pytestmark = [pytest.mark.nvcc, pytest.mark.filterwarnings("ignore:.*has no GPU that torch can use")]
 
 SOURCE = """
 #include <ATen/cuda/CUDAContext.h>

@@ -226,6 +226,15 @@ def test_one_of_several_sources_needs_torchs_own_headers(tmp_path):
         cpp_extension.load("mixture", [kernels, bindings])
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="needs a torch that is built for the CPU")
+def test_source_for_gpus_that_needs_torchs_own_headers_needs_a_cuda_build_of_torch(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0a")
+    path = tmp_path / "frontend.cu"
+    path.write_text("#include <torch/extension.h>\nvoid f(torch::Tensor x) { torch::nn::Linear(3, 4)(x); }\n")
+    with pytest.raises(ToolchainError, match=r"frontend\.cu:2 needs Linear .* need a CUDA build of torch"):
+        cpp_extension.load("frontend", path)
+
+
 @pytest.mark.slow
 def test_headers_with_inline_ptx_and_architecture_checks(tmp_path):
     (tmp_path / "lanes.h").write_text(

@@ -108,11 +108,21 @@ def _lacking(loader: Loader, extension: Extension) -> str:
 
 def _build_with_torch(loader: Loader, loaded: Loaded, lacking: str, error: CompileError | None = None) -> list[Entry]:
     extension = loaded.extension
+    import torch
+
+    needs = f"{_first_use(extension, lacking)} needs {lacking} from torch's own headers"
+    log = f"\n{error}" if error else ""
+    has_cuda = torch.version.cuda is not None
     if extension.is_simulated:
+        remedy = "set a GPU architecture" if has_cuda else "install a CUDA build of torch, and set a GPU architecture"
         raise ToolchainError(
-            f"{extension.name} cannot run on the CPU: {_first_use(extension, lacking)} needs {lacking} from torch's own"
-            " headers, which the simulator does not support; set a GPU architecture: TORCH_CUDA_ARCH_LIST=9.0a"
-            + (f"\n{error}" if error else "")
+            f"{extension.name} cannot run on the CPU: {needs}, which the simulator does not support; {remedy}:"
+            f" TORCH_CUDA_ARCH_LIST=9.0a{log}"
+        ) from None
+    if extension.target is not None and not has_cuda:
+        raise ToolchainError(
+            f"{extension.name}: {needs}, with which CUDA sources need a CUDA build of torch; this build is for the"
+            f" CPU{log}"
         ) from None
     warnings.warn(
         f"{extension.name} is compiled with torch's own headers, which takes minutes: tkjit's lack {lacking}, which"
@@ -203,6 +213,19 @@ def functions_of_extension(extension: Extension) -> list[HostFunction]:
     return [found for entry in find_or_build_all(loader, plans) for found in read_functions(entry.shared_object)]
 
 
+def _warn_without_gpu(extension: Extension) -> None:
+    """Warn if an extension was compiled for a GPU on a machine without one, as on a builder of wheels."""
+    import torch
+
+    if extension.target is not None and not extension.is_simulated and not torch.cuda.is_available():
+        warnings.warn(
+            f"{extension.name} is compiled for {extension.target.name}, because TORCH_CUDA_ARCH_LIST or a flag asks for"
+            " it, but this machine has no GPU that torch can use; without the variable, its kernels run on the CPU",
+            TkjitWarning,
+            stacklevel=4,
+        )
+
+
 def load_extension(
     extension: Extension,
     build_directory: str | Path | None = None,
@@ -233,6 +256,7 @@ def load_extension(
         for entry in (*objects, module_entry):
             print((entry.directory / LOG).read_text(errors="replace"), end="")
     path = module_entry.shared_object
+    _warn_without_gpu(extension)
     registered = check_registrations(extension, path)
     if build_directory is not None:
         shutil.copy2(path, Path(build_directory) / f"{extension.name}.so")
