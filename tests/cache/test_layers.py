@@ -316,7 +316,7 @@ def test_verify_command_compares_the_digest(bundled, capsys):
     known = bundle.digest(bundled)
     command = ["cache", "verify", str(bundled), "--expect"]
     assert main([*command, known]) == 0
-    assert capsys.readouterr().out == "1 entries, 0 problems\n"
+    assert capsys.readouterr().out == "1 entry, 0 problems\n"
     assert main([*command, "0" * 64, "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert (answer["digest"], answer["expected"]) == (known, "0" * 64)

@@ -306,7 +306,7 @@ def test_recorded_variants_are_built_on_another_machine(
     used = tmp_path / "used"
     command = [sys.executable, "-m", "tkjit", "warmup", "--record", used, "--", sys.executable, "-c", CALL]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, RIGHT, f"recorded 1 variants in {used}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, RIGHT, f"recorded 1 variant in {used}\n")
     assert compiler.compiled == []
     monkeypatch.setenv("TKJIT_CACHE", str(shutil.copytree(runtime, tmp_path / "elsewhere")))
     operators(tmp_path / "elsewhere")
@@ -314,8 +314,13 @@ def test_recorded_variants_are_built_on_another_machine(
     assert printed.splitlines()[-1].startswith("4 ready (2 from the cache), 0 failed")
     assert compiler.compiled == ["launcher", "module"]
     assert fresh.run(CALL, TKJIT_JIT="0") == RIGHT
+    # a run on a GPU, built for the CPU
+    line = json.loads(used.read_text())
+    used.write_text(json.dumps(line | {"arch": "90a", "cpu_level": "", "model": ""}) + "\n")
+    printed = fresh.tkjit("warmup", "--from-file", used, "--arch", "cpu").printed()
+    assert printed.splitlines()[-1].startswith("4 ready (4 from the cache), 0 failed")
     refused = fresh.tkjit("warmup", "axpy", "--from-file", used)
-    assert refused.code == 1 and "--from-file sets the variants" in refused.stderr
+    assert refused.code == 1 and "--from-file sets the kernels" in refused.stderr
 
 
 NOTEBOOK = """

@@ -13,7 +13,7 @@ from tkjit.cache.entry import LAYOUT
 from tkjit.cache.eviction import clear, in_use, prune
 from tkjit.cache.listing import ListedEntry, leftovers, list_entries, size_bytes
 from tkjit.cli import remote
-from tkjit.cli.output import add_json, age_text, print_columns, print_json, size_text
+from tkjit.cli.output import add_json, age_text, counted, print_columns, print_json, size_text
 from tkjit.config import Settings, size_of_text
 from tkjit.errors import CacheError
 from tkjit.loader import loader_for
@@ -125,7 +125,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     else:
         for problem in problems:
             print(problem, file=sys.stderr)
-        print(f"{count} entries, {len(problems)} problems")
+        print(f"{counted(count, 'entry', 'entries')}, {counted(len(problems), 'problem')}")
     return 1 if problems else 0
 
 

@@ -81,3 +81,14 @@ def age_text(since: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "variant"), counted(0, "variant"), counted(2, "entry", "entries")
+    ('1 variant', '0 variants', '2 entries')
+    """
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"

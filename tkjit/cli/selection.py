@@ -21,7 +21,7 @@ from tkjit.spec import BY_NAME, variants_of
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select variants."""
-    parser.add_argument("--arch", default="", metavar="90a,80", help="GPU architectures to target")
+    parser.add_argument("--arch", default="", metavar="90a,80", help="GPU architectures to target, or cpu")
     parser.add_argument(
         "--device",
         choices=("cpu", "cuda"),
@@ -51,7 +51,7 @@ def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Pl
     types = [name for name in arguments.types.split(",") if name]
     if unknown := set(types) - BY_NAME.keys():
         raise SpecError(f"--types: unknown dtype {', '.join(sorted(unknown))}; expected one of {', '.join(BY_NAME)}")
-    targets = _targets(arguments, loader)
+    targets = targets_of(arguments, loader)
     selected = kernels_named(arguments.names) or kernels()
     plans: list[Plan] = []
     unusable: list[Unusable] = []
@@ -70,7 +70,7 @@ def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[li
 
     All functions of a source share one extension.
     """
-    targets = _targets(arguments, loader)
+    targets = targets_of(arguments, loader)
     named = [
         kernel for name in kernels_named(arguments.names) or kernels() if (kernel := _host_kernel(name)) is not None
     ]
@@ -129,9 +129,10 @@ def _plans_of(
     return plans
 
 
-def _targets(arguments: argparse.Namespace, loader: Loader) -> list[Target]:
+def targets_of(arguments: argparse.Namespace, loader: Loader) -> list[Target]:
     """Return the targets that the options name, or by default the CPU and this machine's GPUs."""
-    targets = [gpu_target(arch) for arch in arguments.arch.split(",") if arch]
+    listed = [arch for arch in arguments.arch.split(",") if arch]
+    targets = [loader.target("cpu") if arch == "cpu" else gpu_target(arch) for arch in listed]
     if arguments.device == "cpu" or (arguments.device is None and not targets):
         targets.append(loader.target("cpu"))
     if arguments.device == "cuda" or (arguments.device is None and not arguments.arch):

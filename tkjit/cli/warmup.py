@@ -14,9 +14,9 @@ from typing import Any
 from tkjit.bindings.recorded_calls import build_calls, read_calls
 from tkjit.cache import bundle
 from tkjit.cache.remote.remote import PUSH_S
-from tkjit.cli.output import size_text
+from tkjit.cli.output import counted, size_text
 from tkjit.cli.parallel_builds import Outcome, add_limits, build_all, limits_of
-from tkjit.cli.selection import add_options, select_extensions, select_plans
+from tkjit.cli.selection import add_options, select_extensions, select_plans, targets_of
 from tkjit.config import Settings, environment_with
 from tkjit.errors import SpecError, TkjitError
 from tkjit.extensions import load as extensions
@@ -86,10 +86,15 @@ def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list
         outcomes += [Outcome(one.what, error=one.error) for one in broken]
         outcomes += _build(loader, plans, arguments) if plans or not loaded else []
         return plans, outcomes + [outcome for one in loaded for outcome in _build_extension(loader, one)]
-    if arguments.names or arguments.arch or arguments.device or arguments.types:
-        raise SpecError("--from-file sets the variants; leave out names, --arch, --device and --types")
-    plans, outcomes = _of_record(loader, read_record(arguments.from_file))
-    calls, loaded = read_calls(arguments.from_file), read_extensions(arguments.from_file)
+    if arguments.names or arguments.types:
+        raise SpecError("--from-file sets the kernels and variants; leave out names and --types")
+    used, calls = read_record(arguments.from_file), read_calls(arguments.from_file)
+    loaded = read_extensions(arguments.from_file)
+    if arguments.arch or arguments.device:  # the run was on another kind of machine, such as a laptop
+        targets = targets_of(arguments, loader)
+        used = list(dict.fromkeys(one.on(target) for one in used for target in targets))
+        loaded = list(dict.fromkeys(one.on(target) for one in loaded for target in targets))
+    plans, outcomes = _of_record(loader, used)
     if plans or not (calls or loaded):
         outcomes += _build(loader, plans, arguments)
     outcomes += [outcome for one in loaded for outcome in _build_extension(loader, one)]
@@ -147,10 +152,10 @@ def _run_recorded(path: Path, command: Sequence[str]) -> int:
     done = subprocess.run(dying_with_parent(command), env=environment_with(TKJIT_RECORD=str(path.absolute())))
     used = read_record(path) if path.exists() else []
     calls = sum(map(len, read_calls(path).values())) if path.exists() else 0
-    bound = f" and {calls} calls of bound libraries" if calls else ""
+    bound = f" and {counted(calls, 'call of a bound library', 'calls of bound libraries')}" if calls else ""
     loaded = len(read_extensions(path)) if path.exists() else 0
-    bound += f" and {loaded} extensions" if loaded else ""
-    print(f"recorded {len(used)} variants{bound} in {path}", file=sys.stderr)
+    bound += f" and {counted(loaded, 'extension')}" if loaded else ""
+    print(f"recorded {counted(len(used), 'variant')}{bound} in {path}", file=sys.stderr)
     # as in a shell, the status is 128 + N if signal N ended the process
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
+from tkjit.compile.targets import Target
+from tkjit.extensions.sources import CPU, CUDA_SYMBOLS, Extension, Source
 from tkjit.loader.record import append, read_lines
 
 
@@ -22,6 +23,13 @@ class Loaded:
 
     extension: Extension
     is_python_module: bool = True
+
+    def on(self, target: Target) -> Loaded:
+        """Return the same extension with its CUDA sources compiled for another target."""
+        if not self.extension.archs:  # it has no CUDA sources
+            return self
+        archs = (CPU,) if target.is_cpu else (target.arch,)
+        return replace(self, extension=replace(self.extension, archs=archs, model=target.model))
 
 
 def record_extension(path: Path, loaded: Loaded) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +40,10 @@ class Used:
     @property
     def target(self) -> Target:
         return Target(self.arch, self.cpu_level, self.model)
+
+    def on(self, target: Target) -> Used:
+        """Return the same variant for another target."""
+        return replace(self, arch=target.arch, cpu_level=target.cpu_level, model=target.model)
 
 
 def record(path: Path, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
