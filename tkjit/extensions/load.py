@@ -195,7 +195,7 @@ def build_stable(extension: Extension) -> Path:
     if lacking := _lacking(loader, extension):
         raise ArgumentError(
             f"{_first_use(extension, lacking)}: {lacking} is not in torch's stable ABI, so a wheel for every version of"
-            " torch cannot use it; docs/howto/torch-sources.md lists what tkjit supports"
+            " torch cannot use it; the documentation lists what tkjit supports: Load an extension written for torch"
         )
     return _build(loader, Loaded(extension, is_python_module=False))[-1].shared_object
 

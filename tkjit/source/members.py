@@ -136,7 +136,7 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Mapping[st
     owner = (match["owner"] or match["of"]).rpartition("::")[2] if match else ""
     if match and owner in _LAYOUTS:
         members = _LAYOUTS[owner].format(match["name"] or match["named"])
-        return f"{members}; docs/reference/device-api.md describes all of its members"
+        return f"{members}; the device API in the documentation has all of its members"
     if match is None or owner != "Globals":
         return ""
     return _why_no_field(match["name"] or match["named"], text, entry.partition("<")[0], fields, dims)
