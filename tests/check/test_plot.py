@@ -82,6 +82,6 @@ def test_the_command_draws_what_it_finds(tmp_path, capsys):
         (tmp_path / "shift.cu").read_text().replace("    g.y", "    __syncthreads();\n    g.y")
     )
     assert main(["check", str(tmp_path / "shift.py"), "--race", "--plot", str(tmp_path / "right.svg")]) == 0
-    assert "right.svg was not written, because there is nothing to draw" in capsys.readouterr().err
+    assert "right.svg: not written, because there is nothing to draw" in capsys.readouterr().err
     assert main(["check", str(tmp_path / "shift.py"), "--plot", "race.bmp"]) == 1
     assert "expected a file name that ends in .svg, .png, .pdf" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def test_resources(compiler, capsys):
     text = shown(capsys, "--resources", "--types", "float64")
     by = r"; by NVRTC \S+" if compiler == "nvrtc" else ""
     first, *others = text.splitlines()
-    pattern = rf"scale \(T=float64\) for sm_90a: \d+ registers, 0 B spilled, 0 B shared memory{by}"
+    pattern = rf"scale \(T=float64\) for sm_90a: \d+ registers, 0 B spilled, 0 B static shared memory{by}"
     assert re.fullmatch(pattern, first), first
     assert all(line.startswith("  also in the file: unused(float*): ") for line in others)
 

@@ -64,7 +64,7 @@ def test_spills_are_recorded_and_shown(loader, tmp_path, monkeypatch, capsys):
     assert manifest["seconds"] > 0.1 and manifest["peak_memory_bytes"] > 1 << 24
     spilled = manifest["spill_store_bytes"] + manifest["spill_load_bytes"]
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("crowded for sm_90a ")]
-    shown = rf".* \d+\.\d s  32 registers, {spilled} B spilled, 1024 B shared memory, compiler \d+\.\d MiB"
+    shown = rf".* \d+\.\d s  32 registers, {spilled} B spilled, 1024 B static shared memory, compiler \d+\.\d MiB"
     assert re.fullmatch(shown, line), line
 
 
@@ -95,7 +95,7 @@ def test_an_array_that_is_not_in_registers_is_recorded_and_shown(loader):
 
     manifest = loader.launcher(indexed.specs[0], Variant(), HOPPER).manifest
     assert manifest["stack_bytes"] == 256 and manifest["spill_store_bytes"] == 0
-    assert resources_text(manifest).endswith(" B shared memory, 256 B stack")
+    assert resources_text(manifest).endswith(" B static shared memory, 256 B stack")
 
 
 NEIGHBOURS = """
@@ -131,7 +131,7 @@ def test_the_figures_of_other_kernels_in_a_file_are_separate(loader, tmp_path, m
     assert ", 2 other kernels, compiler " in capsys.readouterr().out
     assert main(["show", "quiet"]) == 0
     shown = capsys.readouterr().out
-    assert f"  quiet for sm_90a: {manifest['registers']} registers, 0 B spilled, 0 B shared memory" in shown
+    assert f"  quiet for sm_90a: {manifest['registers']} registers, 0 B spilled, 0 B static shared memory" in shown
     assert "\n    also in the file: crowded(float*): 32 registers, " in shown
 
 

@@ -93,5 +93,5 @@ def test_serialized_wgmmas():
     )
     entry = kernel_resources(warning + LOG, marked("_ZN5tkjit12entry_markerIXadL_ZN2ns7crowdedE7GlobalsEEEE")).entry
     assert entry == CROWDED | {"serialized_wgmma": 1}
-    assert resources_text(entry) == "252 registers, 20 B spilled, 128 B shared memory, wgmma serialized"
+    assert resources_text(entry) == "252 registers, 20 B spilled, 128 B static shared memory, wgmma serialized"
     assert "wgmma" not in resources_text(CROWDED)

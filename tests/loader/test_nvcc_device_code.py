@@ -131,7 +131,9 @@ def test_show_prints_the_compiler(loader, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     assert main(["warmup", "alone", "hosted", "--arch", "90a"]) == 0
     capsys.readouterr()
-    assert main(["show", "alone"]) == 0 and re.search(r"B shared memory; by NVRTC 1\d\.\d", capsys.readouterr().out)
+    assert main(["show", "alone"]) == 0 and re.search(
+        r"B static shared memory; by NVRTC 1\d\.\d", capsys.readouterr().out
+    )
     assert main(["show", "hosted"]) == 0 and "; by nvcc, since it includes <vector>" in capsys.readouterr().out
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import keyword
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from textwrap import indent
 from typing import Any
 
@@ -23,10 +25,11 @@ _TYPES = {
     **dict.fromkeys(["float", "double", "long double"], "float"),
     **dict.fromkeys(["std::string", "string", "char *", "std::string_view"], "str"),
 }
+_IMPORT, _HERE = "from pathlib import Path\n", "HERE = Path(__file__).parent\n"
 _Overloads = Sequence[Mapping[str, Any]]
 
 
-def render_module(headers: Sequence[str], options: Mapping[str, Any], title: str) -> str:
+def render_module(headers: Sequence[str], options: Mapping[str, Any], title: str, directory: Path) -> str:
     """Return the source text of a module that binds headers.
 
     Parameters
@@ -35,19 +38,26 @@ def render_module(headers: Sequence[str], options: Mapping[str, Any], title: str
         The keyword arguments of ``tkjit.bind``.
     title : str
         The name of the bound library, for the docstring.
+    directory : Path
+        The module's directory. Files and directories that exist are written relative to it.
     """
-    arguments = [*map(repr, headers), *(f"{name}={_literal(value)}" for name, value in options.items() if value)]
+    given = {name: value for name, value in options.items() if value}
+    places = ", ".join(_place(path, directory) for path in given.pop("include_dirs", ()))
+    arguments = [_place(header, directory) for header in headers]
+    arguments += [f"include_dirs=({places},)"] if places else []
+    arguments += [f"{name}={_literal(value)}" for name, value in given.items()]
     lines = "".join(f"    {argument},\n" for argument in arguments)
+    imports, here = (_IMPORT, _HERE) if _HERE.split()[0] in lines else ("", "")
     return f'''"""Bindings of {title}. Each call is compiled once for the types of its arguments, and cached.
 
 Written by ``python -m tkjit bind``. You can edit this file.
 """
 
-from typing import Any
+{imports}from typing import Any
 
 import tkjit
 
-library = tkjit.bind(
+{here}library = tkjit.bind(
 {lines})
 
 
@@ -58,6 +68,13 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return dir(library)
 '''
+
+
+def _place(path: str | Path, directory: Path) -> str:
+    """Render a path: relative to the module if it exists here, else as a name that the compiler looks up."""
+    if not Path(path).exists():
+        return repr(str(path))
+    return f"str(HERE / {os.path.relpath(path, directory)!r})"
 
 
 def _literal(value: Any) -> str:

@@ -84,7 +84,7 @@ def _bind(arguments: argparse.Namespace) -> int:
     used = names_in(read_calls(arguments.used)) if arguments.used else ()
     title = ", ".join([*arguments.namespace, *([] if arguments.namespace else arguments.headers)])
     stub = render_stub(engine.declarations, engine.headers.namespaces, used)
-    module = render_module(arguments.headers, given, title)
+    module = render_module(arguments.headers, given, title, output.parent if output.suffix == ".py" else output)
     if output.suffix == ".py":
         written = {output: module, output.with_suffix(".pyi"): stub}
     else:

@@ -99,8 +99,10 @@ def _check(arguments: argparse.Namespace) -> int:
         total.warnings += report.warnings
         total.launches += report.launches
         total.sources |= report.sources
-    if arguments.plot is not None and not plot([*total.findings, *total.warnings], total.sources, arguments.plot):
-        print(f"{arguments.plot} was not written, because there is nothing to draw", file=sys.stderr)
+    if arguments.plot is not None:
+        drawn = plot([*total.findings, *total.warnings], total.sources, arguments.plot)
+        done = "written" if drawn else "not written, because there is nothing to draw"
+        print(f"{arguments.plot}: {done}", file=sys.stderr)
     if arguments.json:
         lists = {"findings": total.findings, "warnings": total.warnings}
         found = {name: [one.as_json() for one in ones] for name, ones in lists.items()}

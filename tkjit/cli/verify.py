@@ -94,7 +94,7 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     error = max(outcome.errors.values(), default=None)
     return (
         str(outcome),
-        "right" if outcome.is_right else "WRONG",
+        "right" if outcome.is_right else "WRONG" if outcome.is_compiled else "not compiled",
         "" if error is None else f"{error:.1e}",
         f"{outcome.tolerance:.1e}",
         f"{outcome.compile_cpu_s:.1f} s",

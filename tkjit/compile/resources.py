@@ -53,14 +53,14 @@ class KernelResources:
 
 
 def resources_text(figures: Mapping[str, Any]) -> str:
-    """Format figures: ``32 registers, 0 B spilled, 1024 B shared memory``; empty if the figures are unknown."""
+    """Format figures: ``32 registers, 0 B spilled, 1024 B static shared memory``; empty if the figures are unknown."""
     if "registers" not in figures:
         return ""
     spilled = sum(figures.get(name, 0) for name in _SPILLS)
     shared = figures.get("shared_memory_bytes", 0)
     stack = f", {figures['stack_bytes']} B stack" if figures.get("stack_bytes") and not spilled else ""
     warning = ", wgmma serialized" if figures.get("serialized_wgmma") else ""
-    return f"{figures['registers']} registers, {spilled} B spilled, {shared} B shared memory{stack}{warning}"
+    return f"{figures['registers']} registers, {spilled} B spilled, {shared} B static shared memory{stack}{warning}"
 
 
 def kernel_resources(log: str, shared_object: bytes) -> KernelResources:

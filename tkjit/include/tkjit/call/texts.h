@@ -52,10 +52,10 @@ inline bool is_of_other_dtype(const TensorView& view, const Expected& expected) 
     return (" " + dtypes(expected) + ",").find(std::string(" ") + dtype_name(view.dtype)) == std::string::npos;
 }
 
-// "float32" of "float32 or bfloat16"
-inline std::string first_dtype(const Expected& expected) {
+// The dtype to convert to: "float32" of "float64, float32 or bfloat16", which has all values of 16-bit floats; else the first.
+inline std::string wanted_dtype(const Expected& expected) {
     const std::string all = expected.dtypes;
-    return all.substr(0, all.find_first_of(" ,"));
+    return all.find("float32") != std::string::npos ? "float32" : all.substr(0, all.find_first_of(" ,"));
 }
 
 // For a tensor whose annotation has only a dtype.
@@ -138,7 +138,7 @@ inline std::string remedy(const TensorView& view, const Expected& expected, bool
     const std::string name = view.name;
     if (expected.use == Use::output) return "; leave " + name + " out to have it made";
     if (expected.use != Use::read) return "";
-    const std::string wanted = expected.like ? dtype_name(expected.like_dtype) : first_dtype(expected);
+    const std::string wanted = expected.like ? dtype_name(expected.like_dtype) : wanted_dtype(expected);
     if (dtype && !keeps_values(view.dtype, wanted)) return "";
     if (dtype && framework == Framework::torch) return "; pass " + name + ".to(torch." + wanted + ")";
     const bool is_numpys = framework == Framework::numpy && wanted.rfind("float8", 0) != 0 && wanted != "bfloat16";
