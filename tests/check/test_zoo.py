@@ -99,6 +99,7 @@ def lines_of(finding: Finding, directory: Path, kernel: str) -> list[str]:
 # one of each mode and kind of finding, in kernels that compile fast; `make test-all` runs all
 QUICK_KERNELS = ("half_dot", "row_sums_async")
 QUICK_BUGS = (
+    "bulk_scale-store_without_proxy_fence",
     "compact-ballot_of_some",
     "gemm_wgmma-freed_too_early",
     "half_dot-two_kinds_of_barrier",

@@ -14,6 +14,7 @@ MODE_OF = {
     "memory": "memory",
     "race": "race",
     "volatile": "race",
+    "proxy": "race",
     "uninitialized": "init",
     "copy": "init",
     "unwritten": "init",
@@ -163,6 +164,8 @@ def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
     places = [_place(one, side, symbols) for side in sides]
     is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
+    if any(side["access"].startswith("asynchronous") for side in sides):
+        return "wait for the asynchronous operation, at its mbarrier or by its group, before other threads go on"
     if not is_one_block and is_one_line and all(side["access"] == "write" for side in sides):
         return "two blocks write there: is blockIdx in the index? If this is intended, use an atomic operation"
     if not is_one_block:
@@ -192,6 +195,14 @@ def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"{_memory(one, symbols)} is used while an asynchronous copy to it is in progress; wait for the copy first"
+
+
+def _proxy(one: Mapping[str, Any], symbols: Symbols) -> str:
+    fence = "fence.proxy.async.global" if one.get("space") == "tensor" else "tkjit::fence_async_proxy()"
+    return (
+        f"an asynchronous operation reads {_memory(one, symbols)}, but cannot see what a thread wrote there; "
+        f"call {fence} after the write, before the barrier"
+    )
 
 
 def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -226,6 +237,7 @@ _TEXTS = {
     "constant": _constant,
     "uninitialized": _uninitialized,
     "copy": _copy,
+    "proxy": _proxy,
     "unwritten": _unwritten,
     "memory": _memory_error,
 }

@@ -57,6 +57,17 @@ def _fence(call: Call) -> str:
     return "::__threadfence();"
 
 
+@instruction("fence.proxy.async")
+def _async_proxy_fence(call: Call) -> str:
+    shared, is_global = call.has("shared", "shared::cta", "shared::cluster"), call.has("global")
+    both = not shared and not is_global
+    return f"::tkjit::sim::fence_async_proxy({_bool(shared or both)}, {_bool(is_global or both)});"
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
 @instruction("fence.proxy", "fence.mbarrier_init", "griddepcontrol", "wgmma.fence")
 def _ordered(call: Call) -> str:
     return '__asm__ __volatile__("" ::: "memory");'

@@ -52,7 +52,7 @@ inline void bulk_store_wait_read() {
 }
 
 /// Makes this thread's writes to shared memory visible to asynchronous copies.
-inline void fence_async_proxy() {}
+inline void fence_async_proxy() { sim::fence_async_proxy(true, false); }
 
 #else
 

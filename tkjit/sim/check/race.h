@@ -56,6 +56,9 @@ void update_meanwhile(const void* destination, size_t bytes, const Moment& issue
 Moment begin_product(const Thread& first_of_warpgroup, Site site);
 void end_reads_of_product();
 
+/// Records `fence.proxy.async`, for shared memory, global memory or both.
+void fence_async_proxy(bool shared, bool global);
+
 /// Records that the running thread has waited for a copy.
 void finish(const Moment& issued);
 
@@ -95,6 +98,7 @@ inline void write_meanwhile(const void*, size_t, Moment) {}
 inline void update_meanwhile(const void*, size_t, Moment) {}
 inline Moment begin_product(const Thread&, Site) { return {}; }
 inline void end_reads_of_product() {}
+inline void fence_async_proxy(bool, bool) {}
 inline void finish(Moment) {}
 inline void note_places(const Barrier&, Site) {}
 inline void note_exited_lanes(Operation, unsigned, Site) {}

@@ -63,6 +63,7 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
 
 inline const char* word_of(Kind kind, bool is_write) {
     if (kind == pending_copy) return "asynchronous copy";
+    if (kind == asynchronous) return is_write ? "asynchronous write" : "asynchronous read";
     if (kind == volatile_access) return is_write ? "volatile write" : "volatile read";
     if (kind == atomic) return is_write ? "atomic update" : "atomic read";
     return is_write ? "write" : "read";
@@ -85,7 +86,9 @@ class Check {
             if (reads_ && region_.starts_blank) note_blank(address, bytes);
         }
         for (const Access* earlier : {&cell.write, &cell.update}) {
-            if (conflicts(*earlier) && !is_before(*earlier, thread)) report_race(address, bytes, *earlier, true);
+            if (!conflicts(*earlier)) continue;
+            if (!is_before(*earlier, thread)) report_race(address, bytes, *earlier, true);
+            else if (needs_proxy_fence(*earlier)) report_access("proxy", address, bytes, earlier, true);
         }
         is_write_ ? write(cell, address, bytes) : read(cell);
     }
@@ -100,6 +103,12 @@ class Check {
   private:
     bool conflicts(const Access& other) const {
         return other.kind != none && !(other.kind == atomic && access_.kind == atomic);
+    }
+
+    /// Whether an asynchronous operation reads what a thread wrote, but the write is not visible to it.
+    bool needs_proxy_fence(const Access& earlier) const {
+        if (access_.kind != asynchronous || !reads_ || earlier.kind == asynchronous) return false;
+        return !is_seen_by_async(earlier, *current_thread, region_.space);
     }
 
     void report_access(const char* kind, uintptr_t address, size_t bytes, const Access* other, bool other_writes) {

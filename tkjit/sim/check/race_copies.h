@@ -43,16 +43,16 @@ Moment begin_copy(Copier copier, Site site) { return begin(copier, *current_thre
 
 /// The last arriving thread's knowledge, saved while the product's reads are checked with the knowledge that all
 /// threads share.
-inline Knowledge set_aside;
+inline View set_aside;
 
 Moment begin_product(const Thread& first_of_warpgroup, Site site) {
-    Knowledge& knows = state_of(*current_thread).knows;
-    set_aside = knows;
-    for (unsigned i = 0; i < warpgroup_threads; i++) knows.keep_common(state_of((&first_of_warpgroup)[i]).knows);
+    View& view = state_of(*current_thread);
+    set_aside = view;
+    for (unsigned i = 0; i < warpgroup_threads; i++) view.keep_common(state_of((&first_of_warpgroup)[i]));
     return begin(Copier::products, first_of_warpgroup, site);
 }
 
-void end_reads_of_product() { state_of(*current_thread).knows = set_aside; }
+void end_reads_of_product() { static_cast<View&>(state_of(*current_thread)) = set_aside; }
 
 Moment pending(Copier copier, const void* destination, size_t bytes, Site site) {
     const Moment issued = begin_copy(copier, site);
@@ -61,7 +61,7 @@ Moment pending(Copier copier, const void* destination, size_t bytes, Site site) 
 }
 
 void read_meanwhile(const void* source, size_t bytes, const Moment& issued) {
-    access(source, bytes, false, true, access_of(issued, plain));
+    access(source, bytes, false, true, access_of(issued, asynchronous));
 }
 
 void write_meanwhile(const void* destination, size_t bytes, const Moment& issued) {
@@ -81,7 +81,7 @@ void landed(const void* destination, size_t bytes, const Moment& moment) {
     if (check::region_of(address) == nullptr) return;
     shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t, unsigned) {
         if (cell.write.kind != pending_copy) return;
-        cell.write = access_of(moment, plain);
+        cell.write = access_of(moment, asynchronous);
     });
 }
 

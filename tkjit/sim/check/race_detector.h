@@ -35,7 +35,7 @@ void arrive(const void* object) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
     Meeting& meeting = meetings[object];
-    meeting.gathered.learn(state.knows);
+    meeting.gathered.learn(state);
     meeting.fences_gathered.learn(state.released);
     state.knows.advance(thread.linear);
 }
@@ -52,12 +52,12 @@ void complete(const void* object) {
 void leave(const void* object) {
     ThreadState& state = state_of(*current_thread);
     const Meeting& meeting = meetings[object];
-    state.knows.learn(meeting.completed);
+    state.learn(meeting.completed);
     state.released.learn(meeting.fences_completed);
 }
 
 void arrive_for(const void* object, const Moment& issued) {
-    meetings[object].gathered.learn(issued.block, issued.thread, issued.clock);
+    meetings[object].gathered.knows.learn(issued.block, issued.thread, issued.clock);
 }
 
 // ---- atomics
@@ -65,7 +65,16 @@ void arrive_for(const void* object, const Moment& issued) {
 /// Records a fence: the thread's later atomics pass on what the thread knows now, whatever order they ask for.
 inline void fence() {
     ThreadState& state = state_of(*current_thread);
-    state.released = state.knows;
+    state.released = state;
+    state.knows.advance(current_thread->linear);
+}
+
+/// Records a proxy fence: the async proxy sees every access that the thread knows is over.
+void fence_async_proxy(bool shared, bool global) {
+    if (current_thread == nullptr) return;
+    ThreadState& state = state_of(*current_thread);
+    if (shared) state.seen_by_async[0].learn(state.knows);
+    if (global) state.seen_by_async[1].learn(state.knows);
     state.knows.advance(current_thread->linear);
 }
 
@@ -82,11 +91,11 @@ inline void atomic_access(const void* address, size_t bytes, bool is_write, bool
     const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;
     for (uintptr_t word = first; word < end; word += word_bytes) {
         const auto known = atomics.find(reinterpret_cast<const void*>(word));
-        if (known != atomics.end()) state.knows.learn(known->second);
+        if (known != atomics.end()) state.learn(known->second);
     }
     if (!is_write || (!releases && state.released.is_empty())) return;
     for (uintptr_t word = first; word < end; word += word_bytes) {
-        atomics[reinterpret_cast<const void*>(word)].learn(releases ? state.knows : state.released);
+        atomics[reinterpret_cast<const void*>(word)].learn(releases ? state : state.released);
     }
     if (releases) state.knows.advance(thread.linear);
 }

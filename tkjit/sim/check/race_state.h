@@ -15,10 +15,30 @@ namespace tkjit::sim::race {
 using check::places;
 using check::Region;
 
-/// The detector's record of a CUDA thread.
-struct ThreadState {
+/// What a thread, or an object at which threads meet, knows: which accesses are over, and which of these accesses the
+/// async proxy sees as well. TMA and wgmma access memory through this proxy. A write is visible to it if a proxy fence is
+/// on the path of synchronisation from the write to the asynchronous operation.
+/// Source: PTX ISA, "Memory Consistency Model: Proxy-preserved base causality order".
+struct View {
     Knowledge knows;
-    Knowledge released;  // its knowledge at its last fence
+    Knowledge seen_by_async[2];  // by state space: shared, global
+
+    bool is_empty() const { return knows.is_empty(); }
+    void clear() { *this = {}; }
+    void learn(const View& other) {
+        knows.learn(other.knows);
+        for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
+    }
+    /// Forgets everything that another thread of the block does not know.
+    void keep_common(const View& other) {
+        knows.keep_common(other.knows);
+        for (unsigned i = 0; i < 2; i++) seen_by_async[i].keep_common(other.seen_by_async[i]);
+    }
+};
+
+/// The detector's record of a CUDA thread.
+struct ThreadState : View {
+    View released;  // its view at its last fence
     std::vector<unsigned> calls;  // places, outermost first
     unsigned copies[3] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products
     std::vector<unsigned> groups;  // for each wgmma group not waited for yet: the products issued before its commit
@@ -32,13 +52,13 @@ struct BlockState {
 /// An object at which threads meet. It collects the knowledge of the arriving threads, and their knowledge at their last
 /// fences, which their later atomics pass on.
 struct Meeting {
-    Knowledge gathered, completed;
-    Knowledge fences_gathered, fences_completed;
+    View gathered, completed;
+    View fences_gathered, fences_completed;
 };
 
 inline Shadow shadow;
 inline std::unordered_map<const void*, Meeting> meetings;
-inline std::unordered_map<const void*, Knowledge> atomics;
+inline std::unordered_map<const void*, View> atomics;
 inline unsigned launches = 0;
 
 inline BlockState& state_of(const Block& block) { return *static_cast<BlockState*>(block.race_state); }
@@ -59,6 +79,13 @@ inline bool is_before(const Access& earlier, const Thread& thread) {
     if (earlier.launch != launches) return true;
     if (earlier.block == state_of(*thread.block).number && earlier.thread == thread.linear) return true;
     return state_of(thread).knows.includes(earlier.block, earlier.thread, earlier.clock);
+}
+
+/// Returns whether the async proxy sees a write that the thread knows is over.
+inline bool is_seen_by_async(const Access& earlier, const Thread& thread, check::Space space) {
+    if (earlier.launch != launches) return true;
+    const bool is_global = space == check::Space::tensor || space == check::Space::variable;
+    return state_of(thread).seen_by_async[is_global].includes(earlier.block, earlier.thread, earlier.clock);
 }
 
 }  // namespace tkjit::sim::race

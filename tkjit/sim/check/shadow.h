@@ -9,7 +9,8 @@
 
 namespace tkjit::sim::race {
 
-enum Kind : unsigned char { none = 0, plain = 1, atomic = 2, pending_copy = 3, volatile_access = 4 };
+// `asynchronous` is the read of an asynchronous operation, or its write once it has landed.
+enum Kind : unsigned char { none = 0, plain = 1, atomic = 2, pending_copy = 3, volatile_access = 4, asynchronous = 5 };
 
 struct Access {
     unsigned launch, block, clock, where;

@@ -28,6 +28,9 @@ void bulk_copy(void* shared_destination, const void* global_source, unsigned byt
 /// Copies from shared to global memory. The copy belongs to the running thread's bulk group.
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site);
 
+/// Lets asynchronous operations see what the thread knows to be written: `fence.proxy.async`.
+void fence_async_proxy(bool shared = true, bool global = true);
+
 /// Puts the thread's stores since the last commit into a group.
 void commit_bulk_stores();
 

@@ -163,6 +163,8 @@ void bulk_store(void* global_destination, const void* shared_source, unsigned by
     queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued, nullptr});
 }
 
+void fence_async_proxy(bool shared, bool global) { race::fence_async_proxy(shared, global); }
+
 /// Outside of the checker, a group lands when it is committed. Devices are that fast, and some kernels rely on it: they
 /// overwrite a tile long after they store it, but before they wait for the store.
 void commit_bulk_stores() {

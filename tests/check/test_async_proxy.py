@@ -1,0 +1,176 @@
+"""Asynchronous operations (TMA, bulk copies, wgmma) read what threads wrote only after a proxy fence.
+
+Source: PTX ISA, "Memory Consistency Model: Proxies", and "Async proxy".
+"""
+
+import pytest
+from support.define import define
+
+from tkjit import CExpr
+from tkjit.testing import KernelCheckError, check
+
+pytestmark = pytest.mark.compiles
+FENCE = "tkjit::fence_async_proxy();"
+
+STORE = """
+#include <tkjit/bulk_copy.cuh>
+
+struct Shared {
+    alignas(128) float tile[64];
+};
+
+__global__ void store(Globals g) {
+    TKJIT_DYNAMIC_SHARED(Shared, shared);
+    BEFORE_THE_WRITE
+    shared->tile[threadIdx.x] = 2 * g.x[threadIdx.x];
+    AFTER_THE_WRITE
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        AFTER_THE_BARRIER
+        tkjit::bulk_store_to_global(&g.y[0], shared->tile, sizeof shared->tile);
+        tkjit::bulk_store_commit();
+        tkjit::bulk_store_wait<0>();
+    }
+}
+"""
+PRODUCT = """
+#include <tkjit/bulk_copy.cuh>
+#include <tkjit/tensor_map.cuh>
+#include <tkjit/wgmma.cuh>
+using bf16 = __nv_bfloat16;
+using Tile = tkjit::tiled<bf16, 64, 64>;
+
+struct Shared {
+    alignas(1024) char a[Tile::tile_bytes];
+    alignas(1024) char b[Tile::tile_bytes];
+};
+
+__device__ void put(char* tile, const bf16* x) {
+    for (int i = threadIdx.x; i < 64 * 64; i += 128)
+        *reinterpret_cast<bf16*>(tile + tkjit::place_in_tile<Tile>(i / 64, i % 64)) = x[i];
+}
+
+__global__ void __launch_bounds__(128) product(Globals g) {
+    TKJIT_DYNAMIC_SHARED(Shared, shared);
+    put(shared->a, g.a.raw_ptr);
+    put(shared->b, g.b.raw_ptr);
+    AFTER_THE_WRITE
+    __syncthreads();
+    float sum[32] = {};
+    const auto a = tkjit::wgmma_rows(shared->a), b = tkjit::wgmma_columns(shared->b, sizeof shared->b);
+    tkjit::wgmma_fence(sum);
+    for (int k = 0; k < 4; ++k) tkjit::wgmma<64, bf16, true>(sum, a.advanced(k), b.advanced(k));
+    tkjit::wgmma_commit();
+    tkjit::wgmma_wait<0>(sum);
+    for (int i = 0; i < 32; ++i) g.c(tkjit::wgmma_row(i), tkjit::wgmma_col(i)) = sum[i];
+}
+"""
+RELAY = """
+#include <tkjit/bulk_copy.cuh>
+
+struct Shared {
+    alignas(128) float tile[64];
+    uint64_t loaded;
+};
+
+__global__ void relay(Globals g) {  // what a copy wrote needs no fence
+    TKJIT_DYNAMIC_SHARED(Shared, shared);
+    if (threadIdx.x == 0) {
+        tkjit::mbarrier_init(&shared->loaded, 1);
+        tkjit::fence_mbarrier_init();
+        tkjit::mbarrier_arrive_expect_bytes(&shared->loaded, sizeof shared->tile);
+        tkjit::bulk_copy_to_shared(shared->tile, &g.x[0], sizeof shared->tile, &shared->loaded);
+        tkjit::mbarrier_wait(&shared->loaded, 0);
+        tkjit::bulk_store_to_global(&g.y[0], shared->tile, sizeof shared->tile);
+        tkjit::bulk_store_commit();
+        tkjit::bulk_store_wait<0>();
+    }
+}
+"""
+LOAD = """
+#include <tkjit/bulk_copy.cuh>
+
+struct Shared {
+    alignas(128) float tile[64];
+    uint64_t loaded;
+};
+
+__global__ void load(Globals g) {  // a thread writes global memory, and a copy reads it
+    TKJIT_DYNAMIC_SHARED(Shared, shared);
+    g.y[threadIdx.x] = 2 * g.x[threadIdx.x];
+    AFTER_THE_WRITE
+    if (threadIdx.x == 0) {
+        tkjit::mbarrier_init(&shared->loaded, 1);
+        tkjit::fence_mbarrier_init();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        tkjit::mbarrier_arrive_expect_bytes(&shared->loaded, sizeof shared->tile);
+        tkjit::bulk_copy_to_shared(shared->tile, &g.y[0], sizeof shared->tile, &shared->loaded);
+    }
+    tkjit::mbarrier_wait(&shared->loaded, 0);
+    if (shared->tile[threadIdx.x] != 2 * g.x[threadIdx.x]) __trap();
+}
+"""
+VECTORS = '(x: In[Tensor, "float32", 64, Align(16)], y: Out[Tensor, "float32", 64]) -> Tensor'
+MATRICES = '(a: In[Tensor, "bfloat16", 64, 64], b: In[Tensor, "bfloat16", 64, 64], c: Out[Tensor, "float32", 64, 64])'
+
+
+def findings(source: str, signature: str = VECTORS, block: int = 64, **places: str) -> list[str]:
+    for place in ("BEFORE_THE_WRITE", "AFTER_THE_WRITE", "AFTER_THE_BARRIER"):
+        source = source.replace(place, places.get(place, ""))
+    entry = source.partition("__global__ void ")[2].replace("__launch_bounds__(128) ", "").partition("(")[0]
+    kernel = define(source, signature, entry=entry, grid=1, block=block, shared_memory=CExpr("sizeof(Shared)"))
+    try:
+        check(kernel, modes=["race"])
+    except KernelCheckError as error:
+        return [finding.kind for finding in error.report.findings]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("places", "kinds"),
+    [
+        ({"AFTER_THE_WRITE": FENCE}, []),
+        ({"AFTER_THE_BARRIER": FENCE}, []),  # on the path from the writes to the copy as well
+        ({"AFTER_THE_WRITE": 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'}, []),
+        ({"AFTER_THE_WRITE": 'asm volatile("fence.proxy.async;" ::: "memory");'}, []),
+        ({}, ["proxy"]),
+        ({"BEFORE_THE_WRITE": FENCE}, ["proxy"]),
+        ({"AFTER_THE_WRITE": f"if (threadIdx.x == 63) {FENCE}"}, ["proxy"]),  # it does not know the others' writes
+        ({"AFTER_THE_WRITE": f"for (int i = 64; i < g.x.numel(); ++i) {FENCE}"}, ["proxy"]),
+        ({"AFTER_THE_WRITE": 'asm volatile("fence.proxy.async.global;" ::: "memory");'}, ["proxy"]),
+        ({"AFTER_THE_WRITE": "__threadfence();"}, ["proxy"]),
+    ],
+)
+def test_a_bulk_store_of_what_threads_wrote(places, kinds):
+    assert findings(STORE, **places) == kinds
+
+
+@pytest.mark.parametrize(("fence", "kinds"), [(FENCE, set()), ("", {"proxy"})])
+def test_operands_of_wgmma_that_threads_wrote(fence, kinds):
+    assert set(findings(PRODUCT, MATRICES, 128, AFTER_THE_WRITE=fence)) == kinds
+
+
+def test_what_a_copy_wrote_needs_no_fence():
+    assert findings(RELAY, block=32) == []
+
+
+@pytest.mark.parametrize(
+    ("fence", "kinds"),
+    [('asm volatile("fence.proxy.async.global;" ::: "memory");', []), (FENCE, ["proxy"]), ("", ["proxy"])],
+)
+def test_a_copy_of_global_memory_that_the_kernel_wrote(fence, kinds):
+    assert findings(LOAD, AFTER_THE_WRITE=fence) == kinds
+
+
+def test_the_finding_names_the_fence_and_both_lines():
+    source = STORE.replace("BEFORE_THE_WRITE", "").replace("AFTER_THE_WRITE", "").replace("AFTER_THE_BARRIER", "")
+    kernel = define(source, VECTORS, entry="store", grid=1, block=64, shared_memory=CExpr("sizeof(Shared)"))
+    with pytest.raises(KernelCheckError) as caught:
+        check(kernel, modes=["race"])
+    (finding,) = caught.value.report.findings
+    lines = source.splitlines()
+    assert "bulk_store_to_global" in lines[finding.here.line - 1] and finding.here.access == "asynchronous read"
+    assert "shared->tile[threadIdx.x] =" in lines[finding.there.line - 1] and finding.there.access == "write"
+    assert "call tkjit::fence_async_proxy() after the write, before the barrier" in finding.text
