@@ -152,6 +152,62 @@ def test_operands_of_wgmma_that_threads_wrote(fence, kinds):
     assert set(findings(PRODUCT, MATRICES, 128, AFTER_THE_WRITE=fence)) == kinds
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("    tkjit::wgmma_fence(sum);\n", "nothing orders the registers of the sums before this wgmma"),
+        ("    tkjit::wgmma_commit();\n", "this wgmma is never committed"),
+        ("    tkjit::wgmma_wait<0>(sum);\n", "no thread waits for this wgmma"),
+    ],
+)
+def test_a_product_needs_a_fence_a_commit_and_a_wait(line, text):
+    assert PRODUCT.count(line) == 1
+    source = PRODUCT.replace("AFTER_THE_WRITE", FENCE).replace(line, "")
+    kernel = define(source, MATRICES, entry="product", grid=1, block=128, shared_memory=CExpr("sizeof(Shared)"))
+    with pytest.raises(KernelCheckError) as caught:
+        check(kernel, modes=["race"])
+    (finding,) = caught.value.report.findings
+    assert finding.kind == "wgmma" and text in finding.text
+    assert "tkjit::wgmma<64, bf16, true>" in source.splitlines()[finding.here.line - 1]
+
+
+COPY = """
+#include <tkjit/cp_async.cuh>
+
+__global__ void copy(Globals g) {
+    __shared__ alignas(16) float tile[64];
+    __shared__ alignas(16) float input[64];
+    input[threadIdx.x] = g.x[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < 16) tkjit::cp_async_16(&tile[4 * threadIdx.x], &g.y[4 * threadIdx.x]);
+    tkjit::cp_async_commit();
+    BEFORE_THE_WAIT
+    tkjit::cp_async_wait<0>();
+    __syncthreads();
+    AFTER_THE_WAIT
+    g.y[threadIdx.x] = tile[threadIdx.x];
+}
+"""
+
+
+def test_the_source_of_a_cp_async_is_read_until_the_copy_has_landed():
+    signature = '(x: In[Tensor, "float32", 64], y: InOut[Tensor, "float32", 64, Align(16)]) -> Tensor'
+    overwritten = "g.y[threadIdx.x] = 1;"
+    for places, kinds in (
+        ({"AFTER_THE_WAIT": overwritten}, []),
+        ({"BEFORE_THE_WAIT": overwritten}, ["race"]),
+    ):
+        source = COPY
+        for place in ("BEFORE_THE_WAIT", "AFTER_THE_WAIT"):
+            source = source.replace(place, places.get(place, ""))
+        kernel = define(source, signature, entry="copy", grid=1, block=64)
+        try:
+            found = check(kernel, modes=["race"]).findings
+        except KernelCheckError as error:
+            found = error.report.findings
+        assert [finding.kind for finding in found] == kinds
+
+
 def test_what_a_copy_wrote_needs_no_fence():
     assert findings(RELAY, block=32) == []
 

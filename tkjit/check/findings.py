@@ -15,6 +15,7 @@ MODE_OF = {
     "race": "race",
     "volatile": "race",
     "proxy": "race",
+    "wgmma": "race",
     "uninitialized": "init",
     "copy": "init",
     "unwritten": "init",
@@ -51,8 +52,8 @@ class Finding:
     Parameters
     ----------
     kind : str
-        ``memory``, ``race``, ``volatile``, ``divergence``, ``uninitialized``, ``copy``, ``unwritten``, ``order``,
-        ``result``, ``constant`` or ``fault``.
+        ``memory``, ``race``, ``proxy``, ``wgmma``, ``volatile``, ``divergence``, ``uninitialized``, ``copy``,
+        ``unwritten``, ``order``, ``result``, ``constant`` or ``fault``.
     text : str
         A one-line message.
     here, there : Place or None

@@ -68,7 +68,7 @@ def _bool(value: bool) -> str:
     return "true" if value else "false"
 
 
-@instruction("fence.proxy", "fence.mbarrier_init", "griddepcontrol", "wgmma.fence")
+@instruction("fence.proxy", "fence.mbarrier_init", "griddepcontrol")
 def _ordered(call: Call) -> str:
     return '__asm__ __volatile__("" ::: "memory");'
 

@@ -41,6 +41,12 @@ def _wgmma(call: Call) -> str:
     return f"{{ {declared} {product}(tkjit_d, {arguments}); {call.set_all(0, 'tkjit_d')} }}"
 
 
+@instruction("wgmma.fence")
+def _fence(call: Call) -> str:
+    call.ends()
+    return "tkjit_ptx::wgmma_fence();"
+
+
 @instruction("wgmma.commit_group")
 def _commit(call: Call) -> str:
     call.ends()

@@ -89,7 +89,9 @@ constexpr sim::Element wgmma_element() {
 
 /// Orders writes to the sums and to shared memory before the wgmmas that follow.
 template <class Sum, int count>
-inline void wgmma_fence(Sum (&)[count]) {}
+inline void wgmma_fence(Sum (&)[count]) {
+    sim::fence_wgmma();
+}
 
 /// Groups the wgmmas since the last commit.
 inline void wgmma_commit() { sim::commit_wgmma(); }

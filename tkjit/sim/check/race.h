@@ -59,6 +59,9 @@ void end_reads_of_product();
 /// Records `fence.proxy.async`, for shared memory, global memory or both.
 void fence_async_proxy(bool shared, bool global);
 
+/// Reads that a `cp.async` makes until it has landed. Unlike those above, they go through the generic proxy.
+void read_by_copy(const void* source, size_t bytes, const Moment& issued);
+
 /// Records that the running thread has waited for a copy.
 void finish(const Moment& issued);
 
@@ -99,6 +102,7 @@ inline void update_meanwhile(const void*, size_t, Moment) {}
 inline Moment begin_product(const Thread&, Site) { return {}; }
 inline void end_reads_of_product() {}
 inline void fence_async_proxy(bool, bool) {}
+inline void read_by_copy(const void*, size_t, Moment) {}
 inline void finish(Moment) {}
 inline void note_places(const Barrier&, Site) {}
 inline void note_exited_lanes(Operation, unsigned, Site) {}

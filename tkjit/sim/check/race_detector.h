@@ -161,6 +161,7 @@ void begin_block(Block& block) {
 /// Deletes a block's state. After a cooperative launch, the block's shared memory disappears with its OS thread.
 void end_block(Block& block) {
     check_mbarriers(block);
+    check_products(block);
     delete static_cast<BlockState*>(block.race_state);
     block.race_state = nullptr;
     if (!block.launch->cooperative) return;

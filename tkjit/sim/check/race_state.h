@@ -42,6 +42,9 @@ struct ThreadState : View {
     std::vector<unsigned> calls;  // places, outermost first
     unsigned copies[3] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products
     std::vector<unsigned> groups;  // for each wgmma group not waited for yet: the products issued before its commit
+    unsigned committed_products = 0, finished_products = 0;
+    bool has_fenced_registers = false;  // by wgmma.fence, since it last waited for all products
+    unsigned last_product = 0;          // the place of the warpgroup's last product
 };
 
 struct BlockState {

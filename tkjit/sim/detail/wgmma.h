@@ -43,9 +43,11 @@ void wgmma(const WgmmaShape& shape, WgmmaOperands& operands, Site site);
 #ifdef TKJIT_SIM_RACE
 void commit_wgmma();
 void wait_for_wgmma(unsigned pending_groups);
+void fence_wgmma();
 #else
 inline void commit_wgmma() {}
 inline void wait_for_wgmma(unsigned) {}
+inline void fence_wgmma() {}
 #endif
 
 }  // namespace tkjit::sim

@@ -44,7 +44,8 @@ inline void wgmma(Sum (&d)[count], uint64_t a, uint64_t b, bool accumulates, int
     sim::wgmma(shape, operands, site);
 }
 
-/// PTX ISA, `wgmma.commit_group` and `wgmma.wait_group`.
+/// PTX ISA, `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.
+inline void wgmma_fence() { fence_wgmma(); }
 inline void wgmma_commit() { commit_wgmma(); }
 inline void wgmma_wait(unsigned pending_groups) { wait_for_wgmma(pending_groups); }
 

@@ -42,6 +42,7 @@ void issue_copy(void* destination, const void* source, unsigned bytes, unsigned 
     if (queue.count == 0) queue.committed_groups = 0;
     race::read(source, source_bytes, site);
     const race::Moment issued = race::pending(race::Copier::loads, destination, bytes, site);
+    race::read_by_copy(source, source_bytes, issued);
     queue.copies[queue.count++] = {destination, source, bytes, source_bytes, queue.committed_groups, site, issued};
 }
 
@@ -55,6 +56,7 @@ inline void land_copy(const PendingCopy& copy) {
     race::move(copy.destination, copy.source, copy.source_bytes);
     race::fill(static_cast<char*>(copy.destination) + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
     race::landed(copy.destination, copy.bytes, race::landing_of(copy.issued));
+    race::finish(copy.issued);
     if (traced()) trace(copy.site, "a copy of %u bytes to %p lands", copy.bytes, copy.destination);
 }
 
