@@ -3,6 +3,8 @@
 Source: PTX ISA, "Memory Consistency Model: Proxies", and "Async proxy".
 """
 
+from functools import partial
+
 import pytest
 from support.define import define
 
@@ -11,6 +13,7 @@ from tkjit.testing import KernelCheckError, check
 
 pytestmark = pytest.mark.compiles
 FENCE = "tkjit::fence_async_proxy();"
+slow = partial(pytest.param, marks=pytest.mark.slow)
 
 STORE = """
 #include <tkjit/bulk_copy.cuh>
@@ -133,14 +136,14 @@ def findings(source: str, signature: str = VECTORS, block: int = 64, **places: s
     [
         ({"AFTER_THE_WRITE": FENCE}, []),
         ({"AFTER_THE_BARRIER": FENCE}, []),  # on the path from the writes to the copy as well
-        ({"AFTER_THE_WRITE": 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'}, []),
-        ({"AFTER_THE_WRITE": 'asm volatile("fence.proxy.async;" ::: "memory");'}, []),
+        slow({"AFTER_THE_WRITE": 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'}, []),
+        slow({"AFTER_THE_WRITE": 'asm volatile("fence.proxy.async;" ::: "memory");'}, []),
         ({}, ["proxy"]),
-        ({"BEFORE_THE_WRITE": FENCE}, ["proxy"]),
+        slow({"BEFORE_THE_WRITE": FENCE}, ["proxy"]),
         ({"AFTER_THE_WRITE": f"if (threadIdx.x == 63) {FENCE}"}, ["proxy"]),  # it does not know the others' writes
-        ({"AFTER_THE_WRITE": f"for (int i = 64; i < g.x.numel(); ++i) {FENCE}"}, ["proxy"]),
+        slow({"AFTER_THE_WRITE": f"for (int i = 64; i < g.x.numel(); ++i) {FENCE}"}, ["proxy"]),
         ({"AFTER_THE_WRITE": 'asm volatile("fence.proxy.async.global;" ::: "memory");'}, ["proxy"]),
-        ({"AFTER_THE_WRITE": "__threadfence();"}, ["proxy"]),
+        slow({"AFTER_THE_WRITE": "__threadfence();"}, ["proxy"]),
     ],
 )
 def test_a_bulk_store_of_what_threads_wrote(places, kinds):
@@ -214,7 +217,7 @@ def test_what_a_copy_wrote_needs_no_fence():
 
 @pytest.mark.parametrize(
     ("fence", "kinds"),
-    [('asm volatile("fence.proxy.async.global;" ::: "memory");', []), (FENCE, ["proxy"]), ("", ["proxy"])],
+    [('asm volatile("fence.proxy.async.global;" ::: "memory");', []), (FENCE, ["proxy"]), slow("", ["proxy"])],
 )
 def test_a_copy_of_global_memory_that_the_kernel_wrote(fence, kinds):
     assert findings(LOAD, AFTER_THE_WRITE=fence) == kinds

@@ -16,8 +16,11 @@ IMAGE = re.compile(r"\]\(images/([\w.-]+)\)")
 
 
 @pytest.fixture(scope="module")
-def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return environment(tmp_path_factory.mktemp("cache"))
+def variables(runtime, operators, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a reader whose cache has only what all kernels share."""
+    cache = Path(shutil.copytree(runtime, tmp_path_factory.mktemp("reader") / "cache"))
+    operators(cache)
+    return environment(cache)
 
 
 def test_there_are_six_pages_and_each_ends_with_a_picture():

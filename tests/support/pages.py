@@ -54,7 +54,7 @@ def read_page(path: Path) -> Page:
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """Return the environment of a reader with an empty cache, whose terminal shows output in order."""
+    """Return the environment of a reader with a cache of their own, whose terminal shows output in order."""
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
