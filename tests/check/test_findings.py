@@ -144,8 +144,10 @@ def test_scratch_need_not_be_written_but_is_undefined():
         check(copy, x, 3, modes=["init"])
 
 
-def ones(index: str):
-    @tkjit.kernel(f"__global__ void ones(Globals g) {{ g.y[{index}] = 1; }}", entry="ones", grid="N // 4", block=4)
+def ones(index: str, **options):
+    source = f"__global__ void ones(Globals g) {{ g.y[{index}] = 1; }}"
+
+    @tkjit.kernel(source, entry="ones", grid="N // 4", block=4, **options)
     def ones(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
 
     return ones
@@ -154,6 +156,12 @@ def ones(index: str):
 def test_a_grid_that_rounds_down_is_explained():
     (finding,) = found(ones("blockIdx.x * blockDim.x + threadIdx.x"), modes=["init"], dims={"N": 7})
     assert finding.text.endswith("the first at index 4: N // 4 rounds down; use cdiv, which rounds up")
+
+
+def test_a_grid_that_is_exact_is_not_blamed():
+    kernel = ones("blockIdx.x * blockDim.x", constraints="N % 8 == 0")
+    (finding,) = found(kernel, modes=["init"], dims={"N": 8})
+    assert "rounds down" not in finding.text and "the grid or the index leaves them out" in finding.text
 
 
 def test_an_index_without_blockIdx_is_explained():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -30,6 +31,7 @@ MODES = ("memory", "race", "init", "order")
 # order, for example if a consumer runs first and finds a barrier that its producer has passed.
 _ORDERS = (("reverse", 0), ("adversarial", 0), ("random", 0), ("adversarial", 1))
 _ORDERS_FOR_RACES = _ORDERS[:2]
+_MULTIPLE, _QUOTIENT = re.compile(r"(\w+) % (\d+) == 0"), re.compile(r"(?<![\w.])(\w+) // (\d+)")
 _LONG_S = 10  # a launch that takes longer prints a notice
 
 
@@ -206,7 +208,7 @@ class _VariantChecker:
             symbols.look_up(addresses_in(found))
             reported = [one for one in found if self._is_reported(one) and not symbols.is_guard(one)]
             sizes = {name: one.element_size() for name, one in tensors_in_order(self._spec, case.arguments)}
-            grid = {"grid": ", ".join(self._grid), "axes": len(self._grid)}
+            grid = {"rounding": ", ".join(self._rounding), "axes": len(self._grid)}
             reported = [{**grid, "itemsize": sizes.get(one.get("name", ""), 1), **one} for one in reported]
             findings = [finding_of(one, symbols, self._name, case.name) for one in reported]
             report.add([replace(one, warning=False) for one in findings] if self._options.strict else findings)
@@ -219,6 +221,20 @@ class _VariantChecker:
         """The grid's expressions in the spec, one per axis; empty if a C++ expression computes the grid."""
         grid = dict(self._spec.launch.shape).get("grid") or ()
         return [] if isinstance(grid, CExpr) else [expr.text for expr in grid]
+
+    @property
+    def _rounding(self) -> list[str]:
+        """Those of the grid's expressions that round down, unless a constraint such as ``N % 128 == 0`` prevents it."""
+        multiples = {}
+        for constraint in self._spec.constraints:
+            if match := _MULTIPLE.fullmatch(constraint.text):
+                multiples[match[1]] = int(match[2])
+        quotients = {text: _QUOTIENT.findall(text) for text in self._grid if "//" in text}
+        return [
+            text
+            for text, found in quotients.items()
+            if len(found) < text.count("//") or any(multiples.get(name, 1) % int(by) for name, by in found)
+        ]
 
     def _is_reported(self, one: Mapping[str, Any]) -> bool:
         """Whether a finding belongs to a requested mode. Findings that end the program belong to every mode."""

@@ -211,8 +211,8 @@ def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
     count, first = -(-one["bytes"] // size), one["offset"] // size
     some = "1 element" if count == 1 else f"{count} elements"
     head = f"{some} of the output {one['name']} {'is' if count == 1 else 'are'} not written, the first at index {first}"
-    if "//" in one.get("grid", ""):
-        return f"{head}: {one['grid']} rounds down; use cdiv, which rounds up"
+    if one.get("rounding"):
+        return f"{head}: {one['rounding']} rounds down; use cdiv, which rounds up"
     swapped = ", or the grid's x and y are swapped" if one.get("axes", 1) > 1 else ""
     zero = "for an output that starts as zeros, use the marker Zero: Out[..., Zero]"
     return f"{head}: the grid or the index leaves {'it' if count == 1 else 'them'} out{swapped}; {zero}"
