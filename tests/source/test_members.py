@@ -22,7 +22,9 @@ def test_a_missing_field_lists_the_fields_of_the_struct(log):
 def test_a_missing_field_in_a_source_with_two_kernels(log):
     other = "template <class T> __global__ void b(Globals g) {}\n__global__ void plain(float* x) {}\n"
     message = why_no_member(SOURCE + other, "a", ["x"], DIMS, log)
-    assert message.endswith("but the source also has b; put each kernel in its own file")
+    assert message.endswith(
+        "but the source also has b; put each kernel in its own file, or let both take plain arguments with args=True"
+    )
 
 
 @pytest.mark.parametrize(

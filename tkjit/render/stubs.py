@@ -134,8 +134,8 @@ class _Call:
 
 
 def _identifier(kernel: str) -> str:
-    """Make a kernel's name fit for an identifier; the name of a kernel in a package has a dot."""
-    return kernel.replace(".", "_")
+    """Make a kernel's name fit for an identifier; it may also name a package or a file, as in ``mine.py:mine``."""
+    return re.sub(r"\W", "_", kernel)
 
 
 def _class_name(kernel: str) -> str:

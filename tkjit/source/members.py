@@ -159,7 +159,7 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
     if not others:
         return own
     kernels = f"Each kernel has its own Globals, but the source also has {', '.join(others)}"
-    return f"{own}. {kernels}; put each kernel in its own file"
+    return f"{own}. {kernels}; put each kernel in its own file, or let both take plain arguments with args=True"
 
 
 def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
