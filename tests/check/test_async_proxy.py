@@ -9,7 +9,7 @@ import pytest
 from support.define import define
 
 from tkjit import CExpr
-from tkjit.testing import KernelCheckError, check
+from tkjit.testing import KernelCheckError, KernelCheckWarning, check
 
 pytestmark = pytest.mark.compiles
 FENCE = "tkjit::fence_async_proxy();"
@@ -148,6 +148,19 @@ def findings(source: str, signature: str = VECTORS, block: int = 64, **places: s
 )
 def test_a_bulk_store_of_what_threads_wrote(places, kinds):
     assert findings(STORE, **places) == kinds
+
+
+@pytest.mark.parametrize("kept", [slow(""), "        tkjit::bulk_store_commit();\n"])
+def test_a_store_that_is_not_waited_for_is_a_warning(kept):
+    ending = "        tkjit::bulk_store_commit();\n        tkjit::bulk_store_wait<0>();\n"
+    assert STORE.count(ending) == 1
+    source = STORE.replace(ending, kept).replace("AFTER_THE_WRITE", FENCE)
+    source = source.replace("BEFORE_THE_WRITE", "").replace("AFTER_THE_BARRIER", "")
+    kernel = define(source, VECTORS, entry="store", grid=1, block=64, shared_memory=CExpr("sizeof(Shared)"))
+    with pytest.warns(KernelCheckWarning, match="a thread ends without waiting for its bulk store"):
+        report = check(kernel, modes=["init"])
+    (warning,) = report.warnings
+    assert report.findings == [] and "bulk_store_to_global" in source.splitlines()[warning.here.line - 1]
 
 
 @pytest.mark.parametrize(("fence", "kinds"), [(FENCE, set()), ("", {"proxy"})])

@@ -31,9 +31,9 @@ inline std::map<const void*, std::array<unsigned, max_warps_per_block>> lanes_at
 // By block, because the blocks of a cooperative launch take turns.
 inline std::map<const Block*, std::map<const void*, MbarrierState>> mbarriers;
 
-inline check::Json place_of(Site site, uint3 thread) {
+inline check::Json place_of(Site site, uint3 thread, const char* access = "wait") {
     check::Json json;
-    json.numbers("calls", {}).text("file", site.file).number("line", site.line).text("access", "wait");
+    json.numbers("calls", {}).text("file", site.file).number("line", site.line).text("access", access);
     return json.index("block", blockIdx).index("thread", thread);
 }
 
@@ -141,6 +141,19 @@ inline void check_mbarriers(const Block& block) {
              state.site, state.thread);
     }
     mbarriers.erase(found);
+}
+
+// ---- stores at the end of a thread
+
+/// Warns that shared memory may be given to another block before a store has read it.
+void note_store_at_exit(Site site) {
+    static std::set<std::string> told;
+    if (!told.insert(std::string(site.file) + ":" + std::to_string(site.line)).second) return;
+    check::Json json;
+    json.text("kind", "copy").number("warning", 1);
+    json.text("text", "a thread ends without waiting for its bulk store, which may still read shared memory when the block ends; "
+                      "call bulk_store_commit() and bulk_store_wait_read<0>() in the thread that stores");
+    check::write_line(json.object("here", place_of(site, current_thread->index, "asynchronous read")));
 }
 
 }  // namespace tkjit::sim::race

@@ -74,6 +74,9 @@ void note_mbarrier_init(const void* barrier, unsigned count, Site site);
 void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site);
 void note_mbarrier_end(const void* barrier);
 
+/// Records that a thread exits without having waited for a bulk store.
+void note_store_at_exit(Site site);
+
 #else
 
 struct Moment {};
@@ -111,6 +114,7 @@ inline void check_participants(const Block&, const Barrier&) {}
 inline void note_mbarrier_init(const void*, unsigned, Site) {}
 inline void note_mbarrier_arrival(const void*, unsigned, unsigned, Site) {}
 inline void note_mbarrier_end(const void*) {}
+inline void note_store_at_exit(Site) {}
 
 #endif
 

@@ -191,6 +191,10 @@ void wait_for_bulk_stores(unsigned pending_groups) {
 inline void land_bulk_stores_of(const Thread& thread) {
     BulkCopies* queue = thread.block->bulk_copies;
     if (queue == nullptr || queue->count == 0) return;
+    for (unsigned i = 0; i < queue->count; i++) {
+        const BulkCopy& copy = queue->copies[i];
+        if (copy.barrier == nullptr && copy.thread == thread.linear) race::note_store_at_exit(copy.site);
+    }
     queue->committed_groups[thread.linear]++;
     wait_for_bulk_stores(0);
 }
