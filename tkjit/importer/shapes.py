@@ -50,6 +50,8 @@ def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
     --------
     >>> print(shape_of("grid", Part("(n + 255) / 256"), {"n"}), shape_of("block", Part("dim3(16, 8)"), ()))
     "(n + 255) // 256" "16, 8"
+    >>> print(shape_of("block", Part("std::min(n, 1024)"), {"n"}))
+    "min(n, 1024)"
     >>> print(shape_of("block", Part("NUM_THREADS", compiles=True), ()), shape_of("grid", Part("blocks"), ()))
     CExpr("NUM_THREADS") None
 
@@ -94,6 +96,9 @@ def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
     found: list[str] = []
     i = 0
     while i < len(tokens):
+        if [one.text for one in tokens[i : i + 2]] == ["std", "::"]:
+            i += 2
+            continue
         token = tokens[i]
         size, index_after = _size(tokens, i)
         if size is not None:
