@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from support.pages import environment, follow, read_page
-from support.pictures import same_picture
+from support.pages import IMAGE, compare_pictures, follow, read_page
 
 TUTORIAL = Path(__file__).parents[2] / "docs/tutorial"
 PAGES = re.findall(r"^(\w[\w-]*)$", (TUTORIAL / "index.md").read_text().split(":maxdepth: 1")[1], re.MULTILINE)
-IMAGE = re.compile(r"\]\(images/([\w.-]+)\)")
-
-
-@pytest.fixture(scope="module")
-def variables(runtime, operators, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a reader whose cache has only what all kernels share."""
-    cache = Path(shutil.copytree(runtime, tmp_path_factory.mktemp("reader") / "cache"))
-    operators(cache)
-    return environment(cache)
 
 
 def test_there_are_six_pages_and_each_ends_with_a_picture():
@@ -36,8 +25,4 @@ def test_a_page(page, variables, tmp_path, request):
     steps, unused, not_run = read_page(TUTORIAL / f"{page}.md")
     assert {language for language, _ in unused} <= {"sh"} and not_run == []
     follow(steps, tmp_path, variables)
-    for name in IMAGE.findall((TUTORIAL / f"{page}.md").read_text()):
-        drawn, shown = tmp_path / name, TUTORIAL / "images" / name
-        if drawn.exists() and request.config.getoption("--update-golden"):
-            shutil.copy(drawn, shown)
-        assert not drawn.exists() or same_picture(drawn, shown), f"{shown} is outdated; --update-golden draws it again"
+    compare_pictures(TUTORIAL / f"{page}.md", tmp_path, update=request.config.getoption("--update-golden"))

@@ -6,12 +6,16 @@ import difflib
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from support.pictures import same_picture
+
 _BLOCK = re.compile(r"^```(?P<language>[\w+]+)\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
+IMAGE = re.compile(r"\]\(images/([\w.-]+)\)")
 _SAVED = re.compile(r"Save\s+this\s+as\s+`([\w./-]+)`:$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _IGNORED = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -86,6 +90,26 @@ def follow(steps: list[Step], directory: Path, variables: dict[str, str]) -> Non
                 raise AssertionError(f"$ {step.command}\n" + "\n".join(lines))
     if code := [step.text for step in steps if not step.file and not step.command]:
         _run_code(code, directory, variables)
+
+
+def compare_pictures(page: Path, directory: Path, *, update: bool) -> None:
+    """Compare the pictures that a page shows with those that its programs drew in a directory.
+
+    Parameters
+    ----------
+    update : bool
+        Whether to replace the page's pictures first.
+
+    Raises
+    ------
+    AssertionError
+        If a picture is outdated.
+    """
+    for name in IMAGE.findall(page.read_text()):
+        drawn, shown = directory / name, page.parent / "images" / name
+        if drawn.exists() and update:
+            shutil.copy(drawn, shown)
+        assert not drawn.exists() or same_picture(drawn, shown), f"{shown} is outdated; --update-golden draws it again"
 
 
 def _output(command: str, directory: Path, variables: dict[str, str]) -> str:

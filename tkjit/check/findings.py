@@ -201,7 +201,7 @@ def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
 def _proxy(one: Mapping[str, Any], symbols: Symbols) -> str:
     fence = "fence.proxy.async.global" if one.get("space") == "tensor" else "tkjit::fence_async_proxy()"
     return (
-        f"an asynchronous operation reads {_memory(one, symbols)}, but cannot see what a thread wrote there; "
+        f"an asynchronous operation reads {_memory(one, symbols)}, but cannot see a thread's write there; "
         f"call {fence} after the write, before the barrier"
     )
 

@@ -134,7 +134,7 @@ class _Collector:
         device = "cpu" if is_cpu else "cuda"
         path = f"{self._export.name}_{device}/{name}.{'cpp' if is_cpu else 'cu'}"
         names = [f"#define {name} {name}_of_{symbol}" for name in ("Globals", "tkjit_kernel_name")]
-        names += [f"#define tkjit_launch {symbol}", "#ifndef TKJIT_LINKED", "#define TKJIT_LINKED", "#endif"]
+        names += [f"#define tkjit_launch {symbol}", "#define TKJIT_LINKED"]
         head = ["// The launcher of one variant. It is linked with others, so it needs its own names.", *names, ""]
         self.texts[path] = "\n".join(head) + text
         own = tuple(flag for flag in flags.compile if flag not in _LEFT_OUT and not flag.startswith("-march="))

@@ -71,7 +71,6 @@ inline void fence() {
 
 /// Records a proxy fence: the async proxy sees every access that the thread knows is over.
 void fence_async_proxy(bool shared, bool global) {
-    if (current_thread == nullptr) return;
     ThreadState& state = state_of(*current_thread);
     if (shared) state.seen_by_async[0].learn(state.knows);
     if (global) state.seen_by_async[1].learn(state.knows);

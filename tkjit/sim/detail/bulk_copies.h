@@ -29,7 +29,7 @@ void bulk_copy(void* shared_destination, const void* global_source, unsigned byt
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site);
 
 /// Lets asynchronous operations see what the thread knows to be written: `fence.proxy.async`.
-void fence_async_proxy(bool shared = true, bool global = true);
+void fence_async_proxy(bool shared, bool global);
 
 /// Puts the thread's stores since the last commit into a group.
 void commit_bulk_stores();
