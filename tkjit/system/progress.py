@@ -42,7 +42,8 @@ def show_progress(
     if quiet:
         yield lambda reason: None
     elif not _busy.acquire(blocking=False):
-        yield _Log(what).report
+        # in a notebook, the line of the outer build is enough, and text on standard error would look like an error
+        yield (lambda reason: None) if _notebook() else _Log(what).report
     else:
         try:
             with _shown(what, estimate_s) as report:
@@ -159,10 +160,16 @@ def _display() -> Callable[[str, bool], None] | None:
     return show
 
 
-def _notebook_display() -> Callable[[str, bool], None] | None:
+def _notebook() -> Any:
+    """Return the module IPython if this process is a notebook's, otherwise None."""
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None or getattr(shell, "kernel", None) is None:
+    return ipython if getattr(shell, "kernel", None) is not None else None
+
+
+def _notebook_display() -> Callable[[str, bool], None] | None:
+    ipython = _notebook()
+    if ipython is None:
         return None
     handle = ipython.display.display({"text/plain": ""}, raw=True, display_id=True)
 
