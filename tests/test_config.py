@@ -1,6 +1,7 @@
 """Settings: the effect and the default of each environment variable."""
 
 import dataclasses
+import inspect
 import os
 import pwd
 import re
@@ -129,5 +130,5 @@ def test_settings_are_a_frozen_value_of_documented_fields():
     assert hash(settings) == hash(Settings(Path("/there")))
     with pytest.raises(dataclasses.FrozenInstanceError):
         settings.cxx = "g++"
-    documented = re.findall(r"^    (\w+) : ", config.Settings.__doc__, re.MULTILINE)
+    documented = re.findall(r"^(\w+) : ", inspect.cleandoc(config.Settings.__doc__), re.MULTILINE)
     assert documented == [field.name for field in dataclasses.fields(Settings)]

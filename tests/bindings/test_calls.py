@@ -7,6 +7,7 @@ import pytest
 
 import tkjit
 from tkjit import ArgumentError
+from tkjit.bindings.compile_errors import _candidates
 
 pytestmark = pytest.mark.compiles
 
@@ -118,3 +119,18 @@ def test_unknown_name_gets_a_suggestion(garden):
     assert {"add", "Tree", "Bed", "shed", "Water"} <= set(dir(garden))
     assert garden.shed.tools() == 12
     assert garden.shed.Rake().teeth() == 14
+
+
+def test_candidates_of_a_compiler_that_nests_its_notes():
+    """g++ 16 lists the candidates below the error, with bullets or stars."""
+    log = (
+        "a.cpp:2:50: error: no matching function for call to 'zero()'\n"
+        "  • there is 1 candidate\n"
+        "    • candidate 1: 'template<class T> T garden::zero()'\n"
+        "      a.cpp:1:60:\n"
+        "      • template argument deduction/substitution failed:\n"
+        "        •   couldn't deduce template parameter 'T'\n"
+    )
+    expected = [("'template<class T> T garden::zero()'", "couldn't deduce template parameter 'T'")]
+    assert _candidates(log) == _candidates(log.replace("•", "*")) == expected
+    assert _candidates("a.cpp:2:50: error: no\n") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -205,7 +206,7 @@ def test_the_compiler_rejects_the_header_only_if_a_macro_of_the_flags_occurs_in_
     assert refusal(entry.manifest["command"], tmp_path) == ""
     with pytest.raises(CompileError, match="rank") as error:
         built(LAUNCHER, source=f"{SOURCE}\n// rank", flags="-Drank=3")
-    assert "`rank' is defined" in refusal(error.value.command, tmp_path)
+    assert re.search("rank. is defined", refusal(error.value.command, tmp_path))
 
 
 @pytest.mark.parametrize("way", sample(["", "flags", "include_dirs", "CPATH"], "", "flags"))

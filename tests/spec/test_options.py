@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -39,8 +40,8 @@ def test_reader_reads_each_option(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_option_is_documented(name):
-    parameters = (tkjit.kernel.__doc__ or "").split("Parameters\n")[1].split("Raises\n")[0]
-    listed = re.findall(r"^    (\w[\w, ]*?)(?: : .*)?$", parameters, flags=re.MULTILINE)
+    parameters = inspect.cleandoc(tkjit.kernel.__doc__).split("Parameters\n")[1].split("Raises\n")[0]
+    listed = re.findall(r"^(\w[\w, ]*?)(?: : .*)?$", parameters, flags=re.MULTILINE)
     assert name in [one for names in listed for one in names.split(", ")]
     text = "".join(path.read_text() for path in DOCS.rglob("*.md"))
     assert re.search(rf"\b{name}=|`{name}`", text), f"docs/ does not explain {name}="

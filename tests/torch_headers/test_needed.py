@@ -96,3 +96,13 @@ def test_names_that_torch_has():
 
 def test_installed_torch_has_every_usable_header():
     assert [header for header in sorted(USABLE_HEADERS) if not (torch_include() / header).is_file()] == []
+
+
+def test_headers_behind_links_are_searched(tmp_path, monkeypatch):
+    """Debian's package of torch links to /usr/include."""
+    (tmp_path / "usr/ATen").mkdir(parents=True)
+    (tmp_path / "usr/ATen/Parts.h").write_text("struct InLinkedDirectory;")
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include/ATen").symlink_to(tmp_path / "usr/ATen")
+    monkeypatch.setattr("tkjit.torch_headers.needed.torch_include", lambda: tmp_path / "include")
+    assert torch_has("InLinkedDirectory") and not torch_has("InNoDirectory")

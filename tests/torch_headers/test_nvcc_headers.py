@@ -16,7 +16,6 @@ PARTS = {
     "ATen/cuda/detail/PhiloxCudaStateRaw.cuh",
     "ATen/cuda/detail/UnpackRaw.cuh",
     "c10/util/complex_math.h",
-    "c10/util/complex_utils.h",
 }
 
 

@@ -9,8 +9,9 @@ from tkjit.bindings.expressions import Expression
 from tkjit.errors import CompileError
 
 _ERROR = re.compile(r"^(?P<file>[^\n:]*):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
-_CANDIDATE = re.compile(r": note: candidate: (?P<text>.*)$", re.MULTILINE)
-_REASON = re.compile(r": note:   (?P<text>[^\n]*)$", re.MULTILINE)
+# g++ 16 nests notes as lists, with * instead of the bullet if the locale has no Unicode
+_CANDIDATE = re.compile(r"(?:: note:|[•*]) candidate(?: \d+)?: (?P<text>.*)$", re.MULTILINE)
+_REASON = re.compile(r"(?:: note:  |[•*]) +(?P<text>[^\n]*)$", re.MULTILINE)
 _MAX_LINES = 6  # for each kind of line
 
 
@@ -37,8 +38,10 @@ def refusal(call: Expression, error: CompileError, declarations: Declarations) -
 def _candidates(log: str) -> list[tuple[str, str]]:
     """Return the candidates that the compiler lists, each with the reason below it."""
     found = []
-    for each in _CANDIDATE.finditer(log):
-        following = log[each.end() : log.find(": note: candidate: ", each.end()) % (len(log) + 1)]
+    candidates = list(_CANDIDATE.finditer(log))
+    ends = [*(one.start() for one in candidates[1:]), len(log)]
+    for each, end in zip(candidates, ends, strict=False):
+        following = log[each.end() : end]
         reason = next(
             (one["text"].strip() for one in _REASON.finditer(following) if "deduction" not in one["text"]), ""
         )

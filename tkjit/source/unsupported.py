@@ -36,7 +36,8 @@ _ARCH_REFUSED = re.compile(
 _ERROR = re.compile(r"^.*\berror: .*", re.MULTILINE)
 _LAUNCH_DEFECT = re.compile(r"host_launch\.h:\d+:\d+: internal compiler error")
 _ARCH_ASKED = re.compile(
-    rf'^([^\s:][^:\n]*):(\d+):[^\n]*error: attempt to use (?:a poisoned identifier|poisoned "{ARCH}")', re.MULTILINE
+    rf"""^([^\s:][^:\n]*):(\d+):[^\n]*error: attempt to use (?:a poisoned identifier|poisoned .{ARCH})""",
+    re.MULTILINE,
 )
 # directories whose headers compilers treat as system headers
 _SYSTEM = re.compile(r"/usr/(?:local/)?include/|.*/(?:lib|lib64)/(?:gcc|clang)/|.*/include/c\+\+/")
@@ -117,6 +118,8 @@ def _only_system_asks(log: str, system: Collection[str]) -> bool:
     """Whether a log complains about ``__CUDA_ARCH__`` in system headers alone, where it can stay undefined.
 
     >>> _only_system_asks('/usr/include/fmt/base.h:9:13: error: attempt to use poisoned "__CUDA_ARCH__"', ())
+    True
+    >>> _only_system_asks("/usr/include/fmt/base.h:9:13: error: attempt to use poisoned '__CUDA_ARCH__'", ())  # g++ 16
     True
     >>> _only_system_asks('helper.cuh:9:13: error: attempt to use poisoned "__CUDA_ARCH__"', ())
     False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
@@ -34,7 +35,7 @@ USABLE_HEADERS = frozenset(
     c10/util/Float8_e5m2fnuz-inl.h c10/util/Float8_e5m2fnuz.h c10/util/Float8_e8m0fnu-inl.h
     c10/util/Float8_e8m0fnu.h c10/util/Half-inl.h c10/util/Half.h c10/util/Metaprogramming.h c10/util/TypeList.h
     c10/util/TypeSafeSignMath.h c10/util/TypeTraits.h c10/util/Unroll.h c10/util/accumulate.h c10/util/bit_cast.h
-    c10/util/bits.h c10/util/complex.h c10/util/complex_math.h c10/util/complex_utils.h
+    c10/util/bits.h c10/util/complex.h c10/util/complex_math.h
     c10/util/floating_point_utils.h c10/util/irange.h c10/util/llvmMathExtras.h c10/util/qint32.h c10/util/qint8.h
     c10/util/quint2x4.h c10/util/quint4x2.h c10/util/quint8.h
     """.split()
@@ -104,9 +105,12 @@ def torch_has(name: str) -> bool:
     if "/" in name:
         return any((directory / name).is_file() for directory in (torch_include(), _frontend_include()))
     word = re.compile(rf"\b{re.escape(name.removeprefix('k'))}\b")  # macros make kFloat from Float
-    # ops has a file for each operator
-    headers = (path for path in torch_include().rglob("*.*h") if path.parent.name != "ops")
-    return any(word.search(_content(path)) for path in headers)
+    # Debian's torch links to directories elsewhere; ops has a file for each operator
+    for directory, _, files_there in os.walk(torch_include(), followlinks=True):
+        headers = [Path(directory, file) for file in files_there if file.endswith((".h", ".cuh"))]
+        if Path(directory).name != "ops" and any(word.search(_content(path)) for path in headers):
+            return True
+    return False
 
 
 def text_of(content: str, search: Sequence[Path]) -> Text:

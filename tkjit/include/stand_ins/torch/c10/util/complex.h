@@ -13,7 +13,14 @@
 #include_next <c10/util/complex.h>
 #else
 #include <complex>
+#if __has_include(<c10/util/complex_utils.h>)
 #define C10_INTERNAL_INCLUDE_COMPLEX_REMAINING_H
 #include <c10/util/complex_utils.h>
 #undef C10_INTERNAL_INCLUDE_COMPLEX_REMAINING_H
+#else  // torch 2.14
+namespace c10 {
+using torch::headeronly::is_complex;
+using torch::headeronly::scalar_value_type;
+}  // namespace c10
+#endif
 #endif
