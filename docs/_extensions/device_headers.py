@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 _ROW = re.compile(r"^\| `#include <tkjit/([\w.]+)>` \| ([^|]*) \|", re.MULTILINE)
@@ -46,19 +46,31 @@ def _introduction(text: str) -> Iterator[str]:
 
 
 def _declarations(text: str, names: set[str]) -> Iterator[str]:
-    """Yield each public declaration after its comment, from the code for GPUs."""
+    """Yield each public declaration after its comment, from the code for GPUs.
+
+    A comment with indented lines contains the declarations itself, because a macro makes them or they are long.
+    """
     comment: list[str] = []
     parts: list[str] = []
     for line in _DETAIL.sub("", _SIMULATOR.sub("", text)).splitlines():
         if line.startswith("///"):
-            comment.append(line[3:].strip())
+            comment.append(line[3:].removeprefix(" "))
+        elif own := [part.removeprefix("    ") for part in comment if part.startswith("    ")]:
+            yield from _wrapped(part for part in comment if not part.startswith("    "))
+            yield from (*own, "")
+            comment = []
         elif comment:
             parts.append(line.strip())
             if "{" in line or line.endswith(";"):
                 declaration = _SPECIFIERS.sub("", re.sub(r"\s*(?:\{.*|;)$", "", " ".join(parts)))
                 declaration = declaration.replace("TKJIT_MMA_WRAPPER", "void")
                 if names & set(re.findall(r"\w+(?=\()|\w+$|\w+(?= = )", declaration)):
-                    yield from textwrap.wrap(" ".join(comment), _WIDTH, initial_indent="// ", subsequent_indent="// ")
+                    yield from _wrapped(comment)
                     yield from textwrap.wrap(f"{declaration};", _WIDTH, subsequent_indent="    ")
                     yield ""
                 comment, parts = [], []
+
+
+def _wrapped(comment: Iterable[str]) -> Iterator[str]:
+    text = " ".join(line.strip() for line in comment)
+    yield from textwrap.wrap(text, _WIDTH, initial_indent="// ", subsequent_indent="// ")

@@ -53,6 +53,16 @@ def test_every_public_name_is_described(site):
     assert missing == []
 
 
+def test_every_function_for_kernels_is_declared(site):
+    tables = (ROOT / "docs/reference/device-api.md").read_text()
+    rows = re.findall(r"^\| `#include <tkjit/[\w.]+\.cuh>` \| ([^|]*) \|", tables, re.MULTILINE)
+    names = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    page = text_of(site / "reference/device-functions.html")
+    declarations = re.sub(r"//.*", "", page)
+    assert len(names) > 80
+    assert sorted(name for name in names if not re.search(rf"\b{name}\b", declarations)) == []
+
+
 def test_the_search_finds_pages_without_a_server(site):
     index = (site / "searchindex.js").read_text()
     titles = json.loads(re.search(r'"titles":(\[.*?\])', index)[1])

@@ -14,6 +14,14 @@
 
 namespace tkjit {
 
+/// Loads one, two or four matrices, as they are or transposed.
+///     void ldmatrix_x1(uint32_t (&result)[1], const void* row);
+///     void ldmatrix_x2(uint32_t (&result)[2], const void* row);
+///     void ldmatrix_x4(uint32_t (&result)[4], const void* row);
+///     void ldmatrix_x1_trans(uint32_t (&result)[1], const void* row);
+///     void ldmatrix_x2_trans(uint32_t (&result)[2], const void* row);
+///     void ldmatrix_x4_trans(uint32_t (&result)[4], const void* row);
+
 #ifdef TKJIT_SIM
 
 namespace sim {

@@ -31,6 +31,13 @@ struct MmaElement<uint8_t> {
 }  // namespace detail
 
 /// d = a * b + c. A and B are int8_t or uint8_t, in any mix.
+///     template <class A, class B = A>
+///     void mma_m16n8k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const int32_t (&c)[4]);
+///     void mma_m16n8k32_satfinite(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const int32_t (&c)[4]);
+///     void mma_m16n8k16(int32_t (&d)[4], const uint32_t (&a)[2], const uint32_t (&b)[1], const int32_t (&c)[4]);
+///     void mma_m16n8k16_satfinite(int32_t (&d)[4], const uint32_t (&a)[2], const uint32_t (&b)[1], const int32_t (&c)[4]);
+///     void mma_m8n8k16(int32_t (&d)[2], const uint32_t (&a)[1], const uint32_t (&b)[1], const int32_t (&c)[2]);
+///     void mma_m8n8k16_satfinite(int32_t (&d)[2], const uint32_t (&a)[1], const uint32_t (&b)[1], const int32_t (&c)[2]);
 #define TKJIT_MMA_INT8(name, shape, accumulator, c_registers, a_registers, b_registers)                             \
     template <class A, class B = A>                                                                                 \
     TKJIT_MMA_WRAPPER name(int32_t (&d)[c_registers], const uint32_t (&a)[a_registers],                             \

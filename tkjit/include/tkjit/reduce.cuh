@@ -8,11 +8,13 @@
 
 namespace tkjit {
 
+/// Adds numbers. An operation of a reduction has an `identity` and `combine(a, b)`.
 struct Sum {
     static constexpr float identity = 0.f;
     static __device__ float combine(float a, float b) { return a + b; }
 };
 
+/// Keeps the larger number.
 struct Max {
     static constexpr float identity = -INFINITY;
     static __device__ float combine(float a, float b) { return fmaxf(a, b); }

@@ -26,6 +26,7 @@ struct alignas(sizeof(T) == 1 ? 8 : 16) Group {
     T element[size];
 };
 
+/// Whether a group at this address can be loaded with one access.
 template <class T>
 __device__ bool is_aligned(const T* pointer) {
     return reinterpret_cast<size_t>(pointer) % alignof(Group<T>) == 0;
@@ -107,6 +108,8 @@ __device__ void each_element(const T* row, int n, F f) {
     });
 }
 
+/// A row of up to `Size` elements, which a block or a warp has loaded. Its functions sum it, map it, and go through its
+/// elements; the header describes them.
 template <class T, int Size>
 class Row {
 public:

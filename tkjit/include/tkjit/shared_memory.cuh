@@ -5,18 +5,15 @@
 
 #include <stdint.h>
 
-#ifdef TKJIT_SIM
-
 /// Declares `T* name`, the block's dynamic shared memory. It is aligned to 1024 bytes, the most that any layout needs:
 /// the 128-byte swizzle of tensor maps repeats every 1024 bytes. All declarations in a kernel refer to the same memory.
+///     #define TKJIT_DYNAMIC_SHARED(T, name) T* name = ...
+#ifdef TKJIT_SIM
 #define TKJIT_DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(::tkjit::sim::current_block->dynamic_shared)
-
 #else
-
 #define TKJIT_DYNAMIC_SHARED(T, name)                                       \
     extern __shared__ __align__(1024) unsigned char tkjit_dynamic_shared[]; \
     T* name = reinterpret_cast<T*>(tkjit_dynamic_shared)
-
 #endif
 
 namespace tkjit {

@@ -15,6 +15,14 @@
 
 namespace tkjit {
 
+/// Stores one, two or four matrices, as they are or transposed.
+///     void stmatrix_x1(void* row, const uint32_t (&fragments)[1]);
+///     void stmatrix_x2(void* row, const uint32_t (&fragments)[2]);
+///     void stmatrix_x4(void* row, const uint32_t (&fragments)[4]);
+///     void stmatrix_x1_trans(void* row, const uint32_t (&fragments)[1]);
+///     void stmatrix_x2_trans(void* row, const uint32_t (&fragments)[2]);
+///     void stmatrix_x4_trans(void* row, const uint32_t (&fragments)[4]);
+
 #ifdef TKJIT_SIM
 
 namespace sim {

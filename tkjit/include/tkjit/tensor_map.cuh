@@ -49,7 +49,17 @@ constexpr CUtensorMapDataType tensor_map_type() {
 
 /// A matrix that is copied in tiles of `Rows` x `Cols`, swizzled by `Swizzle` bytes: 0, or 32, 64 or 128 if a row of a
 /// tile has that many. `Rank` is 3 for many matrices. If T is tf32, the matrix in global memory has elements of float,
-/// which a copy to shared memory rounds. Constructed on the host.
+/// which a copy to shared memory rounds. Constructed on the host. `is_mapped` is false if the matrix is empty, or if TMA
+/// cannot copy it: the elements of a row are not adjacent, or its address or a stride is not a multiple of 16 bytes.
+///     template <class T, int Rows, int Cols, int Swizzle = 128, int Rank = 2>
+///     struct tiled {
+///         using dtype;                                                  // T, or float if T is tf32
+///         static constexpr int tile_rows, tile_cols, swizzle_bytes, rank;
+///         static constexpr uint32_t tile_bytes;                         // of one tile, for mbarrier_expect_tx
+///         dtype* raw_ptr;
+///         bool is_mapped;
+///         int rows() const, cols() const, matrices() const;
+///     };
 template <class T, int Rows, int Cols, int Swizzle = 128, int Rank = 2>
 struct tiled {
     using dtype = std::conditional_t<std::is_same_v<T, tf32>, float, T>;
@@ -63,8 +73,6 @@ struct tiled {
     CUtensorMap map{};
     dtype* raw_ptr;
     int extents[4];
-    // false if the matrix is empty, or TMA cannot copy it: the elements of a row are not adjacent, or its address or a
-    // stride is not a multiple of 16 bytes
     bool is_mapped = false;
     bool is_repeated = false;  // the matrices are one with stride 0, which is the only one of the map
 
@@ -112,6 +120,7 @@ private:
     }
 };
 
+/// A matrix for each index of a tensor's leading dimensions, whose tiles end at the matrix's edge.
 template <class T, int Rows, int Cols, int Swizzle = 128>
 using tiled_batch = tiled<T, Rows, Cols, Swizzle, 3>;
 

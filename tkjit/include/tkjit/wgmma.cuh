@@ -65,9 +65,10 @@ __device__ __forceinline__ WgmmaMatrix wgmma_columns(const void* shared, uint32_
     return {detail::wgmma_descriptor(shared, next_bytes, detail::eight_rows), 16 * 128};
 }
 
-/// The row and the column of a thread's sum `i` in a product of 64 rows.
+/// The row of a thread's sum `i` in a product of 64 rows.
 /// Source: PTX ISA, "Register Fragments for wgmma.mma_async: Accumulator D".
 __device__ __forceinline__ int wgmma_row(int i) { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
+/// The column of a thread's sum `i`.
 __device__ __forceinline__ int wgmma_col(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
 
 #ifdef TKJIT_SIM
@@ -87,7 +88,7 @@ constexpr sim::Element wgmma_element() {
 }
 }  // namespace detail
 
-/// Orders writes to the sums and to shared memory before the wgmmas that follow.
+/// Orders writes to the sums before the wgmmas that follow. Tiles that threads wrote need `fence_async_proxy` as well.
 template <class Sum, int count>
 inline void wgmma_fence(Sum (&)[count]) {
     sim::fence_wgmma();
@@ -145,7 +146,7 @@ __device__ __forceinline__ void keep_in_place(float& sum) { asm volatile("" : "+
 __device__ __forceinline__ void keep_in_place(int32_t& sum) { asm volatile("" : "+r"(sum)::"memory"); }
 }  // namespace detail
 
-/// Orders writes to the sums and to shared memory before the wgmmas that follow.
+/// Orders writes to the sums before the wgmmas that follow. Tiles that threads wrote need `fence_async_proxy` as well.
 template <class Sum, int count>
 __device__ __forceinline__ void wgmma_fence(Sum (&sum)[count]) {
 #pragma unroll
