@@ -20,10 +20,10 @@ def cases(kernel, given=None, seed=0, types=()):
     return cases_of(spec, variants_of(spec, types)[0], given or {}, seed)
 
 
-def test_sizes_are_ordinary_one_prime_and_larger_than_a_block():
+def test_sizes_are_ordinary_one_prime_larger_than_a_block_and_long():
     found = cases(tkjit.find("axpy"))
-    assert [case.arguments["x"].shape[0] for case in found] == [64, 1, 53, 300]
-    assert [case.name for case in found] == ["N=64", "N=1", "N=53", "N=300"]
+    assert [case.arguments["x"].shape[0] for case in found] == [64, 1, 53, 300, 1031]
+    assert [case.name for case in found] == ["N=64", "N=1", "N=53", "N=300", "N=1031"]
     for case in found:
         assert case.arguments["alpha"] == 1.0 and case.arguments["x"].dtype == torch.float32
         assert not torch.equal(case.arguments["x"], torch.zeros_like(case.arguments["x"]))
@@ -52,7 +52,14 @@ def test_strides_that_choose_a_variant():
 
 def test_leading_dims():
     shapes = [tuple(case.arguments["x"].shape) for case in cases(tkjit.find("softmax"))]
-    assert [len(shape) for shape in shapes] == [1, 2, 2, 3]
+    assert [len(shape) for shape in shapes] == [1, 2, 2, 3, 2, 2]
+    assert shapes[-2:] == [(1, 1031), (1031, 1)]
+
+
+def test_one_dim_at_a_time_is_long():
+    """A loop over tiles in a block runs several times, even if the sizes that are large in all dims are too slow."""
+    shapes = [(*case.arguments["a"].shape, case.arguments["b"].shape[1]) for case in cases(tkjit.find("gemm"))]
+    assert shapes[-3:] == [(1031, 1, 1), (1, 1031, 1), (1, 1, 1031)]
 
 
 def test_a_tensor_of_any_shape_gets_sizes():
@@ -69,9 +76,10 @@ def test_a_tensor_of_any_shape_gets_sizes():
         (2, 2, 300),
         (2, 3, 2, 37),
         (),
+        (1031,),
     ]
     assert all(bool(case.arguments["y"].isnan().all()) for case in found)
-    assert found[-1].name == "leading ()"
+    assert found[-2].name == "leading ()"
 
 
 def test_sizes_satisfy_the_constraints():
@@ -196,6 +204,24 @@ def test_a_strided_vector_has_gaps_unless_its_spec_forbids_them():
     assert {case.arguments["x"].stride(0) for case in of_ones} == {1}
 
 
+@pytest.mark.parametrize(
+    "constraint, rows_first",
+    [
+        ("x.stride(1) == 1", True),
+        ("x.stride(0) == 1", False),
+        ("x.stride(-2) % 8 == 0", True),
+        ("x.stride(0) == N", True),
+        ("x.stride(1) >= 8 * M", False),
+    ],
+)
+def test_strides_meet_the_constraints_on_them(constraint, rows_first):
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints=constraint)
+    def f(x: In[Strided, F32, "M", "N"], y: Out[Tensor, F32, "M"]) -> Tensor: ...
+
+    rows, cols = cases(f)[0].arguments["x"].stride()
+    assert (rows > cols) == rows_first
+
+
 def test_an_example_omits_optional_tensors():
     def optional(examples):
         @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, examples=examples)
@@ -244,7 +270,14 @@ def test_a_dim_that_is_a_multiple_of_a_tile_gets_one_tile_and_several():
 
     (spec,) = f.specs
     found = cases_of(spec, variants_of(spec)[0], {}, 0, {False: 1 << 19, True: 1 << 19})
-    assert [tuple(case.arguments["x"].shape) for case in found] == [(192, 192), (96, 64), (96, 320), (288, 128)]
+    assert [tuple(case.arguments["x"].shape) for case in found] == [
+        (192, 192),
+        (96, 64),
+        (96, 320),
+        (288, 128),
+        (672, 64),
+        (96, 448),
+    ]
 
 
 def test_each_device_gets_its_own_tensors_but_they_share_a_large_input(monkeypatch):
@@ -275,7 +308,7 @@ def test_arguments_are_packed_and_written_tensors_unpacked():
     packed = pack(spec, case.arguments)
     tensors = list(tensors_in_order(spec, case.arguments))
     assert [name for name, _ in tensors] == ["a", "b", "sums", "finished", "c"]
-    header = 168  # bytes before each argument's name and data
+    header = 176  # bytes before each argument's name and data
     assert len(packed) == sum(header + len(name) + tensor.nbytes for name, tensor in tensors)
     after = b"".join(
         bytes(tensor.reshape(-1).view(torch.uint8).tolist()) for _, tensor in tensors_in_order(spec, case.arguments)

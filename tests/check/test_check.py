@@ -243,8 +243,10 @@ def plus(x: InOut[Tensor, "float32", "N"]) -> Tensor:
 """
     )
     file = str(tmp_path / "plus.py")
-    assert main(["check", file, "--order"]) == 0
-    assert capsys.readouterr().err.endswith("nothing found in 20 launches; the results match the reference\n")
+    assert main(["check", file, "--order"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.endswith("1 found in 25 launches\n  calls: N=64; N=1; N=53; N=300; N=1031\n")
+    assert "x[1024] is " in printed.out and printed.out.endswith(", N=1031\n")
     assert main(["show", file]) == 0 and "struct Globals" in capsys.readouterr().out
     assert main(["diff", file]) == 0 and "plus for cpu" in capsys.readouterr().out
 

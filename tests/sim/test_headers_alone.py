@@ -18,7 +18,16 @@ from support.sampling import sample
 from support.specs import F32, by_hand, field
 
 from tkjit.cache import Product
-from tkjit.compile.flags import INCLUDE, RUNTIME, SIMULATOR, Flags, checker_flags, launcher_flags, simulator_flags
+from tkjit.compile.flags import (
+    INCLUDE,
+    RUNTIME,
+    SIMULATOR,
+    Flags,
+    checker_flags,
+    checker_macros,
+    launcher_flags,
+    simulator_flags,
+)
 from tkjit.compile.targets import cpu_target
 from tkjit.config import Settings
 from tkjit.loader import loader_for
@@ -26,21 +35,23 @@ from tkjit.loader.simulator import with_simulator_sources
 
 pytestmark = pytest.mark.compiles
 SPEC = by_hand(field("x", "in", F32, "N"))
+CHECKER_MODES = ("memory", "race", "overflow")
 # the modes in which sources for the CPU and simulator.cpp are compiled; ucontext is for CPUs other than x86-64
-LAUNCHER_MODES = ["plain", "bounds", "memory", "memory cooperative", "race"]
-SIMULATOR_MODES = ["plain", "memory", "race", "ucontext"]
+LAUNCHER_MODES = ["plain", "bounds", "memory", "memory cooperative", "race", "overflow"]
+SIMULATOR_MODES = ["plain", "memory", "race", "overflow", "ucontext"]
 
 
 def flags_of_launcher(mode: str) -> Flags:
     plain = launcher_flags(SPEC, cpu_target(), None, checks_bounds=mode == "bounds")
     checked, _, cooperative = mode.partition(" ")
-    if checked not in ("memory", "race"):
+    if checked not in CHECKER_MODES:
         return plain
     return checker_flags(plain, checked, is_clang=compiler()[1], cooperative=bool(cooperative))
 
 
 def flags_of_simulator(mode: str) -> Flags:
-    return simulator_flags(cpu_target(), [] if mode == "plain" else [f"TKJIT_SIM_{mode.upper()}"])
+    macros = checker_macros(mode) if mode in CHECKER_MODES else ["TKJIT_SIM_UCONTEXT"] if mode == "ucontext" else []
+    return simulator_flags(cpu_target(), macros)
 
 
 @cache

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -12,15 +13,24 @@ from tkjit.errors import SpecError
 from tkjit.spec import DTYPES, Field, Spec
 from tkjit.spec.values import ValueType
 
-# kind, dtype, present, starts_blank, rank, is_output; 8 extents, 8 strides; bytes of the name and of the payload
-_HEADER = struct.Struct("<6i8q8q2q")
+# kind, dtype, present, starts_blank, rank, is_output; 8 extents, 8 strides; bytes of the name, payload and tensor
+_HEADER = struct.Struct("<6i8q8q3q")
 _SCALAR, _TENSOR, _LIST, _TEXT = range(4)
 _DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
 
 
-def pack(spec: Spec, arguments: Mapping[str, Any]) -> bytes:
-    """Encode the arguments in the order of the struct's fields."""
-    packed = b"".join(_field(f, arguments[f.name]) for f in spec.struct_fields)
+_REPEATED_BYTES = 16 << 20  # of the values of a meta tensor; a multiple of the page's size
+
+
+def pack(spec: Spec, arguments: Mapping[str, Any], index: int = 0) -> bytes:
+    """Encode the arguments in the order of the struct's fields.
+
+    Parameters
+    ----------
+    index : int
+        The value of all elements of meta tensors of integers. Those of floats are repeated random numbers.
+    """
+    packed = b"".join(_field(f, arguments[f.name], index) for f in spec.struct_fields)
     # a null pointer makes the launcher drop a host function's result
     return packed + (_number(0) if spec.result else b"")
 
@@ -62,7 +72,7 @@ def unpack(spec: Spec, arguments: Mapping[str, Any], packed: bytes) -> dict[str,
     written = {f.name for f in spec.tensors if f.is_written}
     after, position = {}, 0
     for name, before in tensors_in_order(spec, arguments):
-        size = _span(before) * before.element_size()
+        size = span(before.shape, before.stride()) * before.element_size()
         if name.split("[")[0] in written:
             piece = torch.frombuffer(bytearray(packed[position : position + size] or b"\0"), dtype=torch.uint8)
             after[name] = piece[:size].view(before.dtype).as_strided(before.shape, before.stride())
@@ -70,17 +80,19 @@ def unpack(spec: Spec, arguments: Mapping[str, Any], packed: bytes) -> dict[str,
     return after
 
 
-def _field(f: Field, value: Any) -> bytes:
+def _field(f: Field, value: Any, index: int) -> bytes:
     if f.draws is not None:
         return _number(1)  # every case uses this seed
     if value is None:
         return _absent(f)
     if f.is_list:
-        items = [_absent(f) if tensor is None else _tensor(f"{f.name}[{i}]", tensor) for i, tensor in enumerate(value)]
+        items = [
+            _absent(f) if tensor is None else _tensor(f"{f.name}[{i}]", tensor, index) for i, tensor in enumerate(value)
+        ]
         return _list(items)
     if f.is_tensor:
         is_blank = f.is_allocated and f.fill is None
-        return _tensor(f.name, value, starts_blank=is_blank, is_output=f.direction == "out")
+        return _tensor(f.name, value, index, starts_blank=is_blank, is_output=f.direction == "out")
     if f.value_type is not None:
         return _value(f.value_type, value)
     return _number(float(value) if f.dtype in ("float", "double") else int(value))
@@ -94,9 +106,15 @@ def _dtype(f: Field) -> int:
     return _DTYPE_NUMBERS.get(f.dtype, 0)
 
 
-def _tensor(name: str, tensor: torch.Tensor, *, starts_blank: bool = False, is_output: bool = False) -> bytes:
-    flat = tensor.detach().as_strided((_span(tensor),), (1,))
-    payload = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+def _tensor(
+    name: str, tensor: torch.Tensor, index: int, *, starts_blank: bool = False, is_output: bool = False
+) -> bytes:
+    count = span(tensor.shape, tensor.stride())
+    if tensor.is_meta:
+        payload = b"" if starts_blank else _repeated_values(tensor.dtype, count, index)
+    else:
+        flat = tensor.detach().as_strided((count,), (1,))
+        payload = flat.view(torch.uint8).numpy().tobytes() if count else b""
     number = _DTYPE_NUMBERS[str(tensor.dtype).removeprefix("torch.")]
     return _record(
         _TENSOR,
@@ -107,12 +125,25 @@ def _tensor(name: str, tensor: torch.Tensor, *, starts_blank: bool = False, is_o
         dtype=number,
         starts_blank=starts_blank,
         is_output=is_output,
+        tensor_bytes=count * tensor.element_size(),
     )
 
 
-def _span(tensor: torch.Tensor) -> int:
+def _repeated_values(dtype: torch.dtype, count: int, index: int) -> bytes:
+    """Return values for the start of a tensor, which are repeated in the rest of it."""
+    size = min(count, _REPEATED_BYTES // dtype.itemsize)
+    if dtype in (torch.int32, torch.int64, torch.uint32, torch.uint64):
+        values = torch.full((size,), index).to(dtype)
+    elif dtype.is_floating_point and dtype.itemsize > 1:
+        values = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(dtype)
+    else:
+        return bytes(size * dtype.itemsize)
+    return values.view(torch.uint8).numpy().tobytes() if size else b""
+
+
+def span(shape: Sequence[int], strides: Sequence[int]) -> int:
     """Return the number of elements in memory from a tensor's first element to its last."""
-    return tensor.numel() and 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return prod(shape) and 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
 
 
 def _number(value: Any) -> bytes:
@@ -160,10 +191,15 @@ def _record(
     present: int = 1,
     starts_blank: bool = False,
     is_output: bool = False,
+    tensor_bytes: int = 0,
 ) -> bytes:
     text = name.encode()
     layout = (len(extents), is_output, *_eight(extents), *_eight(strides))
-    return _HEADER.pack(kind, dtype, present, starts_blank, *layout, len(text), len(payload)) + text + payload
+    return (
+        _HEADER.pack(kind, dtype, present, starts_blank, *layout, len(text), len(payload), tensor_bytes)
+        + text
+        + payload
+    )
 
 
 def _eight(numbers: tuple[int, ...]) -> tuple[int, ...]:

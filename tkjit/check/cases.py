@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import torch
 
-from tkjit.check.arguments import tensors_of
-from tkjit.check.sizes import MAX_TRIES, examples_of, integers_for, is_small, shapes_for, sizes_near
+from tkjit.check.arguments import span, tensors_of
+from tkjit.check.layouts import strides_for
+from tkjit.check.sizes import MAX_TRIES, SHAPES, examples_of, integers_for, is_small, shapes_for, sizes_near
 from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Field, Spec, Variant
 from tkjit.spec.model import MISSING
@@ -23,7 +24,7 @@ _LARGE = 1 << 26  # an input with more elements than this is shared by all devic
 DEVICES = 2  # devices in a call, if the spec leaves their number open
 # The most elements of an input: False maps to the limit for up to two dims, True to the limit for more. The inputs are
 # this small because a checked access takes about 0.1 us.
-_MAX_ELEMENTS = {False: 1 << 17, True: 1 << 15}
+_MAX_ELEMENTS = {False: 1 << 16, True: 1 << 15}
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,13 @@ class Case:
         Its name in reports, such as ``N=37``.
     arguments : mapping
         The arguments by field, including outputs, which are allocated but not yet written.
+    extents : mapping
+        The extents of the dims.
     """
 
     name: str
     arguments: Mapping[str, Any]
+    extents: Mapping[str, int] = field(default_factory=dict)
 
 
 def cases_of(
@@ -76,7 +80,7 @@ def cases_of(
         if chooses(spec, variant, example):
             case = maker.of_example()
             found.setdefault(case.name, case)
-    for number, (sizes, steps, leading) in enumerate(shapes_for(spec)):
+    for number, (sizes, steps, leading) in enumerate(shapes_for(spec, {**dict(variant.values), **given})):
         maker = _CaseGenerator(spec, variant, given, seed + number, leading, max_elements, absent=number % 2 == 1)
         fitting = maker.first_that_fits(sizes, steps)
         if fitting is not None:
@@ -103,18 +107,37 @@ def case_of_sizes(spec: Spec, variant: Variant, sizes: Mapping[str, Any], seed: 
     return _CaseGenerator(spec, variant, sizes, seed, leading, {}, absent=False, device=device).of_example()
 
 
+def case_without_memory(
+    spec: Spec, variant: Variant, given: Mapping[str, Any], leading: tuple[int, ...], seed: int
+) -> Case | None:
+    """Return a case with meta tensors, or None if the spec rejects its sizes; dims that are not given are small."""
+    limits = dict.fromkeys((False, True), 1 << 62) if given.keys() >= set(spec.dim_names) else _MAX_ELEMENTS
+    maker = _CaseGenerator(spec, variant, given, seed, leading, limits, absent=False, device="meta")
+    shapes = shapes_for(spec, {**dict(variant.values), **given}) or SHAPES
+    cases = (maker.first_that_fits(sizes, tiles) for sizes, tiles, _ in shapes)
+    return next((case for case in cases if case is not None), None)
+
+
 def case_of_call(spec: Spec, arguments: Mapping[str, Any]) -> Case:
     """Return a given call as a case; omitted arguments get their defaults."""
     values = {f.name: arguments.get(f.name, None if f.default is MISSING else f.default) for f in spec.fields}
     return Case("the given call", _with_outputs(spec, values))
 
 
-def _with_outputs(spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """Add outputs and scratch to the arguments, filled with 0xFF bytes (False for bools)."""
-    allocated = meta_outputs(spec, arguments, known)
+def _with_outputs(
+    spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None, device: str = "cpu"
+) -> dict[str, Any]:
+    """Add outputs and scratch to the arguments, filled with 0xFF bytes (False for bools).
+
+    Parameters
+    ----------
+    device : str
+        The outputs' device if the kernel has no input tensor.
+    """
+    allocated = meta_outputs(spec, arguments, known, device)
     missing = [f.name for f in spec.outputs if arguments.get(f.name) is None]
     filled = dict(arguments)
-    for name, output in [*zip(missing, allocated, strict=True), *scratch_of(spec, arguments, known).items()]:
+    for name, output in [*zip(missing, allocated, strict=True), *scratch_of(spec, arguments, known, device).items()]:
         if output.dtype == torch.bool:
             output.zero_()
         elif output.numel():
@@ -143,7 +166,8 @@ class _CaseGenerator:
         self._max_elements = max_elements
         self._chosen = {name: value for name, value in given.items() if name not in dict(variant.values)}
         self._large: dict[str, torch.Tensor] = {}
-        self._seed, self._random = seed, torch.Generator(device).manual_seed(seed)
+        self._seed, self._is_meta = seed, device == "meta"
+        self._random = torch.Generator("cpu" if self._is_meta else device).manual_seed(seed)
         fixed = {name: value for name, value in variant.values if isinstance(value, int)}
         devices = {"num_devices": spec.num_devices or DEVICES} if spec.is_parallel else {}
         self._fixed: dict[str, Any] = {**fixed, **devices, **given}
@@ -185,8 +209,8 @@ class _CaseGenerator:
         if self._spec.is_parallel:
             arguments = self._on_all_devices(extents, integers, arguments)
         else:
-            arguments = _with_outputs(self._spec, arguments)
-        return Case(self._name(extents, integers), arguments)
+            arguments = _with_outputs(self._spec, arguments, device="meta" if self._is_meta else "cpu")
+        return Case(self._name(extents, integers), arguments, extents)
 
     def _prepared(self, case: Case) -> Case:
         """Apply the spec's ``zeroed=`` and ``prepare=`` to the case."""
@@ -208,7 +232,7 @@ class _CaseGenerator:
             raise SpecError(
                 f"{self._spec.name}: prepare= returns {', '.join(sorted(unknown))}, which the kernel does not take"
             )
-        return Case(case.name, {**case.arguments, **others})
+        return replace(case, arguments={**case.arguments, **others})
 
     def _on_all_devices(
         self, extents: Mapping[str, int], integers: Mapping[str, int], first: dict[str, Any]
@@ -265,25 +289,13 @@ class _CaseGenerator:
         return self._random_tensor(f, shape, known)
 
     def _strided_tensor(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
-        """Return a tensor with gaps between its rows, or between its columns if the variant is for such strides."""
-        if len(shape) == 1:
-            strides = {f"{f.name}.stride(0)": 2, f"{f.name}.stride(-1)": 2}
-            is_limited = any(f"{f.name}.stride(" in one.text for one in self._spec.constraints)
-            if not is_limited and chooses(self._spec, self._variant, {**known, **strides}):
-                return self._random_tensor(f, (shape[0], 2), known)[:, 0]
-        by_rows = self._with_gaps(f, shape, known)
-        strides = {f"{f.name}.stride({axis})": by_rows.stride(axis) for axis in range(-len(shape), len(shape))}
-        if len(shape) < 2 or chooses(self._spec, self._variant, {**known, **strides}):
-            return by_rows
-        *batch, rows, cols = shape
-        return self._with_gaps(f, (*batch, cols, rows), known).mT
-
-    def _with_gaps(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
-        wide = self._random_tensor(f, (*shape[:-1], shape[-1] + 3), known)
-        return wide[..., : shape[-1]]
+        strides = strides_for(self._spec, self._variant, f, shape, known)
+        return self._random_tensor(f, (span(shape, strides),), known).as_strided(shape, strides)
 
     def _random_tensor(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
         dtype = getattr(torch, self._variant.dtype_of(f).name)
+        if self._is_meta:
+            return torch.empty(shape, dtype=dtype, device="meta")
         source: Any = {"generator": self._random, "device": self._random.device}
         if str(dtype) == "torch.float4_e2m1fn_x2":  # torch cannot convert to this dtype
             return torch.randint(0, 256, shape, dtype=torch.uint8, **source).view(dtype)

@@ -15,7 +15,8 @@ from tkjit.check.arguments import tensors_in_order
 from tkjit.check.cases import Case, cases_of
 from tkjit.check.child_process import Run, run
 from tkjit.check.findings import MODE_OF, Finding, addresses_in, finding_of
-from tkjit.check.plan import MEMORY, RACE, CheckerPlan
+from tkjit.check.overflow import growths, overflows
+from tkjit.check.plan import MEMORY, OVERFLOW, RACE, CheckerPlan
 from tkjit.check.results import against_reference, differences
 from tkjit.check.symbols import Symbols
 from tkjit.errors import SpecError
@@ -27,6 +28,7 @@ from tkjit.system.machine import usable_cores
 
 VOLATILE = ("race", "atomic")
 MODES = ("memory", "race", "init", "order")
+ALL_MODES = (*MODES, OVERFLOW)  # a mode that is not in MODES has to be requested
 # The orders to run after the forward one, each with a number to add to the seed. Some races happen only in another
 # order, for example if a consumer runs first and finds a barrier that its producer has passed.
 _ORDERS = (("reverse", 0), ("adversarial", 0), ("random", 0), ("adversarial", 1))
@@ -42,7 +44,7 @@ class Options:
     Parameters
     ----------
     modes : sequence of str
-        A selection of ``MODES``.
+        A selection of ``ALL_MODES``.
     types : sequence of str
         Check only the variants whose dtypes are all in this list; empty for all variants.
     given : mapping
@@ -70,8 +72,8 @@ class Options:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        if unknown := set(self.modes) - set(MODES):
-            raise SpecError(f"unknown mode {', '.join(sorted(unknown))}; expected {', '.join(MODES)}")
+        if unknown := set(self.modes) - set(ALL_MODES):
+            raise SpecError(f"unknown mode {', '.join(sorted(unknown))}; expected {', '.join(ALL_MODES)}")
         if self.volatile not in VOLATILE:
             raise SpecError(f"volatile={self.volatile!r} is not known; expected {' or '.join(VOLATILE)}")
 
@@ -89,12 +91,15 @@ class Report:
         A strict check adds these to its findings instead.
     sources : dict
         The texts of sources that are not files, by their names in findings.
+    calls : list of str
+        The sizes of the calls that were made, such as ``N=37``.
     """
 
     findings: list[Finding] = field(default_factory=list)
     launches: int = 0
     warnings: list[Finding] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         counts = [(len(self.findings), "finding"), (len(self.warnings), "warning"), (self.launches, "launch")]
@@ -119,6 +124,7 @@ class Report:
         self.add([*other.findings, *other.warnings])
         self.launches += other.launches
         self.sources |= other.sources
+        self.calls = list(dict.fromkeys([*self.calls, *other.calls]))
 
 
 def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequence[Case] | None = None) -> Report:
@@ -191,30 +197,56 @@ class _VariantChecker:
         ends = "memory" not in self._options.modes or self._run_all(MEMORY, cases, self._in_forward_order, report)
         if ends and {"race", "init", "order"} & set(self._options.modes):
             self._run_all(RACE, cases, self._in_all_orders, report)
+        if OVERFLOW in self._options.modes:
+            self._run_huge(report)
         return report
 
     def _run_all(
         self, mode: str, cases: Sequence[Case], launch: Callable[[Path, Case], list[Run]], report: Report
     ) -> bool:
         """Run the cases; stop and return False if a launch times out, because the others would as well."""
-        variant = self._loader.configured(self._spec, self._variant, self._target)
-        plan = CheckerPlan(self._loader.env, self._spec, variant, self._target, mode)
-        program = self._loader.open(plan).loaded
-        symbols = Symbols(program, plan.source.path, plan.source.name)
+        program, symbols = self._built(mode)
         for case in cases:
             runs = launch(program, case)
             report.launches += len(runs)
+            report.calls.append(case.name)
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
             reported = [one for one in found if self._is_reported(one) and not symbols.is_guard(one)]
             sizes = {name: one.element_size() for name, one in tensors_in_order(self._spec, case.arguments)}
             grid = {"rounding": ", ".join(self._rounding), "axes": len(self._grid)}
             reported = [{**grid, "itemsize": sizes.get(one.get("name", ""), 1), **one} for one in reported]
-            findings = [finding_of(one, symbols, self._name, case.name) for one in reported]
-            report.add([replace(one, warning=False) for one in findings] if self._options.strict else findings)
+            self._add(reported, symbols, case.name, report)
             if any(one.timed_out for one in runs):
                 return False
         return True
+
+    def _run_huge(self, report: Report) -> None:
+        """Run the last block of a huge launch for each dim."""
+        if self._spec.cooperative:
+            raise SpecError(
+                f"{self._spec.name} is cooperative, so its blocks wait for each other, but --overflow runs one alone"
+            )
+        program, symbols = self._built(OVERFLOW)
+        options = self._options
+        for growth in growths(self._spec, self._variant, options.given, options.seed):
+            if self.is_stopped:
+                raise CancelledError
+            found, cases = overflows(program, self._spec, growth, options.seed, options.timeout_s)
+            report.launches += len(cases)
+            report.calls += cases
+            symbols.look_up(addresses_in(found))
+            self._add(found, symbols, "", report)
+
+    def _built(self, mode: str) -> tuple[Path, Symbols]:
+        variant = self._loader.configured(self._spec, self._variant, self._target)
+        plan = CheckerPlan(self._loader.env, self._spec, variant, self._target, mode)
+        program = self._loader.open(plan).loaded
+        return program, Symbols(program, plan.source.path, plan.source.name)
+
+    def _add(self, found: Iterable[Mapping[str, Any]], symbols: Symbols, case: str, report: Report) -> None:
+        findings = [finding_of(one, symbols, self._name, one.get("case", case)) for one in found]
+        report.add([replace(one, warning=False) for one in findings] if self._options.strict else findings)
 
     @property
     def _grid(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -56,17 +56,39 @@ def run(
     volatile_is_atomic: bool = False,
 ) -> Run:
     """Launch the kernel once, with its threads in one order."""
+    options = (ORDERS.index(order), seed, 2 if trace else -1, ceil(timeout_s), int(volatile_is_atomic))
+    found, output, timed_out = launch(checker, pack(spec, arguments), options, timeout_s, trace=trace)
+    failed = output is None or any(one["kind"] == "fault" for one in found)
+    return Run(found, None if failed else unpack(spec, arguments, output or b""), timed_out)
+
+
+def launch(
+    checker: Path, inputs: bytes, options: Sequence[int], timeout_s: float, *, trace: bool = False
+) -> tuple[list[dict[str, Any]], bytes | None, bool]:
+    """Run a checker's process.
+
+    Parameters
+    ----------
+    inputs : bytes
+        The arguments, as ``pack`` encodes them.
+    options : sequence of int
+        The order, the seed, the file descriptor of the trace, the timeout, and whether volatile is atomic.
+
+    Returns
+    -------
+    tuple
+        The findings; what the process wrote to its output file, or None if it did not finish; and whether it was
+        stopped because it took too long.
+    """
     with tempfile.TemporaryDirectory(prefix="tkjit-check-") as name:
         directory = Path(name)
-        inputs, outputs, findings = directory / "inputs", directory / "outputs", directory / "findings"
-        inputs.write_bytes(pack(spec, arguments))
+        input_file, outputs, findings = directory / "inputs", directory / "outputs", directory / "findings"
+        input_file.write_bytes(inputs)
         with findings.open("wb") as file:
-            trace_file = 2 if trace else -1
-            options = [inputs, outputs, file.fileno(), ORDERS.index(order), seed, trace_file, ceil(timeout_s)]
-            options.append(int(volatile_is_atomic))
+            words = [input_file, outputs, file.fileno(), *options]
             try:
                 done = subprocess.run(
-                    [*_fixed_addresses(), checker, *map(str, options)],
+                    [*_fixed_addresses(), checker, *map(str, words)],
                     pass_fds=[file.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=2 if trace else subprocess.DEVNULL,  # the kernel's output
@@ -79,8 +101,7 @@ def run(
                 status, errors = None, late.stderr or b""
         found = _read(findings)
         if found and found[-1]["kind"] == "done" and not status:
-            failed = any(one["kind"] == "fault" for one in found)
-            return Run(found[:-1], None if failed else unpack(spec, arguments, outputs.read_bytes()))
+            return found[:-1], outputs.read_bytes() if outputs.exists() else b"", False
         found = [one for one in found if one["kind"] != "done"]
         if not any(one["kind"] == "fault" or one.get("ends") for one in found):
             found.append(
@@ -89,7 +110,7 @@ def run(
                     "text": ending_of("the checked process", status, timeout_s, errors[:MAX_STDERR_BYTES]),
                 }
             )
-        return Run(found, None, timed_out=status in (None, TIMED_OUT))
+        return found, None, status in (None, TIMED_OUT)
 
 
 def _read(findings: Path) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ MODE_OF = {
     "order": "order",
     "result": "order",
     "divergence": "race",
+    "overflow": "overflow",
     "constant": "",
     "fault": "",
 }
@@ -53,7 +54,7 @@ class Finding:
     ----------
     kind : str
         ``memory``, ``race``, ``proxy``, ``wgmma``, ``volatile``, ``divergence``, ``uninitialized``, ``copy``,
-        ``unwritten``, ``order``, ``result``, ``constant`` or ``fault``.
+        ``unwritten``, ``order``, ``result``, ``overflow``, ``constant`` or ``fault``.
     text : str
         A one-line message.
     here, there : Place or None
@@ -149,6 +150,7 @@ _SIDES = {
     "before": "before",
     "inside of": "in",
 }
+WIDEN = "make it 64 bits wide before it is multiplied, as in int64_t(row) * cols, or exclude such sizes: constraints="
 _OF_ARRAY = "compare the index with its length, or make it longer"
 _OF_VECTOR = '; access single elements there, or exclude such sizes in the spec: constraints=["N % 4 == 0"]'
 _FIRST_PAGES = 1 << 16  # these pages are never mapped, so a lower address is an offset from a null pointer
@@ -218,6 +220,10 @@ def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"{head}: the grid or the index leaves {'it' if count == 1 else 'them'} out{swapped}; {zero}"
 
 
+def _overflow(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return f"{one['expression']} overflows {one['type'].strip(chr(39))}; {WIDEN}"
+
+
 def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
     if one["what"] == "misaligned":
         is_vector = one.get("space") == "tensor" and one.get("itemsize", 16) < one["bytes"] <= 16
@@ -240,6 +246,7 @@ _TEXTS = {
     "copy": _copy,
     "proxy": _proxy,
     "unwritten": _unwritten,
+    "overflow": _overflow,
     "memory": _memory_error,
 }
 

@@ -22,7 +22,7 @@ from tkjit.system.fork_safe import cached_property
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step
 
-MEMORY, RACE = "memory", "race"
+MEMORY, RACE, OVERFLOW = "memory", "race", "overflow"
 CHECKER = "checker"
 
 # gcc puts no red zone around static variables of templates, because the linker may replace such a variable with another
@@ -58,7 +58,8 @@ class CheckerPlan(LauncherPlan):
     Parameters
     ----------
     mode : str
-        ``"memory"`` builds with AddressSanitizer; ``"race"`` reports each access to the simulator's detector.
+        ``"memory"`` builds with AddressSanitizer; ``"race"`` reports each access to the simulator's detector;
+        ``"overflow"`` logs the accesses of the last block, and reports signed overflow.
     """
 
     def __init__(self, env: Environment, spec: Spec, variant: Variant, target: Target, mode: str) -> None:
@@ -72,7 +73,7 @@ class CheckerPlan(LauncherPlan):
 
     @property
     def what(self) -> str:
-        return f"the {'memory' if self.mode == MEMORY else 'race'} checker of {super().what}"
+        return f"the {self.mode} checker of {super().what}"
 
     def inputs(self) -> Iterable[str]:
         return [*super().inputs(), __file__]
@@ -135,7 +136,9 @@ class CheckerPlan(LauncherPlan):
 # Without position-independent code, addresses in the process equal those in the file. Unused host functions of the
 # source are dropped, because they may call libraries that are not linked.
 _ALWAYS_LINKED = ("-no-pie", "-pthread", "-Wl,--gc-sections")
+_WRAPPED = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"
 _LINKED = {
     MEMORY: (*_ALWAYS_LINKED, "-fsanitize=address"),
-    RACE: (*_ALWAYS_LINKED, "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"),
+    RACE: (*_ALWAYS_LINKED, _WRAPPED),
+    OVERFLOW: (*_ALWAYS_LINKED, _WRAPPED),
 }

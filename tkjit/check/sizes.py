@@ -1,4 +1,4 @@
-"""Chooses sizes for test calls: ordinary, smallest, prime, and larger than a block, if the constraints allow them."""
+"""Chooses sizes for test calls: ordinary, smallest, prime, larger than a block, and long in one dim at a time."""
 
 from __future__ import annotations
 
@@ -17,30 +17,44 @@ from tkjit.spec.model import MISSING
 _ORDINARY = (64, 96, 128, 160, 192)
 _PRIME = (53, 37, 71, 29, 43)  # in contrast to _ORDINARY, the first extent is larger than the second
 _LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
-SHAPES = (  # for each case: extents; numbers of tiles (for dims that must be multiples of a tile); leading dims
+Shape = tuple[Sequence[int], Sequence[int], tuple[int, ...]]
+# for each case: extents; numbers of tiles (for dims that must be multiples of a tile); leading dims
+SHAPES: tuple[Shape, ...] = (
     (_ORDINARY, (2, 3), ()),
     ((1,), (1,), (1,)),
     (_PRIME, (1, 5, 1), (3,)),
     (_LARGER_THAN_A_BLOCK, (3, 2), (2, 2)),
 )
+# One dim at a time is this long and the others as small as possible, so that loops over tiles run several times even if
+# each block handles many tiles. The prime exceeds 1024, the most threads of a block.
+_LONG, _LONG_TILES = 1031, 7
 _LEAST_TILE = 32  # a dim that must be a multiple of a smaller number gets an ordinary extent
 _MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried if the wanted sizes and their fractions violate a constraint
 _A_MULTIPLE = re.compile(r"(\w+) % (\w+|\(.+\)) == 0")
 MAX_TRIES = 4000
 
 
-def shapes_for(spec: Spec) -> Sequence[tuple[Sequence[int], Sequence[int], tuple[int, ...]]]:
-    """Return the entries of ``SHAPES`` for a spec, or nothing if the spec has examples.
+def shapes_for(spec: Spec, fixed: Mapping[str, Any]) -> Sequence[Shape]:
+    """Return the entries of ``SHAPES`` and one with a long extent for each dim, or nothing if the spec has examples.
 
     If a tensor has only leading dims, each case gets one more leading dim, which is as large as the case's first
     extent. Two more cases are added: one with four leading dims, and one with none.
     """
     if spec.verification.examples:
         return ()
-    if not any(f.leading and not f.dims for f in spec.tensors):
-        return SHAPES
-    others = [(_ORDINARY, (1,), (2, 3, 2, 37)), (_ORDINARY, (1,), ())]
-    return [*((sizes, tiles, (*leading, sizes[0])) for sizes, tiles, leading in SHAPES), *others]
+    free = [name for name in spec.dim_names if name not in fixed]
+    has_leading = any(f.leading for f in spec.tensors)
+    shapes = [*SHAPES]
+    if any(f.leading and not f.dims for f in spec.tensors):
+        shapes = [(sizes, tiles, (*leading, sizes[0])) for sizes, tiles, leading in SHAPES]
+        shapes += [(_ORDINARY, (1,), (2, 3, 2, 37)), (_ORDINARY, (1,), ())]
+    for name in free:
+        is_long = [other == name for other in free]
+        sizes, tiles = ([long if one else 1 for one in is_long] for long in (_LONG, _LONG_TILES))
+        shapes.append((sizes, tiles, (1,)))
+    if has_leading:
+        shapes.append(((1,), (1,), (_LONG,)))
+    return shapes if has_leading else [(sizes, tiles, ()) for sizes, tiles, _ in shapes]
 
 
 def sizes_near(
@@ -53,7 +67,7 @@ def sizes_near(
     wanted : sequence of int
         Extents of the dims in the order of their names; repeated if there are more dims.
     tiles : sequence of int
-        For dims that must be multiples of a tile, the numbers of tiles; repeated if there are more such dims.
+        The numbers of tiles of those dims that must be multiples of a tile, by the dim's place; repeated likewise.
     fixed : mapping
         Extents, numbers and variants that are already chosen.
     """

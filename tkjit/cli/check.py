@@ -19,11 +19,13 @@ from tkjit.loader import Loader, loader_for
 from tkjit.registry import own_name
 from tkjit.spec import Spec
 
+_MOST_CALLS = 8  # sizes that are listed for a kernel; --json lists all
 _HELP = {
     "memory": "find accesses outside of tensors, shared memory and local arrays (AddressSanitizer)",
     "race": "find accesses of two threads that nothing orders",
     "init": "find shared memory and outputs that are read before they are written, or never written",
     "order": "find results that depend on the order in which threads run, or differ from the reference",
+    "overflow": "find indices and sizes that overflow in huge launches (not among the default modes)",
 }
 
 
@@ -33,7 +35,7 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="kernels, packages or FILE.py to check (default: all kernels)"
     )
-    modes = parser.add_argument_group("modes (default: all)")
+    modes = parser.add_argument_group("modes (default: the first four)")
     for mode, text in _HELP.items():
         modes.add_argument(f"--{mode}", action="append_const", dest="modes", const=mode, help=text)
     parser.add_argument("--types", default="", metavar="bfloat16", help="check only variants of these dtypes")
@@ -95,10 +97,13 @@ def _check(arguments: argparse.Namespace) -> int:
             compared = _what_was_compared(specs) if "order" in options.modes and not report.findings else ""
             text = f"{name}: {', '.join(options.modes)}: {summary(report)}{compared}"
             print(f"{text}{untried(specs, options.given)}", file=sys.stderr)
+            if len(report.calls) > 1:
+                print(f"  {calls_of(report)}", file=sys.stderr)
         total.findings += report.findings
         total.warnings += report.warnings
         total.launches += report.launches
         total.sources |= report.sources
+        total.calls += report.calls
     if arguments.plot is not None:
         drawn = plot([*total.findings, *total.warnings], total.sources, arguments.plot)
         done = "written" if drawn else "not written, because there is nothing to draw"
@@ -106,7 +111,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         lists = {"findings": total.findings, "warnings": total.warnings}
         found = {name: [one.as_json() for one in ones] for name, ones in lists.items()}
-        print_json({**found, "launches": total.launches})
+        print_json({**found, "launches": total.launches, "calls": total.calls})
     return 1 if total.findings or failed else 0
 
 
@@ -154,6 +159,12 @@ def untried(specs: Sequence[Spec], given: Mapping[str, Any]) -> str:
     )
     advice = "list other calls in examples=, or give limits in constraints="
     return f"; only 1 was tried for {names}: {advice}" if names else ""
+
+
+def calls_of(report: Any) -> str:
+    """List the sizes of a report's calls, or the first of them if there are many."""
+    shown, more = "; ".join(report.calls[:_MOST_CALLS]), len(report.calls) - _MOST_CALLS
+    return f"calls: {shown}{f'; and {more} others' if more > 0 else ''}"
 
 
 def summary(report: Any) -> str:

@@ -232,13 +232,18 @@ def simulator_flags(target: Target, defines: Iterable[str] = (), *, for_debugger
     return Flags(own, (f"-I{INCLUDE}", f"-I{SIMULATOR}"))
 
 
+def checker_macros(mode: str) -> tuple[str, ...]:
+    """Return the macros that the simulator's headers test in a checker; none if the mode is empty."""
+    return ("TKJIT_SIM_CHECKED", f"TKJIT_SIM_{mode.upper()}") if mode else ()
+
+
 def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bool = False) -> Flags:
     """Return the flags for compiling a launcher for the checker, with debug information and instrumented accesses.
 
     Parameters
     ----------
     mode : str
-        ``"memory"`` or ``"race"``.
+        ``"memory"``, ``"race"`` or ``"overflow"``.
     cooperative : bool
         Whether all blocks of the kernel run at the same time, so that each needs its own shared memory.
     """
@@ -256,7 +261,9 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
             else ("--param=tsan-distinguish-volatile=1",)
         )
         # fill uninitialised variables with a pattern, so that none is zero by chance
-        reported = ("-fsanitize=thread", *volatile, "-ftrivial-auto-var-init=pattern")
+        overflow = ("-fsanitize=signed-integer-overflow", "-fsanitize-recover=signed-integer-overflow")
+        more = overflow if mode == "overflow" else ()
+        reported = ("-fsanitize=thread", *volatile, "-ftrivial-auto-var-init=pattern", *more)
     return Flags(
         (
             *kept,
@@ -267,7 +274,7 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
             *(() if is_clang else _KEEPS_ACCESSES),
             *_KEEPS_CALLS,
             *reported,
-            f"-DTKJIT_SIM_{mode.upper()}",
+            *(f"-D{name}" for name in checker_macros(mode)),
         ),
         launcher.paths,
         launcher.link,

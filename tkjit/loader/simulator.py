@@ -41,7 +41,7 @@ class SimulatorObjectPlan(Plan):
     Parameters
     ----------
     mode : str
-        ``""``, or the mode of the checker: ``"memory"`` or ``"race"``.
+        ``""``, or the mode of the checker: ``"memory"``, ``"race"`` or ``"overflow"``.
     """
 
     def __init__(self, env: Environment, target: Target, mode: str = "") -> None:
@@ -95,7 +95,7 @@ class SimulatorObjectPlan(Plan):
 
 
 def _flags(target: Target, mode: str, for_debugger: bool) -> flags.Flags:
-    return flags.simulator_flags(target, [f"TKJIT_SIM_{mode.upper()}"] if mode else [], for_debugger=for_debugger)
+    return flags.simulator_flags(target, flags.checker_macros(mode), for_debugger=for_debugger)
 
 
 def simulator_flags_of(target: Target, mode: str = "", *, for_debugger: bool = False) -> str:

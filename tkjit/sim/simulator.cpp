@@ -1,8 +1,9 @@
 // The part of the simulator that is compiled once and linked with every launcher: scheduling, barriers, copies,
 // launches. It is one file, so that the compiler sees all of it at once.
 //
-// It is built three times: without a macro; with TKJIT_SIM_MEMORY, for kernels under AddressSanitizer; and with
-// TKJIT_SIM_RACE, for kernels whose every access is reported to check/race.h. It is never instrumented itself.
+// It is built four times: without a macro; with TKJIT_SIM_MEMORY, for kernels under AddressSanitizer; with TKJIT_SIM_RACE,
+// for kernels whose every access is passed to the race detector; and with TKJIT_SIM_OVERFLOW, for the last block of a
+// launch with huge tensors. It is never instrumented itself.
 #include "cuda_runtime.h"
 
 #include "runtime/barrier.h"

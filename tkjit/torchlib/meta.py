@@ -18,7 +18,7 @@ from tkjit.torchlib.describe import describe
 
 
 def meta_outputs(
-    spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None
+    spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None, device: str = "cpu"
 ) -> tuple[torch.Tensor, ...]:
     """Allocate a call's outputs, as tensors of the kind that is being traced.
 
@@ -28,6 +28,8 @@ def meta_outputs(
     ----------
     known : mapping, optional
         Other values that expressions may use, such as the number of devices of a call over several devices.
+    device : str
+        The device of the outputs if no input is a tensor.
 
     Raises
     ------
@@ -36,7 +38,7 @@ def meta_outputs(
     ShapeError
         If extents contradict each other or a constraint.
     """
-    return _Call(spec, arguments, known or {}).outputs()
+    return _Call(spec, arguments, known or {}, device).outputs()
 
 
 def fake_operator(spec: Spec, *, out: bool) -> Callable[..., Any]:
@@ -52,7 +54,7 @@ def fake_operator(spec: Spec, *, out: bool) -> Callable[..., Any]:
 
 
 def scratch_of(
-    spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None
+    spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None, device: str = "cpu"
 ) -> dict[str, torch.Tensor]:
     """Allocate the scratch tensors of a call, by name.
 
@@ -61,7 +63,7 @@ def scratch_of(
     ArgumentError, ShapeError
         For the same reasons as ``meta_outputs``.
     """
-    call = _Call(spec, arguments, known or {})
+    call = _Call(spec, arguments, known or {}, device)
     call.outputs()
     call.derive(dim for f in spec.scratch for dim in f.dims)
     return {f.name: call.empty(f) for f in spec.scratch}
@@ -83,7 +85,8 @@ def numbers_drawn(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tup
 
 
 class _Call:
-    def __init__(self, spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int]) -> None:
+    def __init__(self, spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int], device: str = "cpu") -> None:
+        self.device = torch.device(device)
         self.spec = spec
         self.arguments = arguments
         self.values: dict[str, Any] = {**known, **{f.name: arguments[f.name] for f in spec.fields if f.is_integer}}
@@ -99,7 +102,7 @@ class _Call:
     def outputs(self) -> tuple[torch.Tensor, ...]:
         spec = self.spec
         given = [f for f in spec.inputs if self.arguments[f.name] is not None]
-        self.device, self.first = torch.device("cpu"), ""
+        self.first = ""
         if given:
             self.device, self.first = self._tensors(given[0])[0].device, given[0].name
         for f in given:

@@ -14,7 +14,7 @@ struct KeptText {
 
     ~KeptText() { std::free(begin); }
 };
-#if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
+#ifdef TKJIT_SIM_CHECKED
 inline KeptText kept_text;  // these checks treat thread_local data as the kernel's shared memory, and run on one thread
 #else
 inline thread_local KeptText kept_text;

@@ -6,6 +6,9 @@
 #ifdef TKJIT_SIM_MEMORY
 #include "address_sanitizer.h"
 #endif
+#ifdef TKJIT_SIM_OVERFLOW
+#include "overflow.h"
+#endif
 
 #include <tkjit/arg.h>
 
@@ -17,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <string>
 #include <vector>
@@ -37,7 +41,14 @@ struct ArgumentHeader {
     int64_t strides[TKJIT_MAX_RANK];
     int64_t name_bytes;
     int64_t payload_bytes;
+    int64_t tensor_bytes;  // if these are more, the payload is repeated, in memory that is only mapped lazily
 };
+
+#ifdef TKJIT_SIM_OVERFLOW
+inline constexpr size_t apart = size_t{64} << 30;  // an index that has wrapped around may be so far off
+#else
+inline constexpr size_t apart = 64 << 20;
+#endif
 
 #ifndef TKJIT_SIM_MEMORY  // the race detector looks up the region of each access, so it needs no fences
 inline void fence_off(char*, char*, char*, char*) {}
@@ -109,8 +120,9 @@ class Arguments {
         return argument;
     }
 
-    void* place(const char* payload, size_t bytes, const std::string& name, const ArgumentHeader& header) {
-        constexpr size_t page = 4096, apart = 64 << 20;  // inaccessible pages on both sides
+    void* place(const char* payload, size_t payload_bytes, const std::string& name, const ArgumentHeader& header) {
+        constexpr size_t page = 4096;  // inaccessible pages are on both sides
+        const size_t bytes = static_cast<size_t>(header.tensor_bytes);
         const size_t room = (bytes + 2 * page - 1) / page * page + page;
         char* const reserved = static_cast<char*>(
             mmap(nullptr, room + 2 * apart, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -119,11 +131,32 @@ class Arguments {
             _exit(2);
         }
         char* const begin = reserved + apart + page;
-        memcpy(begin, payload, bytes);
+        if (bytes == payload_bytes) memcpy(begin, payload, bytes);
+        else repeat(payload, payload_bytes, begin, bytes);
         fence_off(begin, begin + bytes, reserved + apart, reserved + apart + room);
         add_region(begin, bytes, Space::tensor, name, header.starts_blank, header.is_output);
+#ifdef TKJIT_SIM_OVERFLOW
+        const auto at = [](const char* place) { return reinterpret_cast<uintptr_t>(place); };
+        tensor_places.push_back({at(reserved), at(begin), at(begin + bytes), at(reserved + room + 2 * apart)});
+#endif
         tensors_.push_back({begin, bytes});
         return bytes ? begin : nullptr;
+    }
+
+    /// Fills memory with copies of a payload, whose size is a multiple of the page's. Only written pages take up memory.
+    static void repeat(const char* payload, size_t payload_bytes, char* begin, size_t bytes) {
+        if (payload_bytes == 0) return;  // it stays zero
+        const int file = memfd_create("payload", 0);
+        bool whole = file >= 0 && ::write(file, payload, payload_bytes) == static_cast<ssize_t>(payload_bytes);
+        for (size_t done = 0; done < bytes && whole; done += payload_bytes) {
+            const size_t piece = std::min(payload_bytes, bytes - done);
+            whole = mmap(begin + done, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, 0) !=
+                    MAP_FAILED;
+        }
+        if (file >= 0) close(file);
+        if (whole) return;
+        fprintf(stderr, "the system cannot map a tensor of %zu bytes\n", bytes);
+        _exit(2);
     }
 
     std::string text_;

@@ -7,7 +7,7 @@
 
 namespace tkjit::sim::check {
 
-#ifdef TKJIT_SIM_MEMORY
+#if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_OVERFLOW)
 /// Returns false and writes a finding if the kernel must not use the memory.
 bool may_use(const void* address, size_t bytes, const char* access, Site site);
 #else

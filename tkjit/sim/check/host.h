@@ -1,6 +1,8 @@
 // A checked kernel's main program: it reads the arguments, launches once, and writes the findings.
 //
 //     checker INPUTS OUTPUTS FINDINGS_FD ORDER SEED TRACE_FD TIMEOUT_S VOLATILE_IS_ATOMIC
+//
+// If it looks for overflow, ORDER is 0 for the last block and 1 for the middle one.
 #pragma once
 
 #include "../runtime/fiber.h"
@@ -13,8 +15,10 @@
 #ifdef TKJIT_SIM_MEMORY
 #include "address_sanitizer.h"
 #endif
-#ifdef TKJIT_SIM_RACE
+#if defined(TKJIT_SIM_RACE) || defined(TKJIT_SIM_OVERFLOW)
 #include "instrumentation.h"
+#endif
+#ifdef TKJIT_SIM_RACE
 #include "race_detector.h"
 #include "shadow.h"
 #endif
@@ -42,6 +46,12 @@ inline void end() {
         if (region.is_output && region.starts_blank) race::report_unwritten(region);
     }
 }
+#elif defined(TKJIT_SIM_OVERFLOW)
+inline void begin() {
+    accesses.reserve(most_accesses);
+    handle(SIGALRM, on_time_is_up);
+}
+inline void end() { end_with_log(); }
 #else
 inline void begin() {
     pthread_attr_t attributes;
@@ -64,6 +74,11 @@ inline int run(char** arguments) {
 #ifdef TKJIT_SIM_RACE
     if (atoi(arguments[8])) race::kind_of_volatile = race::atomic;
 #endif
+#ifdef TKJIT_SIM_OVERFLOW
+    log_path = arguments[2];
+    schedule::runs_last_block = schedule::order == schedule::Order::forward;
+    schedule::order = schedule::Order::forward;
+#endif
     Arguments given;
     if (!given.read(arguments[1])) return 2;
     begin();
@@ -72,7 +87,9 @@ inline int run(char** arguments) {
     } else {
         end();
     }
+#ifndef TKJIT_SIM_OVERFLOW  // its tensors are huge
     if (!given.write_tensors(arguments[2])) return 2;
+#endif
     write_line(Json().text("kind", "done"));
     return 0;
 }

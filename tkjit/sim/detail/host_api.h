@@ -59,7 +59,8 @@ enum cudaDeviceAttr {
 
 namespace tkjit::sim {
 
-/// Describes a device with Hopper's limits, and one multiprocessor for each CPU.
+/// Describes a device with Hopper's limits. It has one multiprocessor for each CPU; in a checker, two, so that findings do
+/// not depend on the machine and each block of a persistent kernel gets several tiles.
 inline cudaDeviceProp device_properties() {
     cudaDeviceProp device{};
     snprintf(device.name, sizeof device.name, "tkjit simulator");
@@ -78,7 +79,11 @@ inline cudaDeviceProp device_properties() {
     device.maxGridSize[1] = device.maxGridSize[2] = 65535;
     device.maxThreadsPerMultiProcessor = 2048;
     device.maxBlocksPerMultiProcessor = 32;
+#ifdef TKJIT_SIM_CHECKED
+    device.multiProcessorCount = 2;
+#else
     device.multiProcessorCount = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+#endif
     device.major = 9;
     device.clockRate = device.memoryClockRate = 1000000;
     device.memoryBusWidth = 64;

@@ -66,7 +66,7 @@ struct cluster {
 #elif defined(TKJIT_SIM_MEMORY) && !defined(TKJIT_SIM_COOPERATIVE)
 // here there is only one OS thread, and AddressSanitizer puts red zones only between static variables
 #define __shared__ static __attribute__((used))
-#elif defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
+#elif defined(TKJIT_SIM_CHECKED)
 #define __shared__ thread_local __attribute__((used))
 #else
 #define __shared__ thread_local
@@ -75,8 +75,7 @@ struct cluster {
 // For the running thread's state: a thread-local variable, without the wrapper that would initialise it. In the checked
 // builds only one OS thread at a time runs blocks, and thread_local variables count as the kernel's shared memory, so
 // there the state is global.
-#if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
-#define TKJIT_SIM_CHECKED 1
+#ifdef TKJIT_SIM_CHECKED
 #define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"), section("tkjit_registers")))
 #else
 #define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"))) __thread

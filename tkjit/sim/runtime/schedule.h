@@ -20,6 +20,9 @@ enum class Order {
 };
 
 inline Order order = Order::forward;
+#ifdef TKJIT_SIM_OVERFLOW
+inline bool runs_last_block = true;  // of the grid, and no other; else the middle one
+#endif
 inline unsigned long long state = 88172645463325252ull;
 inline unsigned starting[max_threads_per_block];   // the threads of a block, in the order in which they start
 inline unsigned priority[max_warps_per_block];

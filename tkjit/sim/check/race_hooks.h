@@ -1,0 +1,83 @@
+// Passes each access of an instrumented kernel to the race detector.
+#pragma once
+
+#include "../detail/atomics.h"
+#include "../detail/block.h"
+#include "places.h"
+#include "race.h"
+#include "race_accesses.h"
+#include "race_detector.h"
+#include "race_state.h"
+#include "regions.h"
+#include "shadow.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tkjit::sim::race {
+
+/// Returns an address within the calling instruction, not after it.
+inline uintptr_t before(void* return_address) { return reinterpret_cast<uintptr_t>(return_address) - 1; }
+
+inline unsigned place_before(void* return_address) {
+    return places.at(calling_place(state_of(*current_thread)), before(return_address));
+}
+
+/// Returns whether an access is made by a kernel, to memory that threads share.
+inline bool concerns(const void* address) {
+    return current_thread && check::region_of(reinterpret_cast<uintptr_t>(address));
+}
+
+inline void note_read(const void* address, size_t bytes, void* return_address) {
+    if (concerns(address)) access(address, bytes, false, true, plain, place_before(return_address));
+}
+inline void note_write(const void* address, size_t bytes, void* return_address) {
+    if (concerns(address)) access(address, bytes, true, false, plain, place_before(return_address));
+}
+
+inline void note_atomic(const volatile void* pointer, size_t bytes, bool reads, bool writes, int order,
+                        void* return_address, Kind kind = atomic) {
+    const void* const address = const_cast<const void*>(pointer);
+    if (!concerns(address)) return;
+    const bool releases = (order & 0xffff) >= __ATOMIC_RELEASE;
+    atomic_access(address, bytes, writes, reads, releases, kind, place_before(return_address));
+}
+inline void note_load(const volatile void* address, size_t bytes, int order, void* return_address) {
+    note_atomic(address, bytes, true, false, order, return_address);
+}
+inline void note_store(const volatile void* address, size_t bytes, int order, void* return_address) {
+    note_atomic(address, bytes, false, true, order, return_address);
+}
+inline void note_update(const volatile void* address, size_t bytes, int order, void* return_address) {
+    note_atomic(address, bytes, true, true, order, return_address);
+}
+
+// Kernels wait for flags with volatile accesses. These count as atomics without an order, and let other threads run.
+inline Kind kind_of_volatile = volatile_access;  // or `atomic`, which trusts that the hardware performs them atomically
+
+inline void note_volatile_read(const void* address, size_t bytes, void* return_address) {
+    if (!concerns(address)) return;
+    note_possible_spin({"a volatile variable", 0});
+    note_atomic(address, bytes, true, false, __ATOMIC_RELAXED, return_address, kind_of_volatile);
+}
+inline void note_volatile_write(const void* address, size_t bytes, void* return_address) {
+    note_atomic(address, bytes, false, true, __ATOMIC_RELAXED, return_address, kind_of_volatile);
+}
+
+inline void enter_function(void* return_address) {
+    if (current_thread) state_of(*current_thread).calls.push_back(place_before(return_address));
+}
+inline void leave_function() {
+    if (current_thread == nullptr) return;
+    ThreadState& state = state_of(*current_thread);
+    if (!state.calls.empty()) state.calls.pop_back();
+}
+inline void note_fence() {
+    if (current_thread) fence();
+}
+
+}  // namespace tkjit::sim::race
+
+namespace tkjit::sim {
+namespace hooks = race;
+}
