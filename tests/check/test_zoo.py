@@ -111,6 +111,7 @@ QUICK_BUGS = (
     "rotary-rotated_by_a_new_value",
     "row_scan-warp_synchronous",
     "row_sums_async-arrives_too_early",
+    "spin_lock-no_fence_after_cas",
     "spin_lock-relaxed_release",
     "top_k-last_not_written",
 )

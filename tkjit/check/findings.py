@@ -15,6 +15,7 @@ MODE_OF = {
     "race": "race",
     "volatile": "race",
     "proxy": "race",
+    "fence": "race",
     "wgmma": "race",
     "uninitialized": "init",
     "copy": "init",
@@ -53,8 +54,8 @@ class Finding:
     Parameters
     ----------
     kind : str
-        ``memory``, ``race``, ``proxy``, ``wgmma``, ``volatile``, ``divergence``, ``uninitialized``, ``copy``,
-        ``unwritten``, ``order``, ``result``, ``overflow``, ``constant`` or ``fault``.
+        ``memory``, ``race``, ``fence``, ``proxy``, ``wgmma``, ``volatile``, ``divergence``, ``uninitialized``,
+        ``copy``, ``unwritten``, ``order``, ``result``, ``overflow``, ``constant`` or ``fault``.
     text : str
         A one-line message.
     here, there : Place or None
@@ -167,6 +168,8 @@ def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
     places = [_place(one, side, symbols) for side in sides]
     is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
+    if any(side["access"].startswith("block-scope") for side in sides):
+        return "an operation with the scope of a block, such as atomicAdd_block, is atomic only for the block's threads"
     if any(side["access"].startswith("asynchronous") for side in sides):
         return "wait for the asynchronous operation, at its mbarrier or by its group, before other threads go on"
     if not is_one_block and is_one_line and all(side["access"] == "write" for side in sides):
@@ -198,6 +201,13 @@ def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"{_memory(one, symbols)} is used while an asynchronous copy to it is in progress; wait for the copy first"
+
+
+def _fence(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return (
+        f"only atomicCAS, which orders nothing, separates two accesses to {_memory(one, symbols)}; when it has taken "
+        "the lock, call __threadfence(), or __threadfence_block() if only threads of one block use the lock"
+    )
 
 
 def _proxy(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -241,6 +251,7 @@ def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
 _TEXTS = {
     "race": _race,
     "volatile": _volatile,
+    "fence": _fence,
     "constant": _constant,
     "uninitialized": _uninitialized,
     "copy": _copy,

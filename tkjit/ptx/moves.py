@@ -66,29 +66,46 @@ def _st(call: Call) -> str:
 _OPERATIONS = {"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch"}
 
 
+def _ordered(expression: str, order: str) -> str:
+    """Return an atomic operation with its order and scope, which only the race detector distinguishes."""
+    return f"tkjit_ptx::ordered<{order}>([&] {{ return {expression}; }})" if order else expression
+
+
+def _order(call: Call) -> str:
+    """Take an instruction's order and scope: whether it acquires, releases, and is atomic only for the block."""
+    acquires, releases = call.has("acquire"), call.has("release")
+    both = call.has("acq_rel")
+    call.has("relaxed", "noftz")
+    found = (acquires or both, releases or both, call.has("cta"))
+    return ", ".join("true" if one else "false" for one in found) if any(found) else ""
+
+
 @instruction("red")
 def _red(call: Call) -> str:
     kind, space = call.type(), call.space()
-    call.has("relaxed", "release", "noftz")
+    order = _order(call)
     operation = call.one_of(_OPERATIONS)
     count = int(call.one_of(("v2", "v4", "v8"), "v1")[1:])
     call.ends()
     address = call.address(0, space)
     values = ", ".join(call.values(1, kind))
-    return f"tkjit_ptx::red<{TYPES[kind]}, {count}>(tkjit_ptx::{operation}_operation{{}}, {address}, {{{values}}});"
+    red = f"tkjit_ptx::red<{TYPES[kind]}, {count}>(tkjit_ptx::{operation}_operation{{}}, {address}, {{{values}}})"
+    return f"{_ordered(red, order)};"
 
 
 @instruction("atom")
 def _atom(call: Call) -> str:
     kind, space = call.type(), call.space()
-    call.has("relaxed", "acquire", "release", "acq_rel", "noftz")
+    order = _order(call)
     operation = call.one_of({*_OPERATIONS, "cas"})
     call.ends()
     values = ", ".join(call.value(i, kind) for i in range(2, call.count))
     address = call.address(1, space)
     if operation == "cas":
-        return call.set(0, f"tkjit_ptx::atom_cas<{TYPES[kind]}>({address}, {values})")
-    return call.set(0, f"tkjit_ptx::atom<{TYPES[kind]}>(tkjit_ptx::{operation}_operation{{}}, {address}, {values})")
+        atom = f"tkjit_ptx::atom_cas<{TYPES[kind]}>({address}, {values})"
+    else:
+        atom = f"tkjit_ptx::atom<{TYPES[kind]}>(tkjit_ptx::{operation}_operation{{}}, {address}, {values})"
+    return call.set(0, _ordered(atom, order))
 
 
 @instruction("prefetch", "prefetchu", "applypriority", "discard")

@@ -54,7 +54,7 @@ def _cluster_wait(call: Call) -> str:
 
 @instruction("fence", "membar")
 def _fence(call: Call) -> str:
-    return "::__threadfence();"
+    return "::__threadfence_block();" if call.has("cta") else "::__threadfence();"
 
 
 @instruction("fence.proxy.async")

@@ -66,6 +66,20 @@ class Knowledge {
         }
     }
 
+    /// Learns only what the other one knows of the threads of a block.
+    void learn_of_block(unsigned block, const Knowledge& other) {
+        const Clocks* clocks = other.block_ == block && !other.own_.empty() ? &other.own_ : nullptr;
+        if (clocks == nullptr && other.others_) {
+            const auto found = other.others_->find(block);
+            if (found != other.others_->end()) clocks = &found->second;
+        }
+        if (clocks == nullptr) return;
+        Knowledge news;
+        news.block_ = block;
+        news.own_ = *clocks;
+        learn(news);
+    }
+
     /// Forgets everything that another thread of the block does not know.
     void keep_common(const Knowledge& other) {
         if (own_.size() > other.own_.size()) own_.resize(other.own_.size());

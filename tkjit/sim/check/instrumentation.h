@@ -177,11 +177,8 @@ TKJIT_TSAN tkjit_uint128 __tsan_atomic128_compare_exchange_val(volatile tkjit_ui
 #undef TKJIT_TSAN_COMPARE
 #undef TKJIT_TSAN_UPDATE
 
-TKJIT_TSAN void __tsan_atomic_thread_fence(int) {
-    tkjit::sim::hooks::note_fence();
-}
-TKJIT_TSAN void __tsan_atomic_signal_fence(int) {
-    tkjit::sim::hooks::note_fence();
-}
+TKJIT_TSAN void __tsan_atomic_thread_fence(int) { tkjit::sim::hooks::note_fence(); }
+// which the simulator's __threadfence_block calls
+TKJIT_TSAN void __tsan_atomic_signal_fence(int) { tkjit::sim::hooks::note_fence_in_block(); }
 #undef TKJIT_TSAN
 #undef TKJIT_HERE

@@ -155,6 +155,7 @@ inline void note_volatile_write(const void* address, size_t bytes, void* return_
 inline void enter_function(void*) {}
 inline void leave_function() {}
 inline void note_fence() {}
+inline void note_fence_in_block() {}
 
 }  // namespace tkjit::sim::hooks
 

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <set>
 #include <string>
@@ -40,6 +41,7 @@ inline check::Json described(const Access& access, const char* what) {
 /// relaxed atomics, but CUDA C++ does not. Source: PTX ISA, "Memory Consistency Model", and the CUDA C++ Programming
 /// Guide, "volatile".
 inline bool is_soft(Kind kind) { return kind == atomic || kind == volatile_access; }
+inline bool is_atomic(Kind kind) { return kind == atomic || kind == block_atomic; }
 
 /// Reports a finding, but only once for each pair of places.
 inline void report(const char* kind, const Region& region, uintptr_t address, size_t bytes, const Access& access,
@@ -47,7 +49,9 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
     const uintptr_t here = places[access.where].address, there = other ? places[other->where].address : 0;
     const auto [first, second] = here < there ? std::pair(here, there) : std::pair(there, here);
     static size_t counts[2];
-    const bool is_warning = other && is_soft(access.kind) && is_soft(other->kind);
+    const bool is_fence = strcmp(kind, "fence") == 0;  // a thread relies on a compare-and-swap alone, as many programs do
+    const auto soft = [&](Kind kind) { return is_soft(kind) || (kind == block_atomic && access.block == other->block); };
+    const bool is_warning = is_fence || (other && soft(access.kind) && soft(other->kind));
     if (counts[is_warning] >= most_findings || !already_reported.emplace(kind, first, second).second) return;
     counts[is_warning]++;
     check::Json json;
@@ -66,6 +70,7 @@ inline const char* word_of(Kind kind, bool is_write) {
     if (kind == asynchronous) return is_write ? "asynchronous write" : "asynchronous read";
     if (kind == volatile_access) return is_write ? "volatile write" : "volatile read";
     if (kind == atomic) return is_write ? "atomic update" : "atomic read";
+    if (kind == block_atomic) return is_write ? "block-scope atomic update" : "block-scope atomic read";
     return is_write ? "write" : "read";
 }
 
@@ -102,7 +107,8 @@ class Check {
 
   private:
     bool conflicts(const Access& other) const {
-        return other.kind != none && !(other.kind == atomic && access_.kind == atomic);
+        if (other.kind == none || !is_atomic(other.kind) || !is_atomic(access_.kind)) return other.kind != none;
+        return (other.kind == block_atomic || access_.kind == block_atomic) && other.block != access_.block;
     }
 
     /// Whether an asynchronous operation reads what a thread wrote, but the write is not visible to it.
@@ -118,7 +124,8 @@ class Check {
 
     void report_race(uintptr_t address, size_t bytes, const Access& other, bool other_writes) {
         const bool of_volatile = access_.kind == volatile_access || other.kind == volatile_access;
-        report_access(of_volatile ? "volatile" : "race", address, bytes, &other, other_writes);
+        const bool lacks_fence = is_before_but_for_fence(other, *current_thread);
+        report_access(lacks_fence ? "fence" : of_volatile ? "volatile" : "race", address, bytes, &other, other_writes);
     }
 
     void note_blank(uintptr_t address, unsigned bytes) {
@@ -146,14 +153,14 @@ class Check {
 
     /// Ranks a read by how serious its conflicts are. An atomic read does not conflict with atomics, and a conflict of
     /// a volatile read is less serious than one of a plain read.
-    static int weight_of(Kind kind) { return kind == atomic ? 0 : kind == volatile_access ? 1 : 2; }
+    static int weight_of(Kind kind) { return is_atomic(kind) ? 0 : kind == volatile_access ? 1 : 2; }
 
     void write(Cell& cell, uintptr_t address, unsigned bytes) {
         for (const Access& earlier : cell.reads) {
             const bool is_ordered = !conflicts(earlier) || is_before(earlier, *current_thread);
             if (!is_ordered) report_race(address, bytes, earlier, false);
         }
-        if (is_soft(access_.kind)) {
+        if (is_soft(access_.kind) || access_.kind == block_atomic) {
             cell.update = access_;  // the last plain write stays recorded, because other accesses may conflict with it
             return;
         }

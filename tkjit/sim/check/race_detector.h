@@ -65,8 +65,25 @@ void arrive_for(const void* object, const Moment& issued) {
 /// Records a fence: the thread's later atomics pass on what the thread knows now, whatever order they ask for.
 inline void fence() {
     ThreadState& state = state_of(*current_thread);
+    state.knows.learn(state.unfenced);
+    state.unfenced.clear();
     state.released = state;
     state.knows.advance(current_thread->linear);
+}
+
+/// Records a fence that orders accesses only for the threads of the block.
+inline void fence_in_block() {
+    ThreadState& state = state_of(*current_thread);
+    state.knows.learn_of_block(state_of(*current_thread->block).number, state.unfenced);
+    state.released_in_block = state;
+    state.knows.advance(current_thread->linear);
+}
+
+void set_block_scope(bool begins) {
+    if (current_thread) state_of(*current_thread).in_block_scope = begins;
+}
+void set_swap(bool begins) {
+    if (current_thread) state_of(*current_thread).swaps = begins;
 }
 
 /// Records a proxy fence: the async proxy sees every access that the thread knows is over.
@@ -77,10 +94,37 @@ void fence_async_proxy(bool shared, bool global) {
     state.knows.advance(current_thread->linear);
 }
 
+/// Learns what atomic operations have passed on. After a compare-and-swap without acquire order, which takes a lock, a
+/// fence has to follow. Any other reading side counts as an acquire, because kernels put their fences on the writing side.
+inline void acquire(const Passed& passed, bool acquires) {
+    ThreadState& state = state_of(*current_thread);
+    const unsigned block = state_of(*current_thread->block).number;
+    const bool needs_fence = state.swaps && !acquires;
+    if (state.in_block_scope) {
+        (needs_fence ? state.unfenced : state.knows).learn_of_block(block, passed.to_all.knows);
+    } else if (needs_fence) {
+        state.unfenced.learn(passed.to_all.knows);
+    } else {
+        state.learn(passed.to_all);
+    }
+    const auto own = passed.to_block.find(block);
+    if (own == passed.to_block.end()) return;
+    if (needs_fence) state.unfenced.learn(own->second.knows);
+    else state.learn(own->second);
+}
+
+/// Passes on what the thread knows, or knew at its last fence.
+inline void release(Passed& passed, bool releases) {
+    const ThreadState& state = state_of(*current_thread);
+    const unsigned block = state_of(*current_thread->block).number;
+    if (!state.in_block_scope) passed.to_all.learn(releases ? static_cast<const View&>(state) : state.released);
+    else passed.to_block[block].learn(releases ? static_cast<const View&>(state) : state.released);
+    if (!releases && !state.released_in_block.is_empty()) passed.to_block[block].learn(state.released_in_block);
+}
+
 /// Records an atomic operation, or a volatile one, which kernels use to wait for flags that are written after fences.
-/// The reading side always counts as an acquire, because kernels put their fences on the writing side.
-inline void atomic_access(const void* address, size_t bytes, bool is_write, bool reads, bool releases, Kind kind,
-                          unsigned where) {
+inline void atomic_access(const void* address, size_t bytes, bool is_write, bool reads, bool acquires, bool releases,
+                          Kind kind, unsigned where) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
     access(address, bytes, is_write, reads, kind, where);
@@ -90,11 +134,11 @@ inline void atomic_access(const void* address, size_t bytes, bool is_write, bool
     const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;
     for (uintptr_t word = first; word < end; word += word_bytes) {
         const auto known = atomics.find(reinterpret_cast<const void*>(word));
-        if (known != atomics.end()) state.learn(known->second);
+        if (known != atomics.end()) acquire(known->second, acquires);
     }
-    if (!is_write || (!releases && state.released.is_empty())) return;
+    if (!is_write || (!releases && state.released.is_empty() && state.released_in_block.is_empty())) return;
     for (uintptr_t word = first; word < end; word += word_bytes) {
-        atomics[reinterpret_cast<const void*>(word)].learn(releases ? state : state.released);
+        release(atomics[reinterpret_cast<const void*>(word)], releases);
     }
     if (releases) state.knows.advance(thread.linear);
 }

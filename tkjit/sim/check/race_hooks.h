@@ -39,8 +39,11 @@ inline void note_atomic(const volatile void* pointer, size_t bytes, bool reads, 
                         void* return_address, Kind kind = atomic) {
     const void* const address = const_cast<const void*>(pointer);
     if (!concerns(address)) return;
-    const bool releases = (order & 0xffff) >= __ATOMIC_RELEASE;
-    atomic_access(address, bytes, writes, reads, releases, kind, place_before(return_address));
+    order &= 0xffff;
+    const bool releases = order >= __ATOMIC_RELEASE;
+    const bool acquires = order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE;
+    if (kind == atomic && state_of(*current_thread).in_block_scope) kind = block_atomic;
+    atomic_access(address, bytes, writes, reads, acquires, releases, kind, place_before(return_address));
 }
 inline void note_load(const volatile void* address, size_t bytes, int order, void* return_address) {
     note_atomic(address, bytes, true, false, order, return_address);
@@ -74,6 +77,9 @@ inline void leave_function() {
 }
 inline void note_fence() {
     if (current_thread) fence();
+}
+inline void note_fence_in_block() {
+    if (current_thread) fence_in_block();
 }
 
 }  // namespace tkjit::sim::race

@@ -22,11 +22,13 @@ using check::Region;
 struct View {
     Knowledge knows;
     Knowledge seen_by_async[2];  // by state space: shared, global
+    Knowledge unfenced;          // known from a compare-and-swap, and over only once a fence follows
 
     bool is_empty() const { return knows.is_empty(); }
     void clear() { *this = {}; }
     void learn(const View& other) {
         knows.learn(other.knows);
+        unfenced.learn(other.unfenced);
         for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
     }
     /// Forgets everything that another thread of the block does not know.
@@ -38,7 +40,9 @@ struct View {
 
 /// The detector's record of a CUDA thread.
 struct ThreadState : View {
-    View released;  // its view at its last fence
+    View released;           // its view at its last fence
+    View released_in_block;  // its view at its last __threadfence_block, which only its own block's threads can learn
+    bool in_block_scope = false, swaps = false;  // see detail/scopes.h
     std::vector<unsigned> calls;  // places, outermost first
     unsigned copies[3] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products
     std::vector<unsigned> groups;  // for each wgmma group not waited for yet: the products issued before its commit
@@ -61,7 +65,12 @@ struct Meeting {
 
 inline Shadow shadow;
 inline std::unordered_map<const void*, Meeting> meetings;
-inline std::unordered_map<const void*, View> atomics;
+/// What atomic operations on a word have passed on: to all threads, and to those of a block.
+struct Passed {
+    View to_all;
+    std::unordered_map<unsigned, View> to_block;
+};
+inline std::unordered_map<const void*, Passed> atomics;
 inline unsigned launches = 0;
 
 inline BlockState& state_of(const Block& block) { return *static_cast<BlockState*>(block.race_state); }
@@ -82,6 +91,11 @@ inline bool is_before(const Access& earlier, const Thread& thread) {
     if (earlier.launch != launches) return true;
     if (earlier.block == state_of(*thread.block).number && earlier.thread == thread.linear) return true;
     return state_of(thread).knows.includes(earlier.block, earlier.thread, earlier.clock);
+}
+
+/// Returns whether a thread would know that an access is over if it executed a fence first.
+inline bool is_before_but_for_fence(const Access& earlier, const Thread& thread) {
+    return state_of(thread).unfenced.includes(earlier.block, earlier.thread, earlier.clock);
 }
 
 /// Returns whether the async proxy sees a write that the thread knows is over.

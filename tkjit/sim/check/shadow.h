@@ -9,8 +9,17 @@
 
 namespace tkjit::sim::race {
 
-// `asynchronous` is the read of an asynchronous operation, or its write once it has landed.
-enum Kind : unsigned char { none = 0, plain = 1, atomic = 2, pending_copy = 3, volatile_access = 4, asynchronous = 5 };
+// `asynchronous` is the read of an asynchronous operation, or its write once it has landed. `block_atomic` is atomic only
+// for threads of the same block.
+enum Kind : unsigned char {
+    none = 0,
+    plain = 1,
+    atomic = 2,
+    pending_copy = 3,
+    volatile_access = 4,
+    asynchronous = 5,
+    block_atomic = 6,
+};
 
 struct Access {
     unsigned launch, block, clock, where;

@@ -3,6 +3,7 @@
 
 #include "block.h"
 #include "scheduler.h"
+#include "scopes.h"
 #include "site.h"
 #include "vector_types.h"
 
@@ -131,6 +132,7 @@ inline T atomicCAS(T* address, typename tkjit::sim::Exactly<T>::type expected,
         return tkjit::sim::compare_and_swap_16(address, expected, value);
     } else {
         constexpr int order = tkjit::sim::atomic_order;
+        [[maybe_unused]] const tkjit::sim::Swap swap;
         __atomic_compare_exchange(address, &expected, &value, false, order, order);
         return expected;
     }
@@ -164,10 +166,11 @@ inline unsigned atomicDec(unsigned* address, unsigned limit) {
                                      [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
 }
 
-// The scopes: an operation that is atomic for the whole process is also atomic for a block.
+// An operation of a block's scope is atomic for the whole process as well; the race detector tells them apart.
 #define TKJIT_SIM_ATOMIC_SCOPES(name)                      \
     template <class T, class... Values>                    \
     inline T name##_block(T* address, Values... values) {  \
+        [[maybe_unused]] const tkjit::sim::BlockScope scope; \
         return name(address, values...);                   \
     }                                                      \
     template <class T, class... Values>                    \

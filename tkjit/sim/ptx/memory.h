@@ -60,6 +60,26 @@ TKJIT_SIM_OPERATION(inc, a >= b ? T(0) : T(a + T(1)))
 TKJIT_SIM_OPERATION(dec, a == T(0) || b < a ? b : T(a - T(1)))
 #undef TKJIT_SIM_OPERATION
 
+/// Performs an atomic operation with an order and a scope.
+template <bool acquires, bool releases, bool in_block, class Operation>
+inline auto ordered(Operation operation) {
+#ifdef TKJIT_SIM_RACE
+    struct Fences {
+        static void fence() { in_block ? __threadfence_block() : __threadfence(); }
+        Fences() {
+            if (releases) fence();
+            if (in_block) race::set_block_scope(true);
+        }
+        ~Fences() {
+            if (in_block) race::set_block_scope(false);
+            if (acquires) fence();
+        }
+    };
+    const Fences fences;
+#endif
+    return operation();
+}
+
 /// PTX ISA, `atom`: returns the old value.
 template <class T, class Operation>
 inline T atom(Operation operation, char* address, T value, Site site = Site::here()) {

@@ -126,7 +126,7 @@ __device__ void compare_and_swap_from_a_plain_read(int* number) {
 }
 
 __device__ void atomic_with_block_scope(int* number) {
-    atomicAdd_block(number, 1);  // missed
+    atomicAdd_block(number, 1);  // race
 }
 
 __device__ void no_fence_after_the_read(float* y) {

@@ -1,0 +1,116 @@
+"""Scopes of atomic operations and fences, and the fence after a compare-and-swap."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.sampling import sample
+
+import tkjit
+from tkjit import InOut, Tensor
+from tkjit.testing import KernelCheckError, check
+
+pytestmark = pytest.mark.compiles
+
+# Block 0 writes data[0] and sets flag; block 1 waits for the flag and reads data[0].
+PUBLISH = """#include <cuda/atomic>
+__global__ void f(int* data, int* flag) {{
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) {{
+        data[0] = 1;
+        {publish}
+    }} else {{
+        {wait}
+        data[1] = data[0];
+    }}
+}}"""
+# Both blocks, or both threads of a block, add to data[0] while they hold a lock.
+LOCK = """__global__ void f(int* data, int* lock) {{
+    if (threadIdx.x % 32) return;
+    {take}
+    data[0] += 1;
+    {give_back}
+}}"""
+WAIT = "while (atomicAdd(flag, 0) == 0) {}"
+REF = "cuda::atomic_ref<int, cuda::thread_scope_{scope}> ref(*flag);"
+PTX_SET = 'asm volatile("red.release.{scope}.global.add.s32 [%0], 1;" :: "l"(flag) : "memory");'
+PTX_WAIT = """int seen;
+        do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+        while (seen == 0);"""
+GIVE_BACK = "__threadfence(); atomicExch(lock, 0);"
+TAKE = "while (atomicCAS(lock, 0, 1) != 0) {}"
+
+
+def published(publish: str, wait: str = WAIT) -> str:
+    return PUBLISH.format(publish=publish, wait=wait)
+
+
+def locked(take: str, give_back: str = GIVE_BACK) -> str:
+    return LOCK.format(take=take, give_back=give_back)
+
+
+# the source, the number of blocks, and a part of the finding, which is empty for a correct kernel
+CASES = {
+    "fence": (published("__threadfence(); atomicExch(flag, 1);"), 2, ""),
+    "fence_for_block": (published("__threadfence_block(); atomicExch(flag, 1);"), 2, "race: nothing orders"),
+    "set_for_block": (
+        published("__threadfence(); atomicExch_block(flag, 1);"),
+        2,
+        "atomic only for the block's threads",
+    ),
+    "cuda_atomic": (published(f"{REF.format(scope='device')} ref.store(1, cuda::memory_order_release);"), 2, ""),
+    "cuda_atomic_for_block": (
+        published(f"{REF.format(scope='block')} ref.store(1, cuda::memory_order_release);"),
+        2,
+        "atomic only for the block's threads",
+    ),
+    "cuda_fence_for_block": (
+        published(
+            "cuda::atomic_thread_fence(cuda::memory_order_release, cuda::thread_scope_block); atomicExch(flag, 1);"
+        ),
+        2,
+        "race: nothing orders",
+    ),
+    "ptx": (published(PTX_SET.format(scope="gpu"), PTX_WAIT), 2, ""),
+    "ptx_for_block": (published(PTX_SET.format(scope="cta"), PTX_WAIT), 2, "race"),
+    "ptx_fence_for_block": (
+        published('asm volatile("fence.acq_rel.cta;" ::: "memory"); atomicExch(flag, 1);'),
+        2,
+        "race: nothing orders",
+    ),
+    "lock": (locked(f"{TAKE} __threadfence();"), 2, ""),
+    "lock_without_fence": (locked(TAKE), 2, "fence (--race): only atomicCAS, which orders nothing"),
+    "lock_with_fence_for_block": (locked(f"{TAKE} __threadfence_block();"), 2, "fence (--race): only atomicCAS"),
+    "lock_of_block": (
+        locked(
+            "while (atomicCAS_block(lock, 0, 1) != 0) {} __threadfence_block();",
+            "__threadfence_block(); atomicExch_block(lock, 0);",
+        ),
+        1,
+        "",
+    ),
+    "lock_of_block_between_blocks": (
+        locked(
+            "while (atomicCAS_block(lock, 0, 1) != 0) {} __threadfence_block();",
+            "__threadfence_block(); atomicExch_block(lock, 0);",
+        ),
+        2,
+        "atomic only for the block's threads",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sample(CASES, "cuda_atomic_for_block", "ptx", "lock_of_block", "lock_without_fence"))
+def test_scopes_and_fences(name, cache_with_runtime):
+    source, blocks, text = CASES[name]
+
+    @tkjit.kernel(source, entry="f", grid=blocks, block=64 // blocks, args=True, cooperative=blocks > 1)
+    def f(data: InOut[Tensor, "int32", 2], flag: InOut[Tensor, "int32", 1]) -> None: ...
+
+    arguments = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    if not text:
+        assert check(f, *arguments, modes=["race"], strict=True).launches == 3
+        return
+    with pytest.raises(KernelCheckError) as caught:
+        check(f, *arguments, modes=["race"], strict=True)
+    assert text in str(caught.value)
