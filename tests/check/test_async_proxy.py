@@ -3,6 +3,7 @@
 Source: PTX ISA, "Memory Consistency Model: Proxies", and "Async proxy".
 """
 
+import warnings
 from functools import partial
 
 import pytest
@@ -222,6 +223,46 @@ def test_the_source_of_a_cp_async_is_read_until_the_copy_has_landed():
         except KernelCheckError as error:
             found = error.report.findings
         assert [finding.kind for finding in found] == kinds
+
+
+WRITTEN = STORE.replace("AFTER_THE_WRITE", FENCE).replace(
+    "tkjit::bulk_store_wait<0>();",
+    "tkjit::bulk_store_wait_read<0>(); MORE if (g.y[3] != 2 * g.x[3]) __trap();",
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "kinds"),
+    [
+        ("", ["race"]),
+        ("tkjit::bulk_store_wait<0>();", []),
+        slow("__threadfence();", ["race"]),
+        slow('asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");', []),
+    ],
+)
+def test_a_wait_for_a_stores_reads_does_not_cover_its_writes(more, kinds):
+    """As in a kernel that stores a tile, and then tells another block with a flag that the tile is there."""
+    assert findings(WRITTEN.replace("MORE", more)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("fence", "warns"),
+    [
+        ("", True),
+        slow("fence_async_proxy();", False),
+        slow('asm volatile("fence.mbarrier_init.release.cluster;");', False),
+    ],
+)
+def test_an_mbarrier_of_a_copy_needs_a_fence(fence, warns):
+    source = RELAY.replace("tkjit::fence_mbarrier_init();", fence.replace("fence_a", "tkjit::fence_a"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert findings(source) == []
+    told = [str(one.message) for one in caught if issubclass(one.category, KernelCheckWarning)]
+    assert len(told) == warns
+    for text in told:
+        assert "an asynchronous copy completes at an mbarrier, but may not see its initialisation; call" in text
+        assert text.index("inline.cu:15") < text.index("inline.cu:12")  # the copy, and mbarrier_init
 
 
 def test_what_a_copy_wrote_needs_no_fence():

@@ -170,6 +170,10 @@ def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
     if any(side["access"].startswith("block-scope") for side in sides):
         return "an operation with the scope of a block, such as atomicAdd_block, is atomic only for the block's threads"
+    if one.get("space") == "tensor" and any(side["access"] == "asynchronous write" for side in sides):
+        return (
+            "wait for the copy's writes (bulk_store_wait, as bulk_store_wait_read waits only until the source is read)"
+        )
     if any(side["access"].startswith("asynchronous") for side in sides):
         return "wait for the asynchronous operation, at its mbarrier or by its group, before other threads go on"
     if not is_one_block and is_one_line and all(side["access"] == "write" for side in sides):

@@ -47,7 +47,8 @@ def _bulk_commit(call: Call) -> str:
 
 @instruction("cp.async.bulk.wait_group")
 def _bulk_wait(call: Call) -> str:
-    return f"::tkjit::sim::wait_for_bulk_stores({call.value(0, 'u32')});"
+    only_reads = ", true" if call.has("read") else ""
+    return f"::tkjit::sim::wait_for_bulk_stores({call.value(0, 'u32')}{only_reads});"
 
 
 _COMPLETES = "mbarrier::complete_tx::bytes"

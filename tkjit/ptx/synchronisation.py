@@ -68,7 +68,12 @@ def _bool(value: bool) -> str:
     return "true" if value else "false"
 
 
-@instruction("fence.proxy", "fence.mbarrier_init", "griddepcontrol")
+@instruction("fence.mbarrier_init")
+def _fence_mbarrier_init(call: Call) -> str:
+    return "::tkjit::sim::fence_mbarrier_init();"
+
+
+@instruction("fence.proxy", "griddepcontrol")
 def _ordered(call: Call) -> str:
     return '__asm__ __volatile__("" ::: "memory");'
 

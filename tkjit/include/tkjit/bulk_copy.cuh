@@ -48,7 +48,7 @@ inline void bulk_store_wait() {
 /// Like bulk_store_wait, but waits only until the sources have been read.
 template <int pending_groups>
 inline void bulk_store_wait_read() {
-    sim::wait_for_bulk_stores(pending_groups);
+    sim::wait_for_bulk_stores(pending_groups, true);
 }
 
 /// Makes this thread's writes to shared memory visible to asynchronous copies.

@@ -31,7 +31,7 @@ inline void mbarrier_init(uint64_t* barrier, uint32_t count, sim::Site site = si
 }
 
 /// Makes the initialisation visible to asynchronous copies.
-inline void fence_mbarrier_init() {}
+inline void fence_mbarrier_init() { sim::fence_mbarrier_init(); }
 
 /// Frees the memory for other uses.
 inline void mbarrier_invalidate(uint64_t* barrier, sim::Site site = sim::Site::here()) {

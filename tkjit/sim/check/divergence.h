@@ -10,6 +10,9 @@
 #include "../detail/vector_types.h"
 #include "findings.h"
 #include "race.h"
+#include "race_accesses.h"
+#include "race_state.h"
+#include "shadow.h"
 
 #include <array>
 #include <map>
@@ -24,6 +27,10 @@ struct MbarrierState {
     unsigned pending, count;
     Site site;  // of the last arrival
     uint3 thread;
+    Access initialised;      // the write by mbarrier_init
+    Site initialised_at;
+    uint3 initialised_by;
+    bool is_fenced = false;  // by a fence.mbarrier_init of the thread that initialised it
 };
 
 // For each named barrier, the lanes of each warp that have reached it.
@@ -39,15 +46,16 @@ inline check::Json place_of(Site site, uint3 thread, const char* access = "wait"
 
 /// Writes a warning, but only once for each pair of lines.
 inline void warn(const std::string& text, Site site, uint3 thread, const Site* other = nullptr,
-                 const uint3* other_thread = nullptr) {
+                 const uint3* other_thread = nullptr, const char* kind = "divergence", const char* access = "wait",
+                 const char* other_access = "wait") {
     static std::set<std::array<std::string, 2>> told;
     const auto words = [](Site one) { return std::string(one.file) + ":" + std::to_string(one.line); };
     std::array<std::string, 2> places{words(site), other ? words(*other) : text.substr(0, text.find(' '))};
     if (other && places[1] < places[0]) std::swap(places[0], places[1]);
     if (!told.insert(places).second) return;
     check::Json json;
-    json.text("kind", "divergence").number("warning", 1).text("text", text).object("here", place_of(site, thread));
-    if (other) json.object("there", place_of(*other, *other_thread));
+    json.text("kind", kind).number("warning", 1).text("text", text).object("here", place_of(site, thread, access));
+    if (other) json.object("there", place_of(*other, *other_thread, other_access));
     check::write_line(json);
 }
 
@@ -119,13 +127,34 @@ void note_mbarrier_init(const void* barrier, unsigned count, Site site) {
         warn("mbarrier_init of an mbarrier that is in use: call mbarrier_invalidate first", site,
              current_thread->index, &found->second.site, &found->second.thread);
     }
-    known[barrier] = {count, count, site, current_thread->index};
+    const Access initialised = access_of(*current_thread, plain, place_of(site));
+    known[barrier] = {count, count, site, current_thread->index, initialised, site, current_thread->index};
+}
+
+void fence_mbarrier_init() {
+    for (auto& [_, state] : mbarriers[current_thread->block])
+        state.is_fenced |= state.initialised.thread == current_thread->linear;
+}
+
+void note_completion_at(const void* barrier, Site site) {
+    auto& known = mbarriers[current_thread->block];
+    const auto found = known.find(barrier);
+    if (found == known.end() || found->second.is_fenced) return;
+    const MbarrierState& state = found->second;
+    if (is_seen_by_async(state.initialised, *current_thread, check::Space::static_shared)) return;
+    warn("an asynchronous copy completes at an mbarrier, but may not see its initialisation; call "
+         "tkjit::fence_mbarrier_init() (fence.mbarrier_init) after mbarrier_init, in the same thread",
+         site, current_thread->index, &state.initialised_at, &state.initialised_by, "proxy", "asynchronous copy", "write");
 }
 
 void note_mbarrier_end(const void* barrier) { mbarriers[current_thread->block].erase(barrier); }
 
 void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site) {
-    mbarriers[current_thread->block][barrier] = {pending, count, site, current_thread->index};
+    MbarrierState& state = mbarriers[current_thread->block][barrier];
+    state.pending = pending;
+    state.count = count;
+    state.site = site;
+    state.thread = current_thread->index;
 }
 
 /// Warns, when a block ends, about arrivals at a phase that never completed, for example because a branch kept other
@@ -147,13 +176,9 @@ inline void check_mbarriers(const Block& block) {
 
 /// Warns that shared memory may be given to another block before a store has read it.
 void note_store_at_exit(Site site) {
-    static std::set<std::string> told;
-    if (!told.insert(std::string(site.file) + ":" + std::to_string(site.line)).second) return;
-    check::Json json;
-    json.text("kind", "copy").number("warning", 1);
-    json.text("text", "a thread ends without waiting for its bulk store, which may still read shared memory when the block ends; "
-                      "call bulk_store_commit() and bulk_store_wait_read<0>() in the thread that stores");
-    check::write_line(json.object("here", place_of(site, current_thread->index, "asynchronous read")));
+    warn("a thread ends without waiting for its bulk store, which may still read shared memory when the block ends; "
+         "call bulk_store_commit() and bulk_store_wait_read<0>() in the thread that stores",
+         site, current_thread->index, nullptr, nullptr, "copy", "asynchronous read");
 }
 
 }  // namespace tkjit::sim::race

@@ -41,7 +41,8 @@ extern "C" void* __real_memcpy(void* to, const void* from, size_t bytes);
 extern "C" void* __real_memset(void* to, int value, size_t bytes);
 inline void move(void* to, const void* from, size_t bytes) { __real_memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { __real_memset(to, value, bytes); }
-enum class Copier { loads, stores, products };  // a wait for one kind does not cover the others
+// What copies do; a wait for one kind does not cover the others. A store reads first, and its writes may take longer.
+enum class Copier { loads, stores, products, store_writes };
 Moment begin_copy(Copier copier, Site site);
 Moment pending(Copier copier, const void* destination, size_t bytes, Site site);
 void landed(const void* destination, size_t bytes, const Moment& moment);
@@ -65,6 +66,10 @@ void read_by_copy(const void* source, size_t bytes, const Moment& issued);
 /// Records that the running thread has waited for a copy.
 void finish(const Moment& issued);
 
+/// Records that the running thread groups its stores, and that it has waited for the writes of all but the last groups.
+void commit_stores();
+void finish_store_writes(unsigned pending_groups);
+
 // Records which threads reach a barrier, and from where (divergence.h).
 void note_places(const Barrier& barrier, Site site);
 void note_named(const Barrier& barrier);
@@ -73,6 +78,10 @@ void check_participants(const Block& block, const Barrier& barrier);
 void note_mbarrier_init(const void* barrier, unsigned count, Site site);
 void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site);
 void note_mbarrier_end(const void* barrier);
+
+/// Records `fence.mbarrier_init`, and that an asynchronous copy will complete at an mbarrier.
+void fence_mbarrier_init();
+void note_completion_at(const void* barrier, Site site);
 
 /// Records that a thread exits without having waited for a bulk store.
 void note_store_at_exit(Site site);
@@ -95,7 +104,9 @@ inline void write(const void*, size_t, Site) {}
 inline Moment landing_of(Moment) { return {}; }
 inline void move(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { memset(to, value, bytes); }
-enum class Copier { loads, stores, products };
+enum class Copier { loads, stores, products, store_writes };
+inline void commit_stores() {}
+inline void finish_store_writes(unsigned) {}
 inline Moment begin_copy(Copier, Site) { return {}; }
 inline Moment pending(Copier, const void*, size_t, Site) { return {}; }
 inline void landed(const void*, size_t, Moment) {}
@@ -114,6 +125,8 @@ inline void check_participants(const Block&, const Barrier&) {}
 inline void note_mbarrier_init(const void*, unsigned, Site) {}
 inline void note_mbarrier_arrival(const void*, unsigned, unsigned, Site) {}
 inline void note_mbarrier_end(const void*) {}
+inline void fence_mbarrier_init() {}
+inline void note_completion_at(const void*, Site) {}
 inline void note_store_at_exit(Site) {}
 
 #endif

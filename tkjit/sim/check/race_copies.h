@@ -100,6 +100,20 @@ void finish(const Moment& issued) {
     state_of(*current_thread).knows.learn(issued.block, issued.thread, issued.clock);
 }
 
+void commit_stores() {
+    ThreadState& state = state_of(*current_thread);
+    state.store_groups.push_back(state.copies[static_cast<unsigned>(Copier::store_writes)]);
+}
+
+void finish_store_writes(unsigned pending_groups) {
+    const Thread& thread = *current_thread;
+    std::vector<unsigned>& groups = state_of(thread).store_groups;
+    if (groups.size() <= pending_groups) return;
+    const auto over = groups.end() - pending_groups;
+    finish({launches, state_of(*thread.block).number, numbered(Copier::store_writes, thread), over[-1], 0});
+    groups.erase(groups.begin(), over);
+}
+
 void landed(const void* destination, size_t bytes, const Moment& moment) {
     const auto address = reinterpret_cast<uintptr_t>(destination);
     if (check::region_of(address) == nullptr) return;

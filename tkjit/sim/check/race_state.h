@@ -44,7 +44,8 @@ struct ThreadState : View {
     View released_in_block;  // its view at its last __threadfence_block, which only its own block's threads can learn
     bool in_block_scope = false, swaps = false;  // see detail/scopes.h
     std::vector<unsigned> calls;  // places, outermost first
-    unsigned copies[3] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products
+    unsigned copies[4] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products
+    std::vector<unsigned> store_groups;  // for each group of stores not waited for yet: the writes issued before its commit
     std::vector<unsigned> groups;  // for each wgmma group not waited for yet: the products issued before its commit
     unsigned committed_products = 0, finished_products = 0;
     bool has_fenced_registers = false;  // by wgmma.fence, since it last waited for all products

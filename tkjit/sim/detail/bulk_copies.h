@@ -31,10 +31,13 @@ void bulk_store(void* global_destination, const void* shared_source, unsigned by
 /// Lets asynchronous operations see what the thread knows to be written: `fence.proxy.async`.
 void fence_async_proxy(bool shared, bool global);
 
+/// Lets asynchronous copies see the mbarriers that the thread has initialised: `fence.mbarrier_init`.
+void fence_mbarrier_init();
+
 /// Puts the thread's stores since the last commit into a group.
 void commit_bulk_stores();
 
 /// Lands all of the running thread's groups except the last `pending_groups`.
-void wait_for_bulk_stores(unsigned pending_groups);
+void wait_for_bulk_stores(unsigned pending_groups, bool only_reads = false);
 
 }  // namespace tkjit::sim

@@ -32,6 +32,7 @@ struct BulkCopy {
     uint64_t* barrier;  // null for a store
     Site site;
     race::Moment issued;
+    race::Moment written;  // when it writes its destination: for a load, the same
     TensorCopy* tensor;  // the box of a tensor map that is copied; null for contiguous bytes
 };
 
@@ -65,11 +66,11 @@ inline void land(unsigned index) {
     queue.count--;
     memmove(queue.copies + index, queue.copies + index + 1, (queue.count - index) * sizeof(BulkCopy));
     if (copy.tensor) {
-        land_box(*copy.tensor, copy.issued);
+        land_box(*copy.tensor, copy.written);
         free(copy.tensor);
     } else {
         if (copy.source) race::move(copy.destination, copy.source, copy.bytes);
-        race::landed(copy.destination, copy.bytes, copy.issued);
+        race::landed(copy.destination, copy.bytes, copy.written);
     }
     if (traced()) trace(copy.site, "a bulk copy of %u bytes to %p lands", copy.bytes, copy.destination);
     count_event(*current_thread->block);
@@ -146,24 +147,28 @@ void bulk_copy(void* shared_destination, const void* global_source, unsigned byt
     check_bulk(shared_destination, global_source, bytes, site);
     checked_bits(barrier, "cp.async.bulk", site);
     if (bytes == 0) return;
+    race::note_completion_at(barrier, site);
     const race::Moment issued = race::pending(race::Copier::loads, shared_destination, bytes, site);
     race::read_meanwhile(global_source, bytes, issued);
     if (!check::may_copy(shared_destination, bytes, global_source, bytes, site)) global_source = nullptr;
-    queue_bulk_copy({shared_destination, global_source, bytes, current_thread->linear, 0, barrier, site, issued, nullptr});
+    queue_bulk_copy({shared_destination, global_source, bytes, current_thread->linear, 0, barrier, site, issued, issued, nullptr});
 }
 
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site) {
     check_bulk(global_destination, shared_source, bytes, site);
     if (bytes == 0) return;
-    const race::Moment issued = race::pending(race::Copier::stores, global_destination, bytes, site);
+    const race::Moment issued = race::begin_copy(race::Copier::stores, site);
+    const race::Moment written = race::pending(race::Copier::store_writes, global_destination, bytes, site);
     race::read_meanwhile(shared_source, bytes, issued);
     if (!check::may_copy(global_destination, bytes, shared_source, bytes, site)) return;
     const BulkCopies* queue = current_thread->block->bulk_copies;
     const unsigned group = queue ? queue->committed_groups[current_thread->linear] : 0;
-    queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued, nullptr});
+    queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued, written,
+                     nullptr});
 }
 
 void fence_async_proxy(bool shared, bool global) { race::fence_async_proxy(shared, global); }
+void fence_mbarrier_init() { race::fence_mbarrier_init(); }
 
 /// Outside of the checker, a group lands when it is committed. Devices are that fast, and some kernels rely on it: they
 /// overwrite a tile long after they store it, but before they wait for the store.
@@ -171,12 +176,14 @@ void commit_bulk_stores() {
     BulkCopies* const queue = current_thread->block->bulk_copies;
     if (queue == nullptr) return;
     queue->committed_groups[current_thread->linear]++;
+    race::commit_stores();
 #ifndef TKJIT_SIM_CHECKED
     wait_for_bulk_stores(0);
 #endif
 }
 
-void wait_for_bulk_stores(unsigned pending_groups) {
+void wait_for_bulk_stores(unsigned pending_groups, bool only_reads) {
+    if (!only_reads) race::finish_store_writes(pending_groups);
     BulkCopies* queue = current_thread->block->bulk_copies;
     if (queue == nullptr) return;
     const unsigned thread = current_thread->linear, committed = queue->committed_groups[thread];

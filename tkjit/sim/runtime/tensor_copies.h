@@ -44,11 +44,12 @@ void tensor_load(void* shared_destination, const TensorMap* map, const int* coor
                  uint64_t* barrier, Site site) {
     check_tensor(map, coordinates, rank, shared_destination, "cp.async.bulk.tensor", site);
     checked_bits(barrier, "cp.async.bulk.tensor", site);
+    race::note_completion_at(barrier, site);
     const unsigned bytes = box_bytes(*map);
     const race::Moment issued = race::pending(race::Copier::loads, shared_destination, bytes, site);
     TensorCopy* copy = new_tensor_copy(*map, coordinates, shared_destination, site);
     if (!note_runs(*copy, issued, site)) copy = give_up(copy);
-    queue_bulk_copy({shared_destination, nullptr, bytes, current_thread->linear, 0, barrier, site, issued, copy});
+    queue_bulk_copy({shared_destination, nullptr, bytes, current_thread->linear, 0, barrier, site, issued, issued, copy});
 }
 
 void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, const void* shared_source,
@@ -60,14 +61,16 @@ void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, c
     }
     const unsigned bytes = box_bytes(*map);
     const race::Moment issued = race::begin_copy(race::Copier::stores, site);
+    const race::Moment written = race::begin_copy(race::Copier::store_writes, site);
     race::read_meanwhile(shared_source, bytes, issued);
     TensorCopy* copy = new_tensor_copy(*map, coordinates, shared_source, site);
     copy->stores = true;
     copy->reduction = reduction;
-    if (!note_runs(*copy, issued, site)) copy = give_up(copy);
+    if (!note_runs(*copy, written, site)) copy = give_up(copy);
     const BulkCopies* queue = current_thread->block->bulk_copies;
     const unsigned group = queue ? queue->committed_groups[current_thread->linear] : 0;
-    queue_bulk_copy({memory_of(*map), nullptr, bytes, current_thread->linear, group, nullptr, site, issued, copy});
+    queue_bulk_copy({memory_of(*map), nullptr, bytes, current_thread->linear, group, nullptr, site, issued, written,
+                     copy});
 }
 
 }  // namespace tkjit::sim
