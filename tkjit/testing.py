@@ -78,7 +78,8 @@ def check(
     *args, **kwargs
         A call's arguments, with tensors on the CPU. The check does not change them.
     modes : sequence of str
-        Any of ``memory``, ``race``, ``init`` and ``order``.
+        Any of ``memory``, ``race``, ``init``, ``order`` and ``overflow``; by default, all but the last, which takes no
+        arguments of a call.
     types : sequence of str
         Only variants of these dtypes.
     dims : dict, optional

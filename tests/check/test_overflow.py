@@ -7,7 +7,7 @@ import torch
 from support.sampling import sample
 
 import tkjit
-from tkjit import In, Out, Strided, Tensor
+from tkjit import In, Out, Strided, Tensor, Zero
 from tkjit.cli import main
 from tkjit.errors import SpecError
 from tkjit.testing import KernelCheckError, check
@@ -139,10 +139,67 @@ def steps():
     return copy
 
 
+def squares():
+    """Both dims of y grow, as those of attention's scores do."""
+    source = """__global__ void outer(Globals g) {
+        const int n = g.x.numel();
+        for (int c = threadIdx.x; c < 64; c += 64) g.y.raw_ptr[blockIdx.x * n + c] = g.x.raw_ptr[c];
+    }"""
+
+    @tkjit.kernel(source, entry="outer", grid="N", block=64, constraints="N >= 64")
+    def outer(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N", "N"]) -> Tensor: ...
+
+    return outer
+
+
+def filled():
+    """An output that starts as zeros is not written by the host."""
+    source = """__global__ void copy(Globals g) {
+        const unsigned at = blockIdx.x * 64 + threadIdx.x;
+        g.y.raw_ptr[at] += g.x.raw_ptr[at];
+    }"""
+
+    @tkjit.kernel(source, entry="copy", grid="M", block=64)
+    def copy(x: In[Tensor, F32, "M", 64], y: Out[Tensor, F32, "M", 64, Zero]) -> Tensor: ...
+
+    return copy
+
+
+def right_gathers():
+    """Rows of a small table; the number of indices grows, too."""
+    source = """__global__ void gather(Globals g) {
+        const int64_t row = g.index.raw_ptr[blockIdx.x];
+        for (int c = threadIdx.x; c < 96; c += 64)
+            g.y.raw_ptr[int64_t(blockIdx.x) * 96 + c] = g.table.raw_ptr[row * 96 + c];
+    }"""
+
+    @tkjit.kernel(source, entry="gather", grid="N", block=64)
+    def gather(
+        index: In[Tensor, "int32", "N"], table: In[Tensor, F32, "V", 96], y: Out[Tensor, F32, "N", 96]
+    ) -> Tensor: ...
+
+    return gather
+
+
+def numbers():
+    """Integers that are no indices."""
+    source = """__global__ void twice(Globals g) {
+        const int64_t at = int64_t(blockIdx.x) * 64 + threadIdx.x;
+        g.y.raw_ptr[at] = 2 * g.x.raw_ptr[at];
+    }"""
+
+    @tkjit.kernel(source, entry="twice", grid="M", block=64)
+    def twice(x: In[Tensor, "int32", "M", 64], y: Out[Tensor, "int32", "M", 64]) -> Tensor: ...
+
+    return twice
+
+
 FOUND = {
     products: r"an index wraps around: it is x\[\d+\] instead of x\[4\d{9}\]; make it 64 bits wide",
     signed_products: r"\d+ \* \d+ overflows int",
-    bounds: r"block \(\d+, 0, 0\) accesses no tensor, but does with M=64: a bound overflows",
+    bounds: r"a block accesses no tensor, but does with M=64: a bound overflows",
+    squares: r"an index wraps around: it is y\[",
+    filled: r"an index wraps around: it is [xy]\[",
     divided: r"an index wraps around: it is x\[",
     gathers: r"an index wraps around: it is table\[\d+\] instead of table\[4\d{9}\]",
     strides: r"an index wraps around: it is x\[",
@@ -158,7 +215,8 @@ def test_overflow_is_found(make, cache_with_runtime):
 
 
 @pytest.mark.parametrize(
-    "make", sample([wide_products, limited, hashes], "wide_products", name=lambda make: make.__name__)
+    "make",
+    sample([wide_products, limited, hashes, right_gathers, numbers], "wide_products", name=lambda make: make.__name__),
 )
 def test_right_kernels_are_not_reported(make, cache_with_runtime):
     report = check(make(), modes=["overflow"], strict=True)
@@ -206,5 +264,5 @@ def test_blocks_that_wait_for_each_other_cannot_run_alone(cache_with_runtime):
         check(f, modes=["overflow"])
 
 
-def test_it_is_no_default_mode(cache_with_runtime):
+def test_overflow_is_not_a_default_mode(cache_with_runtime):
     assert check(signed_products(), torch.ones(2, 96)).findings == []

@@ -16,10 +16,8 @@ from tkjit.spec.values import ValueType
 # kind, dtype, present, starts_blank, rank, is_output; 8 extents, 8 strides; bytes of the name, payload and tensor
 _HEADER = struct.Struct("<6i8q8q3q")
 _SCALAR, _TENSOR, _LIST, _TEXT = range(4)
-_DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
-
-
 _REPEATED_BYTES = 16 << 20  # of the values of a meta tensor; a multiple of the page's size
+_DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
 
 
 def pack(spec: Spec, arguments: Mapping[str, Any], index: int = 0) -> bytes:
@@ -28,9 +26,11 @@ def pack(spec: Spec, arguments: Mapping[str, Any], index: int = 0) -> bytes:
     Parameters
     ----------
     index : int
-        The value of all elements of meta tensors of integers. Those of floats are repeated random numbers.
+        The value of all elements of meta tensors of integers. Those of floats are repeated random numbers. Tensors that
+        begin as zeros, or with another value, are zero.
     """
-    packed = b"".join(_field(f, arguments[f.name], index) for f in spec.struct_fields)
+    zeroed = spec.verification.zeroed
+    packed = b"".join(_field(f, arguments[f.name], 0 if f.name in zeroed else index) for f in spec.struct_fields)
     # a null pointer makes the launcher drop a host function's result
     return packed + (_number(0) if spec.result else b"")
 
@@ -91,7 +91,7 @@ def _field(f: Field, value: Any, index: int) -> bytes:
         ]
         return _list(items)
     if f.is_tensor:
-        is_blank = f.is_allocated and f.fill is None
+        is_blank = f.is_allocated and (f.fill is None or value.is_meta)
         return _tensor(f.name, value, index, starts_blank=is_blank, is_output=f.direction == "out")
     if f.value_type is not None:
         return _value(f.value_type, value)

@@ -226,6 +226,9 @@ class _CaseGenerator:
                 others = prepare(dict(case.arguments)) or {}
                 unknown = set(others) - set(case.arguments)
         except Exception as error:  # prepare= may raise anything
+            if self._is_meta:
+                message = f"{self._spec.name}: --overflow uses tensors without values, but prepare= needs them: {error}"
+                raise SpecError(message) from error
             message = f"{self._spec.name}: prepare= fails: {type(error).__name__}: {error}"
             raise SpecError(message) from error
         if unknown:

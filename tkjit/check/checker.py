@@ -148,6 +148,12 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
         raise SpecError(
             f"{specs[0].name} runs on several devices, but check simulates only one; test it with a Club of cpu devices"
         )
+    if OVERFLOW in options.modes and specs[0].cooperative:
+        raise SpecError(
+            f"{specs[0].name} is cooperative, so its blocks wait for each other, but --overflow runs one alone"
+        )
+    if OVERFLOW in options.modes and cases is not None:
+        raise SpecError(f"{specs[0].name}: the overflow mode chooses its own sizes; pass no arguments, or use dims=")
     if cases is None:
         variants = [(spec, variant) for spec in specs for variant in variants_of(spec, options.types)]
     else:
@@ -223,17 +229,16 @@ class _VariantChecker:
 
     def _run_huge(self, report: Report) -> None:
         """Run the last block of a huge launch for each dim."""
-        if self._spec.cooperative:
-            raise SpecError(
-                f"{self._spec.name} is cooperative, so its blocks wait for each other, but --overflow runs one alone"
-            )
         program, symbols = self._built(OVERFLOW)
         options = self._options
-        for growth in growths(self._spec, self._variant, options.given, options.seed):
+        for dim, growth in growths(self._spec, self._variant, options.given, options.seed):
             if self.is_stopped:
                 raise CancelledError
-            found, cases = overflows(program, self._spec, growth, options.seed, options.timeout_s)
-            report.launches += len(cases)
+            if growth is None:
+                report.calls.append(f"{dim} cannot grow alone")
+                continue
+            found, cases, launches = overflows(program, self._spec, growth, options.seed, options.timeout_s)
+            report.launches += launches
             report.calls += cases
             symbols.look_up(addresses_in(found))
             self._add(found, symbols, "", report)

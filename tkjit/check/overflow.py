@@ -1,38 +1,43 @@
 """Finds indices and sizes that overflow in huge launches.
 
 The tensors of a huge launch are mapped lazily, so 17 GB of them take up a few megabytes. Only the last block runs,
-which has the largest indices. A small launch differs in one dim, by a multiple of common tile sizes. So if the kernel
-is right, the last block's accesses are at the same distance from the end of each tensor in both launches. An index of
-32 bits that wraps around is off by a multiple of 2^32 elements or bytes. The program itself reports signed overflow.
+which has the largest indices. Three small launches differ from it in one dim, by multiples of common tile sizes. Where
+an access is depends on the dim as a polynomial does, of degree 2 if the dim occurs twice in a tensor. So the small
+launches predict the accesses of the huge one. A 32-bit index that wraps around is off by a multiple of 2^32 elements or
+bytes. The program itself reports signed overflow.
 
 The middle block runs as well, since a bound that wraps around may be right for the last block by chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from math import ceil
+from functools import partial, reduce
+from math import ceil, lcm
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from tkjit.check.arguments import pack, span, tensors_in_order
 from tkjit.check.cases import Case, case_without_memory
 from tkjit.check.child_process import launch
 from tkjit.check.findings import MODE_OF, WIDEN
+from tkjit.check.sizes import multiples_of
+from tkjit.compile.flags import SIMULATOR
 from tkjit.spec import Spec, Variant
 
 _WRAP = 1 << 32
 _MOST_ELEMENTS = _WRAP + (1 << 26)  # of the largest tensor: a little more than 32 bits can count
 _MAX_EXTENT = (1 << 31) - 1
-# The extents differ by a multiple of one of these numbers, so that the last tile is cut off at the same place.
+# The extents differ by a multiple of one of these numbers, so that the last tile is cut off in the same place.
 _STEPS = (107520, 6720, 420, 60, 12, 1)
+_FEWEST_STEPS = 8
+_SMALL_RUNS = 3  # as many as a polynomial of degree 2 needs
 _LIMITS = (_MAX_EXTENT, _MAX_EXTENT + 1 - 1024)
 _MAX_S = 10
+_MOST_ACCESSES = 1 << 20  # as in sim/check/overflow.h; one outside of a tensor may follow
 LEADING = "..."
 # in the order of LoggedAccess in sim/check/overflow.h
 _ACCESS = np.dtype(
@@ -42,14 +47,15 @@ _ACCESS = np.dtype(
         ("tensor", "<u4"),
         ("thread", "<u4"),
         ("bytes", "<u4"),
-        ("writes", "<u4"),
+        ("launch", "<u2"),
+        ("writes", "<u2"),
     ]
 )
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Calls that differ in one dim.
+    """Calls that differ in the extent of one dim.
 
     Parameters
     ----------
@@ -78,6 +84,7 @@ class _Run:
     found: list[dict[str, Any]]
     accesses: np.ndarray
     sizes: np.ndarray  # of the tensors, in bytes
+    is_complete: bool  # the process has written its log
 
     @property
     def name(self) -> str:
@@ -87,19 +94,34 @@ class _Run:
     def is_late(self) -> bool:
         return any(one["kind"] == "late" for one in self.found)
 
-    @property
-    def launch(self) -> Mapping[str, Any]:
+    def launch(self, number: int) -> Mapping[str, Any]:
         """The block that ran, and the shape of the blocks."""
-        return next((one for one in self.found if one["kind"] == "launch"), {"block": (), "threads": (1, 1, 1)})
+        ran = (one for one in self.found if one["kind"] == "launch" and one["number"] == number)
+        return next(ran, {"block": (), "threads": (1, 1, 1)})
 
     @property
-    def error(self) -> str | None:
-        """Why the launch was rejected."""
-        return next((one["text"] for one in self.found if one["kind"] == "fault" and not one.get("ends")), None)
+    def fault(self) -> Mapping[str, Any]:
+        """Why the launch was rejected or failed, if a signal did not end it."""
+        return next((one for one in self.found if one["kind"] == "fault" and not one.get("ends")), {})
+
+    @property
+    def error(self) -> str:
+        """Why the launch was rejected before a block began; empty if it was not, or if the machine lacks the memory."""
+        return self.fault["text"] if self.fault.get("launches") == 0 else ""
+
+    @property
+    def has_begun(self) -> bool:
+        return not self.fault or self.fault.get("launches", 0) > 0
+
+    @property
+    def is_broken(self) -> bool:
+        return bool(self.fault) or bool(self.outside.size)
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        return [{**one, "case": self.name} for one in self.found if one["kind"] in MODE_OF]
+        """The findings of the process, except for overflow in the simulator and the C++ library."""
+        found = [one for one in self.found if one["kind"] in MODE_OF]
+        return [{**one, "case": self.name} for one in found if not _is_elsewhere(one)]
 
     @property
     def outside(self) -> np.ndarray:
@@ -114,8 +136,14 @@ class _Run:
         return name, tensor.element_size(), int(self.sizes[access["tensor"]]) // tensor.element_size()
 
 
-def growths(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) -> Iterator[Growth]:
-    """Yield a growth for each dim that the caller has not chosen and that can be huge."""
+def growths(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) -> Iterator[tuple[str, Growth | None]]:
+    """Yield each dim that the caller has not chosen, with its growth, or None if the dim cannot grow alone.
+
+    Raises
+    ------
+    SpecError
+        If ``prepare=`` needs the values of the tensors.
+    """
     examples = [one for one in spec.verification.examples if _is_for(one, variant)]
     base = {**(examples[0] if examples else {}), **given}
     leading = tuple(base.pop(LEADING, (3,) if any(f.leading for f in spec.tensors) else ()))
@@ -132,9 +160,11 @@ def growths(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) -
                 return case_of(first.extents, (extent, *leading[1:]))
             return case_of({**first.extents, dim: extent}, leading)
 
-        growth = _largest(dim, sized, leading[0] if dim == LEADING else first.extents[dim])
-        if growth is not None:
-            yield growth
+        yield dim, _largest(spec, dim, sized, leading[0] if dim == LEADING else first.extents[dim])
+
+
+def _is_elsewhere(one: Mapping[str, Any]) -> bool:
+    return one["kind"] == "overflow" and str(one["here"]["file"]).startswith((f"{SIMULATOR}/", "/usr/"))
 
 
 def _is_for(example: Mapping[str, Any], variant: Variant) -> bool:
@@ -155,72 +185,89 @@ def _case_of(
     return case_without_memory(spec, variant, {**scalars, **extents}, leading, seed)
 
 
-def _largest(dim: str, sized: Callable[[int], Case | None], extent: int) -> Growth | None:
+def _largest(spec: Spec, dim: str, sized: Callable[[int], Case | None], extent: int) -> Growth | None:
     """Return the growth that makes a tensor as large as is needed, or as large as the spec allows."""
 
     def elements(case: Case) -> int:
-        return max((t.numel() for t in case.arguments.values() if isinstance(t, torch.Tensor)), default=0)
+        return max((tensor.numel() for _, tensor in tensors_in_order(spec, case.arguments)), default=0)
 
     def is_allowed(steps: int) -> bool:
+        """Whether the spec accepts the extent, and no tensor is larger than needed one step before."""
         case = sized(extent + step * steps) if extent + step * steps <= _MAX_EXTENT else None
-        return case is not None and elements(case) <= _MOST_ELEMENTS + step * per_extent
+        before = sized(extent + step * (steps - 1)) if case is not None else None
+        return case is not None and (before is None or elements(before) <= _MOST_ELEMENTS)
 
-    small, double = sized(extent), sized(2 * extent)
-    if small is None:
-        return None
-    per_extent = max(1, (elements(double or small) - elements(small)) // extent)
-    wanted = min((_MOST_ELEMENTS - elements(small)) // per_extent, _MAX_EXTENT - extent)
-    step = next(one for one in _STEPS if one <= max(1, wanted // 8))
-    low, high = 0, wanted // step + 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if is_allowed(middle) else (low, middle - 1)
-    return Growth(dim, sized, extent, step, low) if low else None
+    multiple = multiples_of(spec, {}).get(dim, 1)
+    for step in (lcm(one, multiple) for one in _STEPS):
+        high = 1
+        while is_allowed(high):
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if is_allowed(middle) else (low, middle)
+        if low >= _FEWEST_STEPS or (low and step == multiple):
+            return Growth(dim, sized, extent, step, low)
+    return None
 
 
 def overflows(
     program: Path, spec: Spec, growth: Growth, seed: int, timeout_s: float
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Launch small and huge calls, and return findings and the names of the huge calls."""
+) -> tuple[list[dict[str, Any]], list[str], int]:
+    """Launch small and huge calls, and return findings, the names of the huge calls, and the number of launches."""
+    launches = 0
 
-    def run(extent: int, *, middle: bool = False) -> _Run | None:
+    def run(extent: int, *, at_end: bool, middle: bool = False) -> _Run | None:
+        nonlocal launches
         case = growth.sized(extent)
         if case is None:
             return None
-        index = extent - 1 if is_at_end else 0
-        found, log, _ = launch(program, pack(spec, case.arguments, index), (int(middle), seed, -1, limit_s, 0), limit_s)
+        launches += 1
+        packed = pack(spec, case.arguments, extent - 1 if at_end else 0)
+        found, log, _ = launch(program, packed, (int(middle), seed, -1, limit_s, 0), limit_s)
         tensors = [tensor for _, tensor in tensors_in_order(spec, case.arguments)]
         sizes = np.array([span(t.shape, t.stride()) * t.element_size() for t in tensors] or [0])
-        return _Run(case, found, np.frombuffer(log or b"", _ACCESS), sizes)
+        return _Run(case, found, np.frombuffer(log or b"", _ACCESS), sizes, log is not None)
 
     limit_s = min(ceil(timeout_s), _MAX_S)
-    is_at_end = True  # integers may be indices: try the last one, and then the first
-    small = run(growth.extent)
-    if small is not None and small.outside.size:
-        is_at_end = False
-        small = run(growth.extent)
-    if small is None or small.error or small.outside.size:
-        return [], []  # the other modes report it
-    found: list[dict[str, Any]] = []
+
+    def small_runs(*, at_end: bool) -> list[_Run]:
+        extents = (growth.extent + growth.step * i for i in range(_SMALL_RUNS))
+        return [one for one in (run(extent, at_end=at_end) for extent in extents) if one is not None]
+
+    small = small_runs(at_end=False)
+    found = [_unlaunchable(one) for one in small if one.error][:1]
+    if not small or any(one.is_broken for one in small):
+        return found, [], launches  # the other modes report what is wrong in a small launch
     steps, huge = growth.steps, None
-    while steps and ((huge := run(growth.extent + growth.step * steps)) is None or huge.error):
-        if huge is not None and not found and "grid x" not in (huge.error or ""):  # its limit is 2^31 - 1
+    while steps and ((huge := run(growth.extent + growth.step * steps, at_end=False)) is None or not huge.has_begun):
+        if huge is not None and huge.error and not found and "grid x" not in huge.error:  # its limit is 2^31 - 1
             found.append(_unlaunchable(huge))
         steps //= 2
     if not steps or huge is None:
-        return found, []
-    found += [*huge.findings, *_differences(spec, small, huge)]
-    small_middle, middle = run(growth.extent, middle=True), run(growth.extent + growth.step * steps, middle=True)
+        return found, [], launches
+    extent = growth.extent + growth.step * steps
+    found += [*huge.findings, *_wraps(spec, small, huge, steps), *_outside(spec, huge), *_idle(small[0], huge)]
+    small_middle, middle = (run(one, at_end=False, middle=True) for one in (growth.extent, extent))
     if small_middle is not None and middle is not None:
         found += [*middle.findings, *_outside(spec, middle), *_idle(small_middle, middle)]
+    if any(
+        tensor.is_meta and not tensor.is_floating_point() for _, tensor in tensors_in_order(spec, huge.case.arguments)
+    ):
+        # Integers may be indices, and then the last ones are the largest. But they may also be something else, so that
+        # only an index that wraps around is an error.
+        small, end = small_runs(at_end=True), run(extent, at_end=True)
+        if end is not None and not any(one.is_broken for one in small):
+            found += _wraps(spec, small, end, steps)
     names = [huge.name]
     for limit in _LIMITS:  # a loop or a rounded size may overflow only close to the largest int
-        if growth.extent + growth.step * (growth.steps + 1) > limit and (largest := run(limit)) is not None:
-            if largest.error is None:
+        if growth.extent + growth.step * (growth.steps + 1) > limit:
+            largest = run(limit, at_end=False)
+            if largest is not None and largest.has_begun:
                 found += [*largest.findings, *_outside(spec, largest)]
                 names.append(largest.name)
-            break
-    return found, names
+                break
+    return found, names, launches
 
 
 def _unlaunchable(run: _Run) -> dict[str, Any]:
@@ -228,19 +275,21 @@ def _unlaunchable(run: _Run) -> dict[str, Any]:
     return {"kind": "overflow", "warning": True, "text": text, "case": run.name}
 
 
-def _differences(spec: Spec, small: _Run, huge: _Run) -> Iterator[dict[str, Any]]:
-    """Yield findings for accesses whose places differ by a multiple of 2^32, for each instruction the first one."""
-    at_small, at_huge = _common(small.accesses, huge.accesses)
-    shift = at_huge["offset"] - at_small["offset"] - (huge.sizes - small.sizes)[at_huge["tensor"]]
-    wrapped = np.flatnonzero((shift != 0) & (shift % _WRAP == 0))
-    _, first = np.unique(at_huge["instruction"][wrapped], return_index=True)
-    for i in wrapped[np.sort(first)]:
+def _wraps(spec: Spec, small: Sequence[_Run], huge: _Run, steps: int) -> Iterator[dict[str, Any]]:
+    """Yield findings for accesses that are off by a multiple of 2^32, for each instruction the first one."""
+    if len(small) < _SMALL_RUNS or steps < _SMALL_RUNS:
+        return
+    *before, at_huge = _common([one.accesses[:_MOST_ACCESSES] for one in (*small, huge)])
+    first, second, third = (one["offset"] for one in before)
+    difference, change = second - first, third - 2 * second + first
+    predicted = first + steps * difference + steps * (steps - 1) // 2 * change
+    off_by = at_huge["offset"] - predicted
+    wrapped = np.flatnonzero((off_by != 0) & (off_by % _WRAP == 0))
+    _, earliest = np.unique(at_huge["instruction"][wrapped], return_index=True)
+    for i in wrapped[np.sort(earliest)]:
         name, size, _ = huge.tensor(spec, at_huge[i])
-        index, right = int(at_huge["offset"][i]) // size, int(at_huge["offset"][i] - shift[i]) // size
+        index, right = int(at_huge["offset"][i]) // size, int(predicted[i]) // size
         yield _finding(huge, at_huge[i], f"an index wraps around: it is {name}[{index}] instead of {name}[{right}]")
-    if not wrapped.size:
-        yield from _outside(spec, huge)
-        yield from _idle(small, huge)
 
 
 def _outside(spec: Spec, run: _Run) -> Iterator[dict[str, Any]]:
@@ -252,22 +301,23 @@ def _outside(spec: Spec, run: _Run) -> Iterator[dict[str, Any]]:
 
 def _idle(small: _Run, huge: _Run) -> Iterator[dict[str, Any]]:
     """Yield a finding if a block does nothing, although the block in the same place of a small launch does."""
-    if small.accesses.size and not huge.accesses.size and not huge.is_late:
-        block = ", ".join(map(str, huge.launch["block"]))
-        text = f"block ({block}) accesses no tensor, but does with {small.case.name}: a bound overflows; {WIDEN}"
+    if small.accesses.size and not huge.accesses.size and huge.is_complete and not huge.is_late and not huge.fault:
+        text = f"a block accesses no tensor, but does with {small.case.name}: a bound overflows; {WIDEN}"
         yield {"kind": "overflow", "text": text, "case": huge.name}
 
 
-def _common(small: np.ndarray, huge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the accesses that each thread makes in both launches, until its instructions differ."""
-    (small, small_keys), (huge, huge_keys) = _by_thread(small), _by_thread(huge)
-    _, in_small, in_huge = np.intersect1d(small_keys, huge_keys, assume_unique=True, return_indices=True)
-    small, huge = small[in_small], huge[in_huge]
-    differs = (small["instruction"] != huge["instruction"]) | (small["tensor"] != huge["tensor"])
-    ends = np.full(int(huge["thread"].max(initial=0)) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(ends, huge["thread"][differs], huge_keys[in_huge][differs])
-    before = huge_keys[in_huge] < ends[huge["thread"]]
-    return small[before], huge[before]
+def _common(logs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the accesses that each thread makes in all launches, until its instructions differ."""
+    sorted_logs, keys = zip(*map(_by_thread, logs), strict=True)
+    common = reduce(np.intersect1d, keys)
+    aligned = [log[np.searchsorted(own, common)] for log, own in zip(sorted_logs, keys, strict=True)]
+    first, *others = aligned
+    differs = np.zeros(len(common), dtype=bool)
+    for other in others:
+        differs |= (other["instruction"] != first["instruction"]) | (other["tensor"] != first["tensor"])
+    ends = np.full(int(first["thread"].max(initial=0)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(ends, first["thread"][differs], common[differs])
+    return [log[common < ends[first["thread"]]] for log in aligned]
 
 
 def _by_thread(accesses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -279,12 +329,13 @@ def _by_thread(accesses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _finding(run: _Run, access: np.void, text: str) -> dict[str, Any]:
-    x, y, _ = run.launch["threads"]
+    launched = run.launch(int(access["launch"]))
+    x, y, _ = launched["threads"]
     linear = int(access["thread"])
     here: dict[str, Any] = {
         "access": "write" if access["writes"] else "read",
         "calls": [int(access["instruction"])],
-        "block": run.launch["block"],
+        "block": launched["block"],
         "thread": (linear % x, linear // x % y, linear // x // y),
     }
     for site in run.found:

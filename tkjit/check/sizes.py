@@ -73,7 +73,7 @@ def sizes_near(
     """
     free = [name for name in spec.dim_names if name not in fixed]
     known = {name: fixed[name] for name in spec.dim_names if name in fixed}
-    steps = _steps(spec, fixed)
+    steps = multiples_of(spec, fixed)
     sizes = [
         steps[name] * tiles[i % len(tiles)] if steps.get(name, 1) >= _LEAST_TILE else wanted[i % len(wanted)]
         for i, name in enumerate(free)
@@ -89,7 +89,7 @@ def sizes_near(
         yield {**known, **dict(zip(free, chosen, strict=True))}
 
 
-def _steps(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
+def multiples_of(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
     """Map each dim to the number that it must be a multiple of, from constraints such as ``K % 64 == 0``."""
     steps: dict[str, int] = {}
     for constraint in spec.constraints:

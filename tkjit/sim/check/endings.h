@@ -136,7 +136,7 @@ inline void handle_signals(int timeout_s) {
     sigaltstack(&alternative, nullptr);
     void* frame;
     backtrace(&frame, 1);  // the first call opens a library, which a handler should not do
-#ifdef TKJIT_SIM_RACE
+#ifndef TKJIT_SIM_MEMORY  // AddressSanitizer has its own
     handle(SIGSEGV, on_bad_access);
     handle(SIGBUS, on_bad_access);
 #endif

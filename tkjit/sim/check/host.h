@@ -48,7 +48,7 @@ inline void end() {
 }
 #elif defined(TKJIT_SIM_OVERFLOW)
 inline void begin() {
-    accesses.reserve(most_accesses);
+    accesses.reserve(most_accesses + 1);
     handle(SIGALRM, on_time_is_up);
 }
 inline void end() { end_with_log(); }
@@ -83,7 +83,12 @@ inline int run(char** arguments) {
     if (!given.read(arguments[1])) return 2;
     begin();
     if (const char* error = tkjit_launch(given.data(), 0, nullptr)) {
-        write_line(Json().text("kind", "fault").text("text", error));
+        Json json;
+        json.text("kind", "fault").text("text", error);
+#ifdef TKJIT_SIM_OVERFLOW
+        json.number("launches", schedule::launches);
+#endif
+        write_line(json);
     } else {
         end();
     }

@@ -9,6 +9,7 @@
 #include "../detail/block.h"
 #include "../detail/site.h"
 #include "../detail/vector_types.h"
+#include "../runtime/schedule.h"
 #include "copies.h"
 #include "endings.h"
 #include "findings.h"
@@ -32,7 +33,8 @@ namespace tkjit::sim::check {
 struct LoggedAccess {
     uint64_t instruction;  // or the number of a line that is passed to the simulator, see number_of
     int64_t offset;        // from the tensor's first byte
-    uint32_t tensor, thread, bytes, writes;
+    uint32_t tensor, thread, bytes;
+    uint16_t launch, writes;
 };
 
 inline constexpr size_t most_accesses = 1 << 20;
@@ -53,10 +55,20 @@ inline std::vector<TensorPlace> tensor_places;  // in the order of the arguments
         if (put <= 0) _exit(2);
         done += static_cast<size_t>(put);
     }
-    const uint3 threads{blockDim.x, blockDim.y, blockDim.z};
-    write_line(Json().text("kind", "launch").index("block", blockIdx).index("threads", threads));
     write_line(Json().text("kind", "done"));
     _exit(file < 0 ? 2 : 0);
+}
+
+/// Returns the number of the launch that runs, and tells its block and the shape of its blocks to the parent process.
+inline uint16_t number_of_launch() {
+    static unsigned last = 0;
+    if (last == schedule::launches) return static_cast<uint16_t>(last);
+    last = schedule::launches;
+    const uint3 threads{blockDim.x, blockDim.y, blockDim.z};
+    Json json;
+    json.text("kind", "launch").number("number", last).index("block", blockIdx).index("threads", threads);
+    write_line(json);
+    return static_cast<uint16_t>(last);
 }
 
 inline void log_access(const void* pointer, size_t bytes, bool writes, uint64_t instruction) {
@@ -64,12 +76,13 @@ inline void log_access(const void* pointer, size_t bytes, bool writes, uint64_t 
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     for (const TensorPlace& place : tensor_places) {
         if (address < place.reserved || address >= place.reserved_end) continue;
-        if (accesses.size() < most_accesses) {
+        const bool is_outside = address < place.begin || address + bytes > place.end;
+        if (is_outside || accesses.size() < most_accesses) {
             accesses.push_back({instruction, static_cast<int64_t>(address - place.begin),
                                 static_cast<uint32_t>(&place - tensor_places.data()), current_thread->linear,
-                                static_cast<uint32_t>(bytes), writes});
+                                static_cast<uint32_t>(bytes), number_of_launch(), writes});
         }
-        if (address < place.begin || address + bytes > place.end) end_with_log();  // it would be the last in any case
+        if (is_outside) end_with_log();  // it would be the last access in any case
         return;
     }
 }
@@ -110,6 +123,7 @@ inline __int128 value_of(uint16_t info, uintptr_t passed) {
     return static_cast<int64_t>(passed << (64 - bits)) >> (64 - bits);
 }
 
+/// The place is in a kernel, or in the code for the host that launches it.
 inline void report_overflow(const OverflowData* data, const char* operation, uintptr_t left, uintptr_t right) {
     const std::string file = data->place.file ? data->place.file : "";
     static std::set<std::tuple<std::string, uint32_t, uint32_t>> known;
@@ -120,7 +134,8 @@ inline void report_overflow(const OverflowData* data, const char* operation, uin
     const std::string unary = std::string(operation) + number(left);
     Json json, here;
     here.text("access", "computed").text("file", file).number("line", data->place.line).numbers("calls", {});
-    here.index("block", blockIdx).index("thread", threadIdx);
+    if (current_thread) here.index("block", blockIdx).index("thread", threadIdx);
+    else here.numbers("block", {}).numbers("thread", {});
     json.text("kind", "overflow").text("type", data->type->name);
     json.text("expression", right ? number(left) + " " + operation + " " + number(right) : unary);
     write_line(json.object("here", here));

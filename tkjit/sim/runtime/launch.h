@@ -260,6 +260,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     launch.block_count = 1ull * grid.x * grid.y * grid.z;
     schedule::begin_launch(launch.block_count);
 #ifdef TKJIT_SIM_OVERFLOW  // only one block runs
+    schedule::launches++;
     launch.next_block = schedule::runs_last_block ? launch.block_count - 1 : launch.block_count / 2;
     launch.block_count = launch.next_block + 1;
 #endif

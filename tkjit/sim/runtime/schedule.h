@@ -22,6 +22,7 @@ enum class Order {
 inline Order order = Order::forward;
 #ifdef TKJIT_SIM_OVERFLOW
 inline bool runs_last_block = true;  // of the grid, and no other; else the middle one
+inline unsigned launches = 0;        // that have begun
 #endif
 inline unsigned long long state = 88172645463325252ull;
 inline unsigned starting[max_threads_per_block];   // the threads of a block, in the order in which they start
