@@ -50,6 +50,19 @@ def locked(take: str, give_back: str = GIVE_BACK) -> str:
 
 
 # the source, the number of blocks, and a part of the finding, which is empty for a correct kernel
+WARPS = """__global__ void f(int* data, int* flag) {{
+    __shared__ int values[32];
+    const int lane = threadIdx.x % 32;
+    if (threadIdx.x < 32) {{
+        values[lane] = lane;
+        __threadfence_block();
+        __syncwarp();
+        if (lane == 0) {set}
+    }} else {{
+        while (atomicAdd(flag, 0) == 0) {{}}
+        data[0] = values[5];
+    }}
+}}"""
 CASES = {
     "fence": (published("__threadfence(); atomicExch(flag, 1);"), 2, ""),
     "fence_for_block": (published("__threadfence_block(); atomicExch(flag, 1);"), 2, "race: nothing orders"),
@@ -77,6 +90,16 @@ CASES = {
         published('asm volatile("fence.acq_rel.cta;" ::: "memory"); atomicExch(flag, 1);'),
         2,
         "race: nothing orders",
+    ),
+    "fence_of_each_lane": (
+        WARPS.format(set="atomicExch(flag, 1);").replace("data[0] =", "if (lane == 0) data[0] ="),
+        1,
+        "",
+    ),
+    "reset_beside_atomic": (
+        "__global__ void f(int* data, int*) { if (threadIdx.x == 0) *data = 0;\natomicAdd_block(data, 1); }",
+        1,
+        "race: nothing orders two accesses to data + 0 bytes; put __syncthreads() between them",
     ),
     "lock": (locked(f"{TAKE} __threadfence();"), 2, ""),
     "lock_without_fence": (locked(TAKE), 2, "fence (--race): only atomicCAS, which orders nothing"),

@@ -27,10 +27,10 @@ TKJIT_TSAN void __tsan_func_exit() { tkjit::sim::hooks::leave_function(); }
     TKJIT_TSAN void name(void* p) { tkjit::sim::hooks::note_read(p, bytes, TKJIT_HERE); }
 #define TKJIT_TSAN_WRITE(name, bytes) \
     TKJIT_TSAN void name(void* p) { tkjit::sim::hooks::note_write(p, bytes, TKJIT_HERE); }
-#define TKJIT_TSAN_READ_WRITE(name, bytes)                       \
-    TKJIT_TSAN void name(void* p) {                              \
-        tkjit::sim::hooks::note_read(p, bytes, TKJIT_HERE);       \
-        tkjit::sim::hooks::note_write(p, bytes, TKJIT_HERE);      \
+#define TKJIT_TSAN_READ_WRITE(name, bytes)                   \
+    TKJIT_TSAN void name(void* p) {                          \
+        tkjit::sim::hooks::note_read(p, bytes, TKJIT_HERE);  \
+        tkjit::sim::hooks::note_write(p, bytes, TKJIT_HERE); \
     }
 #define TKJIT_TSAN_VOLATILE_READ(name, bytes) \
     TKJIT_TSAN void name(void* p) { tkjit::sim::hooks::note_volatile_read(p, bytes, TKJIT_HERE); }
@@ -71,21 +71,21 @@ void* __real_memcpy(void*, const void*, size_t);
 void* __real_memmove(void*, const void*, size_t);
 void* __real_memset(void*, int, size_t);
 }
-#define TKJIT_TSAN_COPY(name, real)                                     \
-    TKJIT_TSAN void* name(void* to, const void* from, size_t bytes) {   \
-        tkjit::sim::hooks::note_read(from, bytes, TKJIT_HERE);           \
-        tkjit::sim::hooks::note_write(to, bytes, TKJIT_HERE);            \
-        return real(to, from, bytes);                                   \
+#define TKJIT_TSAN_COPY(name, real)                                   \
+    TKJIT_TSAN void* name(void* to, const void* from, size_t bytes) { \
+        tkjit::sim::hooks::note_read(from, bytes, TKJIT_HERE);        \
+        tkjit::sim::hooks::note_write(to, bytes, TKJIT_HERE);         \
+        return real(to, from, bytes);                                 \
     }
 TKJIT_TSAN_COPY(__wrap_memcpy, __real_memcpy)
 TKJIT_TSAN_COPY(__wrap_memmove, __real_memmove)
 TKJIT_TSAN_COPY(__tsan_memcpy, __real_memcpy)
 TKJIT_TSAN_COPY(__tsan_memmove, __real_memmove)
 #undef TKJIT_TSAN_COPY
-#define TKJIT_TSAN_FILL(name)                                           \
-    TKJIT_TSAN void* name(void* to, int value, size_t bytes) {          \
-        tkjit::sim::hooks::note_write(to, bytes, TKJIT_HERE);            \
-        return __real_memset(to, value, bytes);       \
+#define TKJIT_TSAN_FILL(name)                                  \
+    TKJIT_TSAN void* name(void* to, int value, size_t bytes) { \
+        tkjit::sim::hooks::note_write(to, bytes, TKJIT_HERE);  \
+        return __real_memset(to, value, bytes);                \
     }
 TKJIT_TSAN_FILL(__wrap_memset)
 TKJIT_TSAN_FILL(__tsan_memset)
@@ -93,46 +93,46 @@ TKJIT_TSAN_FILL(__tsan_memset)
 
 // ---- atomics: performed in the strongest order, but recorded with the order that the kernel asks for
 
-#define TKJIT_TSAN_UPDATE(bits, type, name)                                                       \
-    TKJIT_TSAN type __tsan_atomic##bits##_##name(volatile type* p, type value, int order) {       \
-        tkjit::sim::hooks::note_update(p, sizeof(type), order, TKJIT_HERE);                        \
-        return __atomic_##name(p, value, __ATOMIC_SEQ_CST);                                       \
+#define TKJIT_TSAN_UPDATE(bits, type, name)                                                 \
+    TKJIT_TSAN type __tsan_atomic##bits##_##name(volatile type* p, type value, int order) { \
+        tkjit::sim::hooks::note_update(p, sizeof(type), order, TKJIT_HERE);                 \
+        return __atomic_##name(p, value, __ATOMIC_SEQ_CST);                                 \
     }
-#define TKJIT_TSAN_COMPARE(bits, type, name, weak)                                                              \
-    TKJIT_TSAN int __tsan_atomic##bits##_compare_exchange_##name(volatile type* p, type* expected, type value,  \
-                                                                 int order, int) {                              \
-        tkjit::sim::hooks::note_update(p, sizeof(type), order, TKJIT_HERE);                                      \
-        return __atomic_compare_exchange_n(p, expected, value, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
+#define TKJIT_TSAN_COMPARE(bits, type, name, weak)                                                             \
+    TKJIT_TSAN int __tsan_atomic##bits##_compare_exchange_##name(volatile type* p, type* expected, type value, \
+                                                                 int order, int) {                             \
+        tkjit::sim::hooks::note_update(p, sizeof(type), order, TKJIT_HERE);                                    \
+        return __atomic_compare_exchange_n(p, expected, value, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);      \
     }
 // clang's form, which returns the old value
-#define TKJIT_TSAN_COMPARE_VALUE(bits, type)                                                                    \
-    TKJIT_TSAN type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type value,     \
-                                                               int order, int) {                                \
-        tkjit::sim::hooks::note_update(p, sizeof(type), order, TKJIT_HERE);                                      \
-        __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);            \
-        return expected;                                                                                        \
+#define TKJIT_TSAN_COMPARE_VALUE(bits, type)                                                                \
+    TKJIT_TSAN type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type value, \
+                                                               int order, int) {                            \
+        tkjit::sim::hooks::note_update(p, sizeof(type), order, TKJIT_HERE);                                 \
+        __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
+        return expected;                                                                                    \
     }
-#define TKJIT_TSAN_ATOMIC(bits, type)                                                             \
-    TKJIT_TSAN type __tsan_atomic##bits##_load(const volatile type* p, int order) {               \
-        tkjit::sim::hooks::note_load(p, sizeof(type), order, TKJIT_HERE);                          \
-        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                              \
-    }                                                                                             \
-    TKJIT_TSAN void __tsan_atomic##bits##_store(volatile type* p, type value, int order) {        \
-        tkjit::sim::hooks::note_store(p, sizeof(type), order, TKJIT_HERE);                         \
-        __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                             \
-    }                                                                                             \
-    TKJIT_TSAN type __tsan_atomic##bits##_exchange(volatile type* p, type value, int order) {     \
-        tkjit::sim::hooks::note_update(p, sizeof(type), order, TKJIT_HERE);                        \
-        return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);                                   \
-    }                                                                                             \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_add)                                                      \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_sub)                                                      \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_and)                                                      \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_or)                                                       \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_xor)                                                      \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_nand)                                                     \
-    TKJIT_TSAN_COMPARE(bits, type, strong, false)                                                 \
-    TKJIT_TSAN_COMPARE(bits, type, weak, true)                                                    \
+#define TKJIT_TSAN_ATOMIC(bits, type)                                                         \
+    TKJIT_TSAN type __tsan_atomic##bits##_load(const volatile type* p, int order) {           \
+        tkjit::sim::hooks::note_load(p, sizeof(type), order, TKJIT_HERE);                     \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                          \
+    }                                                                                         \
+    TKJIT_TSAN void __tsan_atomic##bits##_store(volatile type* p, type value, int order) {    \
+        tkjit::sim::hooks::note_store(p, sizeof(type), order, TKJIT_HERE);                    \
+        __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                         \
+    }                                                                                         \
+    TKJIT_TSAN type __tsan_atomic##bits##_exchange(volatile type* p, type value, int order) { \
+        tkjit::sim::hooks::note_update(p, sizeof(type), order, TKJIT_HERE);                   \
+        return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);                               \
+    }                                                                                         \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_add)                                                  \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_sub)                                                  \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_and)                                                  \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_or)                                                   \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_xor)                                                  \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_nand)                                                 \
+    TKJIT_TSAN_COMPARE(bits, type, strong, false)                                             \
+    TKJIT_TSAN_COMPARE(bits, type, weak, true)                                                \
     TKJIT_TSAN_COMPARE_VALUE(bits, type)
 TKJIT_TSAN_ATOMIC(8, uint8_t)
 TKJIT_TSAN_ATOMIC(16, uint16_t)

@@ -151,9 +151,11 @@ class Check {
         (slot ? *slot : cell.reads[turn++ % Cell::readers]) = access_;
     }
 
-    /// Ranks a read by how serious its conflicts are. An atomic read does not conflict with atomics, and a conflict of
-    /// a volatile read is less serious than one of a plain read.
-    static int weight_of(Kind kind) { return is_atomic(kind) ? 0 : kind == volatile_access ? 1 : 2; }
+    /// Ranks a read by how serious its conflicts are. An atomic read does not conflict with atomics, except for those of
+    /// other blocks if its scope is a block. A conflict of a volatile read is less serious than one of a plain read.
+    static int weight_of(Kind kind) {
+        return kind == atomic ? 0 : kind == block_atomic || kind == volatile_access ? 1 : 2;
+    }
 
     void write(Cell& cell, uintptr_t address, unsigned bytes) {
         for (const Access& earlier : cell.reads) {

@@ -37,6 +37,7 @@ void arrive(const void* object) {
     Meeting& meeting = meetings[object];
     meeting.gathered.learn(state);
     meeting.fences_gathered.learn(state.released);
+    meeting.block_fences_gathered.learn(state.released_in_block);
     state.knows.advance(thread.linear);
 }
 
@@ -45,8 +46,10 @@ void complete(const void* object) {
     Meeting& meeting = meetings[object];
     meeting.completed.learn(meeting.gathered);
     meeting.fences_completed.learn(meeting.fences_gathered);
+    meeting.block_fences_completed.learn(meeting.block_fences_gathered);
     meeting.gathered.clear();
     meeting.fences_gathered.clear();
+    meeting.block_fences_gathered.clear();
 }
 
 void leave(const void* object) {
@@ -54,6 +57,7 @@ void leave(const void* object) {
     const Meeting& meeting = meetings[object];
     state.learn(meeting.completed);
     state.released.learn(meeting.fences_completed);
+    state.released_in_block.learn(meeting.block_fences_completed);
 }
 
 void arrive_for(const void* object, const Moment& issued) {
@@ -102,15 +106,11 @@ inline void acquire(const Passed& passed, bool acquires) {
     const bool needs_fence = state.swaps && !acquires;
     if (state.in_block_scope) {
         (needs_fence ? state.unfenced : state.knows).learn_of_block(block, passed.to_all.knows);
-    } else if (needs_fence) {
-        state.unfenced.learn(passed.to_all.knows);
     } else {
-        state.learn(passed.to_all);
+        state.learn_after(needs_fence, passed.to_all);
     }
     const auto own = passed.to_block.find(block);
-    if (own == passed.to_block.end()) return;
-    if (needs_fence) state.unfenced.learn(own->second.knows);
-    else state.learn(own->second);
+    if (own != passed.to_block.end()) state.learn_after(needs_fence, own->second);
 }
 
 /// Passes on what the thread knows, or knew at its last fence.

@@ -31,6 +31,12 @@ struct View {
         unfenced.learn(other.unfenced);
         for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
     }
+    /// Learns at once, or when a fence follows. What the async proxy sees counts only for accesses that are known.
+    void learn_after(bool fence, const View& other) {
+        if (!fence) return learn(other);
+        unfenced.learn(other.knows);
+        for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
+    }
     /// Forgets everything that another thread of the block does not know.
     void keep_common(const View& other) {
         knows.keep_common(other.knows);
@@ -62,6 +68,7 @@ struct BlockState {
 struct Meeting {
     View gathered, completed;
     View fences_gathered, fences_completed;
+    View block_fences_gathered, block_fences_completed;  // by __threadfence_block
 };
 
 inline Shadow shadow;
