@@ -134,3 +134,7 @@ def test_candidates_of_a_compiler_that_nests_its_notes():
     expected = [("'template<class T> T garden::zero()'", "couldn't deduce template parameter 'T'")]
     assert _candidates(log) == _candidates(log.replace("•", "*")) == expected
     assert _candidates("a.cpp:2:50: error: no\n") == []
+    quoted = (
+        "a.h:7:6: note: candidate: 'void grow(Tree*, int)'\n    7 | void grow(Tree* tree, int n);\n      |      ^~~~\n"
+    )
+    assert _candidates(quoted) == [("'void grow(Tree*, int)'", "")]

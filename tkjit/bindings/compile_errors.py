@@ -10,8 +10,8 @@ from tkjit.errors import CompileError
 
 _ERROR = re.compile(r"^(?P<file>[^\n:]*):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 # g++ 16 nests notes as lists, with * instead of the bullet if the locale has no Unicode
-_CANDIDATE = re.compile(r"(?:: note:|[•*]) candidate(?: \d+)?: (?P<text>.*)$", re.MULTILINE)
-_REASON = re.compile(r"(?:: note:  |[•*]) +(?P<text>[^\n]*)$", re.MULTILINE)
+_CANDIDATE = re.compile(r"(?:: note:|^ *[•*]) candidate(?: \d+)?: (?P<text>.*)$", re.MULTILINE)
+_REASON = re.compile(r"(?:: note:  |^ *[•*]) +(?P<text>[^\n]*)$", re.MULTILINE)
 _MAX_LINES = 6  # for each kind of line
 
 
