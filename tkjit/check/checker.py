@@ -15,7 +15,8 @@ from tkjit.check.arguments import tensors_in_order
 from tkjit.check.cases import Case, cases_of
 from tkjit.check.child_process import Run, run
 from tkjit.check.findings import MODE_OF, Finding, addresses_in, finding_of
-from tkjit.check.overflow import growths, overflows
+from tkjit.check.growth import growths
+from tkjit.check.overflow import HugeLaunches
 from tkjit.check.plan import MEMORY, OVERFLOW, RACE, CheckerPlan
 from tkjit.check.results import against_reference, differences
 from tkjit.check.symbols import Symbols
@@ -237,11 +238,12 @@ class _VariantChecker:
             if growth is None:
                 report.calls.append(f"{dim} cannot grow alone")
                 continue
-            found, cases, launches = overflows(program, self._spec, growth, options.seed, options.timeout_s)
-            report.launches += launches
-            report.calls += cases
-            symbols.look_up(addresses_in(found))
-            self._add(found, symbols, "", report)
+            huge = HugeLaunches(program, self._spec, growth, options.seed, options.timeout_s)
+            huge.run()
+            report.launches += huge.launches
+            report.calls += huge.names
+            symbols.look_up(addresses_in(huge.found))
+            self._add(huge.found, symbols, "", report)
 
     def _built(self, mode: str) -> tuple[Path, Symbols]:
         variant = self._loader.configured(self._spec, self._variant, self._target)

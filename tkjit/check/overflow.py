@@ -1,44 +1,38 @@
 """Finds indices and sizes that overflow in huge launches.
 
 The tensors of a huge launch are mapped lazily, so 17 GB of them take up a few megabytes. Only the last block runs,
-which has the largest indices. Three small launches differ from it in one dim, by multiples of common tile sizes. Where
-an access is depends on the dim as a polynomial does, of degree 2 if the dim occurs twice in a tensor. So the small
-launches predict the accesses of the huge one. A 32-bit index that wraps around is off by a multiple of 2^32 elements or
-bytes. The program itself reports signed overflow.
+which has the largest indices. Three small launches differ from it in one dim, by multiples of common tile sizes. The
+place of an access is a polynomial in that dim, of degree 2 if the dim occurs twice in a tensor. So the small launches
+predict the accesses of the huge one. A 32-bit index that wraps around is off by a multiple of 2^32 elements or bytes.
+The program itself reports signed overflow.
 
 The middle block runs as well, since a bound that wraps around may be right for the last block by chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from math import ceil, lcm
+from functools import reduce
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tkjit.check.arguments import pack, span, tensors_in_order
-from tkjit.check.cases import Case, case_without_memory
+from tkjit.check.cases import Case
 from tkjit.check.child_process import launch
 from tkjit.check.findings import MODE_OF, WIDEN
-from tkjit.check.sizes import multiples_of
+from tkjit.check.growth import MAX_EXTENT, Growth
 from tkjit.compile.flags import SIMULATOR
-from tkjit.spec import Spec, Variant
+from tkjit.spec import Spec
 
 _WRAP = 1 << 32
-_MOST_ELEMENTS = _WRAP + (1 << 26)  # of the largest tensor: a little more than 32 bits can count
-_MAX_EXTENT = (1 << 31) - 1
-# The extents differ by a multiple of one of these numbers, so that the last tile is cut off in the same place.
-_STEPS = (107520, 6720, 420, 60, 12, 1)
-_FEWEST_STEPS = 8
 _SMALL_RUNS = 3  # as many as a polynomial of degree 2 needs
-_LIMITS = (_MAX_EXTENT, _MAX_EXTENT + 1 - 1024)
+_LIMITS = (MAX_EXTENT, MAX_EXTENT + 1 - 1024)
 _MAX_S = 10
 _MOST_ACCESSES = 1 << 20  # as in sim/check/overflow.h; one outside of a tensor may follow
-LEADING = "..."
 # in the order of LoggedAccess in sim/check/overflow.h
 _ACCESS = np.dtype(
     [
@@ -51,29 +45,6 @@ _ACCESS = np.dtype(
         ("writes", "<u2"),
     ]
 )
-
-
-@dataclass(frozen=True)
-class Growth:
-    """Calls that differ in the extent of one dim.
-
-    Parameters
-    ----------
-    dim : str
-        The dim, or ``"..."`` for the first leading dim.
-    sized : callable
-        Returns the call in which the dim has an extent, or None if the spec rejects it.
-    extent : int
-        The dim's extent in the small call.
-    step, steps : int
-        The huge call's extent is ``extent + step * steps``.
-    """
-
-    dim: str
-    sized: Callable[[int], Case | None]
-    extent: int
-    step: int
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -136,143 +107,118 @@ class _Run:
         return name, tensor.element_size(), int(self.sizes[access["tensor"]]) // tensor.element_size()
 
 
-def growths(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) -> Iterator[tuple[str, Growth | None]]:
-    """Yield each dim that the caller has not chosen, with its growth, or None if the dim cannot grow alone.
-
-    Raises
-    ------
-    SpecError
-        If ``prepare=`` needs the values of the tensors.
-    """
-    examples = [one for one in spec.verification.examples if _is_for(one, variant)]
-    base = {**(examples[0] if examples else {}), **given}
-    leading = tuple(base.pop(LEADING, (3,) if any(f.leading for f in spec.tensors) else ()))
-    case_of = partial(_case_of, spec, variant, base, seed)
-    first = case_of({}, leading)
-    if first is None:
-        return
-    for dim in (LEADING, *first.extents):
-        if dim in given or dim in dict(variant.values) or (dim == LEADING and not leading):
-            continue
-
-        def sized(extent: int, dim: str = dim) -> Case | None:
-            if dim == LEADING:
-                return case_of(first.extents, (extent, *leading[1:]))
-            return case_of({**first.extents, dim: extent}, leading)
-
-        yield dim, _largest(spec, dim, sized, leading[0] if dim == LEADING else first.extents[dim])
-
-
 def _is_elsewhere(one: Mapping[str, Any]) -> bool:
     return one["kind"] == "overflow" and str(one["here"]["file"]).startswith((f"{SIMULATOR}/", "/usr/"))
 
 
-def _is_for(example: Mapping[str, Any], variant: Variant) -> bool:
-    return all(example.get(name, value) == value for name, value in variant.values)
+class HugeLaunches:
+    """The launches of one growth.
 
+    Parameters
+    ----------
+    found : list of dict
+        The findings.
+    names : list of str
+        The names of the huge calls.
+    launches : int
+        The number of launches, small ones included.
+    """
 
-def _case_of(
-    spec: Spec,
-    variant: Variant,
-    base: Mapping[str, Any],
-    seed: int,
-    extents: Mapping[str, int],
-    leading: tuple[int, ...],
-) -> Case | None:
-    # an integer that equals a dim grows with it, so only other integers keep the example's values
-    dims = {name.lower() for name in spec.dim_names}
-    scalars = {name: value for name, value in base.items() if name in spec.dim_names or name.lower() not in dims}
-    return case_without_memory(spec, variant, {**scalars, **extents}, leading, seed)
+    def __init__(self, program: Path, spec: Spec, growth: Growth, seed: int, timeout_s: float) -> None:
+        self._program, self._spec, self._growth, self._seed = program, spec, growth, seed
+        self._limit_s = min(ceil(timeout_s), _MAX_S)
+        self.found: list[dict[str, Any]] = []
+        self.names: list[str] = []
+        self.launches = 0
 
+    def run(self) -> None:
+        small = self._small()
+        self._add_unlaunchable(small)
+        if not small or small[0].is_broken:
+            return  # the other modes report it
+        if any(one.is_broken for one in small):
+            self._add(one for one in small if one.has_begun)
+            return
+        huge, steps = self._largest_launch()
+        if huge is None:
+            return
+        self._add([huge])
+        self.found += [*_wraps(self._spec, small, huge, steps), *_idle(small[0], huge)]
+        self.names.append(huge.name)
+        self._run_middle(steps)
+        self._run_with_last_indices(steps)
+        self._run_largest_int()
 
-def _largest(spec: Spec, dim: str, sized: Callable[[int], Case | None], extent: int) -> Growth | None:
-    """Return the growth that makes a tensor as large as is needed, or as large as the spec allows."""
+    def _run(self, steps: int, *, at_end: bool = False, middle: bool = False) -> _Run | None:
+        return self._run_extent(self._growth.extent + self._growth.step * steps, at_end=at_end, middle=middle)
 
-    def elements(case: Case) -> int:
-        return max((tensor.numel() for _, tensor in tensors_in_order(spec, case.arguments)), default=0)
-
-    def is_allowed(steps: int) -> bool:
-        """Whether the spec accepts the extent, and no tensor is larger than needed one step before."""
-        case = sized(extent + step * steps) if extent + step * steps <= _MAX_EXTENT else None
-        before = sized(extent + step * (steps - 1)) if case is not None else None
-        return case is not None and (before is None or elements(before) <= _MOST_ELEMENTS)
-
-    multiple = multiples_of(spec, {}).get(dim, 1)
-    for step in (lcm(one, multiple) for one in _STEPS):
-        high = 1
-        while is_allowed(high):
-            high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if is_allowed(middle) else (low, middle)
-        if low >= _FEWEST_STEPS or (low and step == multiple):
-            return Growth(dim, sized, extent, step, low)
-    return None
-
-
-def overflows(
-    program: Path, spec: Spec, growth: Growth, seed: int, timeout_s: float
-) -> tuple[list[dict[str, Any]], list[str], int]:
-    """Launch small and huge calls, and return findings, the names of the huge calls, and the number of launches."""
-    launches = 0
-
-    def run(extent: int, *, at_end: bool, middle: bool = False) -> _Run | None:
-        nonlocal launches
-        case = growth.sized(extent)
+    def _run_extent(self, extent: int, *, at_end: bool = False, middle: bool = False) -> _Run | None:
+        """Launch the call with an extent, if the spec allows it; integers are 0, or the extent's last index."""
+        case = self._growth.sized(extent)
         if case is None:
             return None
-        launches += 1
-        packed = pack(spec, case.arguments, extent - 1 if at_end else 0)
-        found, log, _ = launch(program, packed, (int(middle), seed, -1, limit_s, 0), limit_s)
-        tensors = [tensor for _, tensor in tensors_in_order(spec, case.arguments)]
+        self.launches += 1
+        packed = pack(self._spec, case.arguments, extent - 1 if at_end else 0)
+        options = (int(middle), self._seed, -1, self._limit_s, 0)
+        found, log, _ = launch(self._program, packed, options, self._limit_s)
+        tensors = [tensor for _, tensor in tensors_in_order(self._spec, case.arguments)]
         sizes = np.array([span(t.shape, t.stride()) * t.element_size() for t in tensors] or [0])
         return _Run(case, found, np.frombuffer(log or b"", _ACCESS), sizes, log is not None)
 
-    limit_s = min(ceil(timeout_s), _MAX_S)
+    def _small(self, *, at_end: bool = False) -> list[_Run]:
+        return [one for one in (self._run(i, at_end=at_end) for i in range(_SMALL_RUNS)) if one is not None]
 
-    def small_runs(*, at_end: bool) -> list[_Run]:
-        extents = (growth.extent + growth.step * i for i in range(_SMALL_RUNS))
-        return [one for one in (run(extent, at_end=at_end) for extent in extents) if one is not None]
+    def _largest_launch(self) -> tuple[_Run | None, int]:
+        """Launch the huge call, or the largest one that can be launched."""
+        steps = self._growth.steps
+        while steps:
+            huge = self._run(steps)
+            if huge is not None and huge.has_begun:
+                return huge, steps
+            self._add_unlaunchable([huge] if huge is not None else [])
+            steps //= 2
+        return None, 0
 
-    small = small_runs(at_end=False)
-    found = [_unlaunchable(one) for one in small if one.error][:1]
-    if not small or any(one.is_broken for one in small):
-        return found, [], launches  # the other modes report what is wrong in a small launch
-    steps, huge = growth.steps, None
-    while steps and ((huge := run(growth.extent + growth.step * steps, at_end=False)) is None or not huge.has_begun):
-        if huge is not None and huge.error and not found and "grid x" not in huge.error:  # its limit is 2^31 - 1
-            found.append(_unlaunchable(huge))
-        steps //= 2
-    if not steps or huge is None:
-        return found, [], launches
-    extent = growth.extent + growth.step * steps
-    found += [*huge.findings, *_wraps(spec, small, huge, steps), *_outside(spec, huge), *_idle(small[0], huge)]
-    small_middle, middle = (run(one, at_end=False, middle=True) for one in (growth.extent, extent))
-    if small_middle is not None and middle is not None:
-        found += [*middle.findings, *_outside(spec, middle), *_idle(small_middle, middle)]
-    if any(
-        tensor.is_meta and not tensor.is_floating_point() for _, tensor in tensors_in_order(spec, huge.case.arguments)
-    ):
-        # Integers may be indices, and then the last ones are the largest. But they may also be something else, so that
-        # only an index that wraps around is an error.
-        small, end = small_runs(at_end=True), run(extent, at_end=True)
-        if end is not None and not any(one.is_broken for one in small):
-            found += _wraps(spec, small, end, steps)
-    names = [huge.name]
-    for limit in _LIMITS:  # a loop or a rounded size may overflow only close to the largest int
-        if growth.extent + growth.step * (growth.steps + 1) > limit:
-            largest = run(limit, at_end=False)
-            if largest is not None and largest.has_begun:
-                found += [*largest.findings, *_outside(spec, largest)]
-                names.append(largest.name)
-                break
-    return found, names, launches
+    def _run_middle(self, steps: int) -> None:
+        small, huge = self._run(0, middle=True), self._run(steps, middle=True)
+        if small is not None and huge is not None:
+            self._add([huge])
+            self.found += _idle(small, huge)
 
+    def _run_with_last_indices(self, steps: int) -> None:
+        """Run with integers that are the last index of the dim, if they are indices at all.
 
-def _unlaunchable(run: _Run) -> dict[str, Any]:
-    text = f"the spec allows sizes that cannot be launched: {run.error}; exclude them with constraints="
-    return {"kind": "overflow", "warning": True, "text": text, "case": run.name}
+        They may also be something else, so only an index that wraps around is an error.
+        """
+        small = self._small(at_end=True) if self._has_integers() else []
+        huge = self._run(steps, at_end=True) if small and not any(one.is_broken for one in small) else None
+        if huge is not None:
+            self.found += _wraps(self._spec, small, huge, steps)
+
+    def _has_integers(self) -> bool:
+        case = self._growth.sized(self._growth.extent)
+        tensors = tensors_in_order(self._spec, case.arguments) if case is not None else []
+        return any(tensor.is_meta and not tensor.is_floating_point() for _, tensor in tensors)
+
+    def _run_largest_int(self) -> None:
+        """Run close to the largest int, if that is what limits the dim: a loop or a rounded size may overflow there."""
+        if self._growth.extent + self._growth.step * (self._growth.steps + 1) <= MAX_EXTENT:
+            return
+        largest = next((one for one in map(self._run_extent, _LIMITS) if one is not None), None)
+        if largest is not None and largest.has_begun:
+            self._add([largest])
+            self.names.append(largest.name)
+
+    def _add(self, runs: Iterable[_Run]) -> None:
+        for one in runs:
+            self.found += [*one.findings, *_outside(self._spec, one)]
+
+    def _add_unlaunchable(self, runs: Sequence[_Run]) -> None:
+        """Add a warning, only once, if a launch was rejected; the grid's x is as large as it can be."""
+        errors = [one for one in runs if one.error and "grid x" not in one.error]
+        if errors and not self.found:
+            text = f"the spec allows sizes that cannot be launched: {errors[0].error}; exclude them with constraints="
+            self.found.append({"kind": "overflow", "warning": True, "text": text, "case": errors[0].name})
 
 
 def _wraps(spec: Spec, small: Sequence[_Run], huge: _Run, steps: int) -> Iterator[dict[str, Any]]:
