@@ -7,9 +7,11 @@ import torch
 from support.sampling import sample
 
 import tkjit
-from tkjit import In, Out, Strided, Tensor, Zero
+from tkjit import In, InOut, Out, Strided, Tensor, Zero
+from tkjit.check.growth import growths
 from tkjit.cli import main
 from tkjit.errors import SpecError
+from tkjit.spec import variants_of
 from tkjit.testing import KernelCheckError, check
 
 pytestmark = pytest.mark.compiles
@@ -223,6 +225,36 @@ def test_right_kernels_are_not_reported(make, cache_with_runtime):
     assert report.launches > 0
 
 
+def growing(kernel) -> dict:
+    """Map each dim to its huge extent, and to the elements of the largest tensor."""
+    (spec,) = kernel.specs
+    found = {}
+    for dim, growth in growths(spec, variants_of(spec)[0], {}, 0):
+        extent = growth.extent + growth.step * growth.steps if growth is not None else 0
+        tensors = growth.sized(extent).arguments.values() if growth is not None else ()
+        found[dim] = extent, max((one.numel() for one in tensors), default=0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("constraints", "dims"),
+    [([], {"M", "N"}), (["M == N"], set()), (["M % 4096 == 0", "N < 100"], {"M"}), (["M * N < 2147483648"], set())],
+)
+def test_dims_grow_until_a_tensor_has_over_4_billion_elements(constraints, dims):
+    @tkjit.kernel("__global__ void f(Globals g) {}", entry="f", grid=1, block=1, constraints=constraints)
+    def f(x: InOut[Tensor, F32, "M", "N"]) -> None: ...
+
+    found = growing(f)
+    assert found.keys() == {"M", "N"} and {dim for dim, (_, count) in found.items() if count > 1 << 32} == dims
+    assert found["M"][0] % 4096 == 0 or "M % 4096 == 0" not in constraints
+    assert max(count for _, count in found.values()) < 1.1 * (1 << 32)
+
+
+def test_a_dim_that_occurs_twice_grows():
+    extent, count = growing(squares())["N"]
+    assert count == extent**2 and 1 << 32 < count < 1.3 * (1 << 32)
+
+
 def test_the_line_of_the_access_is_named(cache_with_runtime, tmp_path, capsys):
     (tmp_path / "copy.cu").write_text(
         "__global__ void copy(Globals g) {\n"
@@ -231,7 +263,7 @@ def test_the_line_of_the_access_is_named(cache_with_runtime, tmp_path, capsys):
         "}\n"
     )
     (tmp_path / "copy.py").write_text(
-        "import tkjit\nfrom tkjit import In, Out, Tensor\n\n"
+        "import tkjit\nfrom tkjit import In, InOut, Out, Tensor\n\n"
         '@tkjit.kernel("copy.cu", entry="copy", grid="M", block=64)\n'
         'def copy(x: In[Tensor, "float32", "M", 64], y: Out[Tensor, "float32", "M", 64]) -> Tensor: ...\n'
     )

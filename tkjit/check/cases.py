@@ -110,9 +110,9 @@ def case_of_sizes(spec: Spec, variant: Variant, sizes: Mapping[str, Any], seed: 
 def case_without_memory(
     spec: Spec, variant: Variant, given: Mapping[str, Any], leading: tuple[int, ...], seed: int
 ) -> Case | None:
-    """Return a case with meta tensors, or None if the spec rejects its sizes; dims that are not given are small."""
-    limits = dict.fromkeys((False, True), 1 << 62) if given.keys() >= set(spec.dim_names) else _MAX_ELEMENTS
-    maker = _CaseGenerator(spec, variant, given, seed, leading, limits, absent=False, device="meta")
+    """Return a case with meta tensors, or None if the spec rejects its sizes; dims that are not given are ordinary."""
+    no_limits = dict.fromkeys((False, True), 1 << 62)
+    maker = _CaseGenerator(spec, variant, given, seed, leading, no_limits, absent=False, device="meta")
     shapes = shapes_for(spec, {**dict(variant.values), **given}) or SHAPES
     cases = (maker.first_that_fits(sizes, tiles) for sizes, tiles, _ in shapes)
     return next((case for case in cases if case is not None), None)

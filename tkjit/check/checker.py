@@ -181,6 +181,8 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
 
 
 def _cases(spec: Spec, variant: Variant, options: Options) -> list[Case]:
+    if not set(MODES) & set(options.modes):
+        return []  # the overflow mode chooses its own
     return cases_of(spec, variant, options.given, options.seed)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tkjit.check.arguments import tensors_in_order
 from tkjit.check.cases import Case, case_without_memory
-from tkjit.check.sizes import multiples_of
+from tkjit.check.sizes import examples_of, multiples_of
 from tkjit.spec import Spec, Variant
 
 MAX_EXTENT = (1 << 31) - 1
@@ -27,17 +27,14 @@ class Growth:
 
     Parameters
     ----------
-    dim : str
-        The dim, or ``"..."`` for the first leading dim.
     sized : callable
         Returns the call in which the dim has an extent, or None if the spec rejects it.
     extent : int
-        The dim's extent in the small call.
+        The dim's extent in the smallest call.
     step, steps : int
         The huge call's extent is ``extent + step * steps``.
     """
 
-    dim: str
     sized: Callable[[int], Case | None]
     extent: int
     step: int
@@ -47,18 +44,20 @@ class Growth:
 def growths(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) -> Iterator[tuple[str, Growth | None]]:
     """Yield each dim that the caller has not chosen, with its growth, or None if the dim cannot grow alone.
 
+    The first leading dim is called ``"..."``.
+
     Raises
     ------
     SpecError
-        If ``prepare=`` needs the values of the tensors.
+        If ``prepare=`` needs the values of the tensors, or no example is for the variant.
     """
-    examples = [one for one in spec.verification.examples if _is_for(one, variant)]
-    base = {**(examples[0] if examples else {}), **given}
+    base = next(iter(examples_of(spec, dict(variant.values), given)), dict(given))
     leading = tuple(base.pop(_LEADING, (3,) if any(f.leading for f in spec.tensors) else ()))
     case_of = partial(_case_of, spec, variant, base, seed)
     first = case_of({}, leading)
     if first is None:
         return
+    multiples = multiples_of(spec, {**dict(variant.values), **given})
     for dim in (_LEADING, *first.extents):
         if dim in given or dim in dict(variant.values) or (dim == _LEADING and not leading):
             continue
@@ -68,11 +67,8 @@ def growths(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) -
                 return case_of(first.extents, (extent, *leading[1:]))
             return case_of({**first.extents, dim: extent}, leading)
 
-        yield dim, _largest(spec, dim, sized, leading[0] if dim == _LEADING else first.extents[dim])
-
-
-def _is_for(example: Mapping[str, Any], variant: Variant) -> bool:
-    return all(example.get(name, value) == value for name, value in variant.values)
+        extent = leading[0] if dim == _LEADING else first.extents[dim]
+        yield dim, _largest(spec, multiples.get(dim, 1), sized, extent)
 
 
 def _case_of(
@@ -89,8 +85,14 @@ def _case_of(
     return case_without_memory(spec, variant, {**scalars, **extents}, leading, seed)
 
 
-def _largest(spec: Spec, dim: str, sized: Callable[[int], Case | None], extent: int) -> Growth | None:
-    """Return the growth that makes a tensor as large as is needed, or as large as the spec allows."""
+def _largest(spec: Spec, multiple: int, sized: Callable[[int], Case | None], extent: int) -> Growth | None:
+    """Return the growth that makes a tensor as large as is needed, or as large as the spec allows.
+
+    Parameters
+    ----------
+    multiple : int
+        The spec accepts an extent only if it is a multiple of this number.
+    """
 
     def elements(case: Case) -> int:
         return max((tensor.numel() for _, tensor in tensors_in_order(spec, case.arguments)), default=0)
@@ -101,7 +103,6 @@ def _largest(spec: Spec, dim: str, sized: Callable[[int], Case | None], extent: 
         before = sized(extent + step * (steps - 1)) if case is not None else None
         return case is not None and (before is None or elements(before) <= _MOST_ELEMENTS)
 
-    multiple = multiples_of(spec, {}).get(dim, 1)
     for step in (lcm(one, multiple) for one in _STEPS):
         high = 1
         while is_allowed(high):
@@ -111,5 +112,5 @@ def _largest(spec: Spec, dim: str, sized: Callable[[int], Case | None], extent: 
             middle = (low + high) // 2
             low, high = (middle, high) if is_allowed(middle) else (low, middle)
         if low >= _FEWEST_STEPS or (low and step == multiple):
-            return Growth(dim, sized, extent, step, low)
+            return Growth(sized, extent, step, low)
     return None

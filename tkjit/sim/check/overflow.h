@@ -1,8 +1,8 @@
 // Records the last block's accesses to tensors, and reports signed overflow.
 //
-// The parent process (tkjit/check/overflow.py) launches a kernel with small and with huge tensors, and compares where the
-// last block's accesses are. The __ubsan functions are those that gcc and clang call under
-// -fsanitize=signed-integer-overflow. Source of their interface: gcc's libsanitizer/ubsan/ubsan_handlers.h.
+// The parent process (tkjit/check/overflow.py) launches a kernel with small and with huge tensors, and compares the places
+// of the accesses. With -fsanitize=signed-integer-overflow, gcc and clang call the __ubsan functions. Source of their
+// interface: gcc's libsanitizer/ubsan/ubsan_handlers.h.
 #pragma once
 
 #include "../detail/atomics.h"
