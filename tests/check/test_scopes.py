@@ -37,6 +37,7 @@ PTX_SET = 'asm volatile("red.release.{scope}.global.add.s32 [%0], 1;" :: "l"(fla
 PTX_WAIT = """int seen;
         do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
         while (seen == 0);"""
+PTX_STORE = 'asm volatile("st.{order}.global.s32 [%0], 1;" :: "l"(flag) : "memory");'
 GIVE_BACK = "__threadfence(); atomicExch(lock, 0);"
 TAKE = "while (atomicCAS(lock, 0, 1) != 0) {}"
 
@@ -91,6 +92,20 @@ CASES = {
         2,
         "race: nothing orders",
     ),
+    "ptx_load_for_block": (
+        published(PTX_SET.format(scope="gpu"), PTX_WAIT.replace(".gpu", ".cta")),
+        2,
+        "atomic only for the block's threads",
+    ),
+    "ptx_store": (published(PTX_STORE.format(order="release.gpu"), PTX_WAIT), 2, ""),
+    "ptx_store_after_fence": (published(f"__threadfence(); {PTX_STORE.format(order='relaxed.sys')}", PTX_WAIT), 2, ""),
+    "ptx_store_for_block": (
+        published(PTX_STORE.format(order="release.cta"), PTX_WAIT),
+        2,
+        "atomic only for the block's threads",
+    ),
+    "ptx_relaxed_store": (published(PTX_STORE.format(order="relaxed.gpu"), PTX_WAIT), 2, "race: nothing orders"),
+    "ptx_volatile_store": (published(PTX_STORE.format(order="volatile"), PTX_WAIT), 2, "race: nothing orders"),
     "fence_of_each_lane": (
         WARPS.format(set="atomicExch(flag, 1);").replace("data[0] =", "if (lane == 0) data[0] ="),
         1,

@@ -158,7 +158,15 @@ _FIRST_PAGES = 1 << 16  # these pages are never mapped, so a lower address is an
 _GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global variable '(.*?)' .*? of size (\d+)")
 
 
+_WAIT_FOR_LAUNCH = "call cudaGridDependencySynchronize() (griddepcontrol.wait) first"
+
+
 def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
+    if "there" not in one:
+        return (
+            f"{_memory(one, symbols)} is used before the thread has waited for the launch before this one, which may still "
+            f"use it, because the spec has pdl=True; {_WAIT_FOR_LAUNCH}"
+        )
     return f"nothing orders two accesses to {_memory(one, symbols)}; {_order(one, symbols)}"
 
 
@@ -168,6 +176,10 @@ def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
     places = [_place(one, side, symbols) for side in sides]
     is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
+    if one.get("launches") == 2:
+        return (
+            f"a dependent launch may begin before the previous launch has ended: {_WAIT_FOR_LAUNCH}"
+        )
     if not is_one_block and any(side["access"].startswith("block-scope") for side in sides):
         return "an operation with the scope of a block, such as atomicAdd_block, is atomic only for the block's threads"
     if one.get("space") == "tensor" and any(side["access"] == "asynchronous write" for side in sides):
@@ -215,6 +227,11 @@ def _fence(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _proxy(one: Mapping[str, Any], symbols: Symbols) -> str:
+    if one["here"]["access"] == "read of a tensor map":
+        return (
+            f"a copy reads its tensor map at {_memory(one, symbols)}, but may not see a thread's change of it; execute "
+            "fence.proxy.tensormap::generic.release after the change, and .acquire before the copy"
+        )
     fence = "fence.proxy.async.global" if one.get("space") == "tensor" else "tkjit::fence_async_proxy()"
     return (
         f"an asynchronous operation reads {_memory(one, symbols)}, but cannot see a thread's write there; "

@@ -115,6 +115,40 @@ def _tensor_reduce(call: Call) -> str:
     return f"tkjit_ptx::tensor_reduce<{rank}>({arguments});"
 
 
+# Maps the fields of a tensor map to the PTX types of their new values. Those with an index take it as an operand.
+_MAP_FIELDS = {
+    "global_address": "b64",
+    "rank": "b32",
+    "box_dim": "b32",
+    "global_dim": "b32",
+    "global_stride": "b64",
+    "element_stride": "b32",
+    "elemtype": "b32",
+    "interleave_layout": "b32",
+    "swizzle_mode": "b32",
+    "fill_mode": "b32",
+}
+_INDEXED_FIELDS = {"box_dim", "global_dim", "global_stride", "element_stride"}
+
+
+@instruction("tensormap.replace.tile")
+def _replace_in_map(call: Call) -> str:
+    call.one_of(("b32", "b64"))
+    call.has("b1024")
+    field = call.one_of(_MAP_FIELDS)
+    map_ = call.address(0, call.space())
+    call.ends()
+    index = call.value(1, "u32") if field in _INDEXED_FIELDS else "0u"
+    value = call.value(call.count - 1, _MAP_FIELDS[field])
+    return f"tkjit_ptx::replace_in_map(tkjit_ptx::MapField::{field}, {map_}, {index}, {value});"
+
+
+@instruction("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release")
+def _copy_map(call: Call) -> str:
+    call.ends()
+    return f"tkjit_ptx::copy_map({call.address(0, 'global')}, {call.address(1, 'shared')}, {call.value(2, 'u32')});"
+
+
 @instruction("multimem.ld_reduce")
 def _multimem_load(call: Call) -> str:
     kind = call.type()

@@ -45,22 +45,29 @@ def _ld(call: Call) -> str:
     kind, space = call.type(), call.space()
     waits = "for_devices" if call.has("sys") else "for_blocks"
     waits = waits if call.has("volatile", "relaxed", "acquire", "mmio") else "none"
+    scope = _scope(call) if waits != "none" else ""
     count = int(call.one_of(("v2", "v4", "v8"), "v1")[1:])
     call.ends()
     cpp = TYPES[kind]
     read = f"tkjit_ptx::ld<{cpp}, {count}, tkjit_ptx::Waits::{waits}>(tkjit_parts, {call.address(1, space)});"
-    return f"{{ {cpp} tkjit_parts[{count}]; {read} {call.set_all(0, 'tkjit_parts')} }}"
+    return f"{{ {scope}{cpp} tkjit_parts[{count}]; {read} {call.set_all(0, 'tkjit_parts')} }}"
+
+
+def _scope(call: Call) -> str:
+    """Declare the scope of an access, if it is the block."""
+    return "[[maybe_unused]] const ::tkjit::sim::BlockScope tkjit_scope; " if call.has("cta") else ""
 
 
 @instruction("st")
 def _st(call: Call) -> str:
     kind, space = call.type(), call.space()
-    is_ordered = call.has("volatile", "relaxed", "release", "mmio")
+    order = "release" if call.has("release") else "relaxed" if call.has("volatile", "relaxed", "mmio") else "weak"
+    scope = _scope(call) if order != "weak" else ""
     count = int(call.one_of(("v2", "v4", "v8"), "v1")[1:])
     call.ends()
     values = ", ".join(call.values(1, kind))
-    order = "true" if is_ordered else "false"
-    return f"tkjit_ptx::st<{TYPES[kind]}, {count}, {order}>({call.address(0, space)}, {{{values}}});"
+    write = f"tkjit_ptx::st<{TYPES[kind]}, {count}, tkjit_ptx::Order::{order}>({call.address(0, space)}, {{{values}}});"
+    return f"{{ {scope}{write} }}" if scope else write
 
 
 _OPERATIONS = {"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch"}

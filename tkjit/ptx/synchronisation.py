@@ -73,14 +73,26 @@ def _fence_mbarrier_init(call: Call) -> str:
     return "::tkjit::sim::fence_mbarrier_init();"
 
 
-@instruction("fence.proxy", "griddepcontrol")
+@instruction("fence.proxy.tensormap::generic")
+def _tensor_map_fence(call: Call) -> str:
+    order = call.one_of(("acquire", "release"))
+    call.ends()
+    return f"::tkjit::sim::{order}_tensor_maps();"
+
+
+@instruction("fence.proxy", "griddepcontrol.launch_dependents")
 def _ordered(call: Call) -> str:
     return '__asm__ __volatile__("" ::: "memory");'
 
 
 @instruction("setmaxnreg.inc", "setmaxnreg.dec")
 def _setmaxnreg(call: Call) -> str:
-    return f"tkjit_ptx::setmaxnreg({call.value(0, 'u32')});"
+    return f"::tkjit::sim::set_register_count({call.value(0, 'u32')});"
+
+
+@instruction("griddepcontrol.wait")
+def _wait_for_previous_launches(call: Call) -> str:
+    return "::tkjit::sim::wait_for_previous_launches();"
 
 
 @instruction("mbarrier.init")

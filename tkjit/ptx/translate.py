@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
-from tkjit.ptx.grammar import Block, Instruction, Label, Name, PtxError, Registers, parse
+from tkjit.ptx.grammar import Block, Instruction, Label, Name, PtxError, Registers, Vector, parse
 from tkjit.ptx.instructions import Spelling, Unknown, call
 
 # Maps each operand constraint to the C++ type of the operand.
@@ -130,10 +130,33 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     body = _render(block, spelling)
     opening = ["namespace tkjit_ptx = ::tkjit::sim::ptx;"]
     outputs = [(i, operand.expression) for i, operand in enumerate(operands) if operand.is_output]
+    closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, _ in outputs]
+    product = next((one for one in block.walk() if _is_wgmma(one)), None)
+    elements = _elements_of_a(product, spelling) if product else []
+    if product:
+        opening.append("[[maybe_unused]] const ::tkjit::sim::WgmmaStatement tkjit_statement{};")
+        closing.append(f"tkjit_ptx::note_sums({', '.join(f'tkjit_out{i}' for i, _ in outputs)});")
+    if elements:
+        names = [f"tkjit_in{i}" for i in elements]
+        opening += [f"auto&& tkjit_in{i} = {operands[i].expression};" for i in elements]
+        closing.append(f"tkjit_ptx::note_a<{', '.join(f'decltype({name})' for name in names)}>({', '.join(names)});")
+        operands = [
+            one._replace(expression=f"tkjit_in{i}") if i in elements else one for i, one in enumerate(operands)
+        ]
     opening += [f"auto&& tkjit_out{i} = {expression};" for i, expression in outputs]
     opening += _values(operands)
-    closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, _ in outputs]
     return " ".join(["do {", *opening, body, *closing, "} while (0)"])
+
+
+def _is_wgmma(statement: object) -> TypeGuard[Instruction]:
+    return isinstance(statement, Instruction) and statement.text.startswith("wgmma.mma_async")
+
+
+def _elements_of_a(product: Instruction, spelling: _Spelling) -> list[int]:
+    """Return the operands that hold A, if a ``wgmma`` reads it from registers."""
+    a = product.operands[1] if len(product.operands) > 1 else None
+    parts = a.parts if isinstance(a, Vector) else ()
+    return [spelling.index(part.text) for part in parts if part.kind == "operand"]
 
 
 def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> str:
@@ -217,9 +240,9 @@ class _Spelling(Spelling):
     def variable(self, name: Name) -> str:
         if name.kind != "operand":
             return "ptx_" + re.sub(r"\W", "_", name.text)
-        return self._variables.get(name.text) or f"tkjit_{self._index(name.text)}"
+        return self._variables.get(name.text) or f"tkjit_{self.index(name.text)}"
 
-    def _index(self, text: str) -> int:
+    def index(self, text: str) -> int:
         if text[1:].isdigit():
             index = int(text[1:])
         else:

@@ -15,6 +15,7 @@
 //   detail/scheduler.h     how a thread waits
 //   detail/barrier.h       __syncthreads, named barriers, the grid's barrier
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
+//   detail/registers.h     setmaxnreg
 //   detail/window.h        addresses of shared memory, and static variables in it
 //   detail/multicast.h     addresses that refer to memory on several devices
 //   detail/copy_queue.h    cp.async
@@ -43,6 +44,7 @@
 #include "detail/barrier.h"
 #include "detail/warp.h"
 #include "detail/warp_intrinsics.h"
+#include "detail/registers.h"
 #include "detail/window.h"
 #include "detail/multicast.h"
 #include "detail/copy_queue.h"

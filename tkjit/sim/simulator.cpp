@@ -18,6 +18,7 @@
 #include "runtime/tensor_copies.h"
 #include "runtime/tensor_map.h"
 #include "runtime/warp.h"
+#include "runtime/registers.h"
 #include "runtime/wgmma.h"
 #ifdef TKJIT_SIM_CHECKED
 #include "check/host.h"

@@ -3,6 +3,7 @@
 
 #include "../detail/block.h"
 #include "../detail/site.h"
+#include "../detail/vector_types.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct Moment {
     unsigned launch, block, thread, clock, where;
 };
 
-void begin_launch();
+void begin_launch(dim3 grid, dim3 block);
 void begin_block(Block& block);
 void end_block(Block& block);
 void begin_thread(Thread& thread);
@@ -57,6 +58,11 @@ void update_meanwhile(const void* destination, size_t bytes, const Moment& issue
 Moment begin_product(const Thread& first_of_warpgroup, Site site);
 void end_reads_of_product();
 
+/// Records `fence.proxy.tensormap`, and that a copy reads a tensor map.
+void release_tensor_maps();
+void acquire_tensor_maps();
+void read_tensor_map(const void* map, size_t bytes, Site site);
+
 /// Records `fence.proxy.async`, for shared memory, global memory or both.
 void fence_async_proxy(bool shared, bool global);
 
@@ -90,7 +96,7 @@ void note_store_at_exit(Site site);
 
 struct Moment {};
 
-inline void begin_launch() {}
+inline void begin_launch(dim3, dim3) {}
 inline void begin_block(Block&) {}
 inline void end_block(Block&) {}
 inline void begin_thread(Thread&) {}
@@ -115,6 +121,9 @@ inline void write_meanwhile(const void*, size_t, Moment) {}
 inline void update_meanwhile(const void*, size_t, Moment) {}
 inline Moment begin_product(const Thread&, Site) { return {}; }
 inline void end_reads_of_product() {}
+inline void release_tensor_maps() {}
+inline void acquire_tensor_maps() {}
+inline void read_tensor_map(const void*, size_t, Site) {}
 inline void fence_async_proxy(bool, bool) {}
 inline void read_by_copy(const void*, size_t, Moment) {}
 inline void finish(Moment) {}

@@ -28,11 +28,10 @@ inline std::set<std::tuple<std::string, uintptr_t, uintptr_t>> already_reported;
 inline constexpr size_t most_findings = 256;  // separately for warnings, so that they crowd out no finding
 
 inline check::Json described(const Access& access, const char* what) {
-    const unsigned threads_x = blockDim.x, threads_y = blockDim.y;
-    const unsigned linear = access.thread % (threads_x * threads_y * blockDim.z);  // for a copy, its issuer's
-    const uint3 thread{linear % threads_x, linear / threads_x % threads_y, linear / threads_x / threads_y};
-    const uint3 block{access.block % gridDim.x, access.block / gridDim.x % gridDim.y,
-                      access.block / gridDim.x / gridDim.y};
+    const auto [grid, threads, _] = launch_states[access.launch - 1];
+    const unsigned linear = access.thread % (threads.x * threads.y * threads.z);  // for a copy, its issuer's
+    const uint3 thread{linear % threads.x, linear / threads.x % threads.y, linear / threads.x / threads.y};
+    const uint3 block{access.block % grid.x, access.block / grid.x % grid.y, access.block / grid.x / grid.y};
     check::Json json = places.describe(access.where);
     return json.text("access", what).index("block", block).index("thread", thread);
 }
@@ -56,6 +55,7 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
     counts[is_warning]++;
     check::Json json;
     if (is_warning) json.number("warning", 1);
+    if (other && other->launch != access.launch) json.number("launches", 2);
     json.text("kind", kind).text("space", check::space_name(region.space)).text("name", region.name);
     json.number("offset", static_cast<long long>(address - region.begin));
     json.number("bytes", static_cast<long long>(bytes));
@@ -68,6 +68,7 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
 inline const char* word_of(Kind kind, bool is_write) {
     if (kind == pending_copy) return "asynchronous copy";
     if (kind == asynchronous) return is_write ? "asynchronous write" : "asynchronous read";
+    if (kind == map_read) return "read of a tensor map";
     if (kind == volatile_access) return is_write ? "volatile write" : "volatile read";
     if (kind == atomic) return is_write ? "atomic update" : "atomic read";
     if (kind == block_atomic) return is_write ? "block-scope atomic update" : "block-scope atomic read";
@@ -111,8 +112,11 @@ class Check {
         return (other.kind == block_atomic || access_.kind == block_atomic) && other.block != access_.block;
     }
 
-    /// Whether an asynchronous operation reads what a thread wrote, but the write is not visible to it.
+    /// Whether an asynchronous operation, or its tensor map, reads what a thread wrote, but the write is not visible to it.
     bool needs_proxy_fence(const Access& earlier) const {
+        if (access_.kind == map_read) {
+            return earlier.launch == launches && !state_of(*current_thread).acquired_maps.includes(earlier.block, earlier.thread, earlier.clock);
+        }
         if (access_.kind != asynchronous || !reads_ || earlier.kind == asynchronous) return false;
         return !is_seen_by_async(earlier, *current_thread, region_.space);
     }
@@ -184,6 +188,9 @@ inline void access(const void* pointer, size_t bytes, bool is_write, bool reads,
     if (address + bytes > region->end) bytes = region->end - address;
     if (is_write && region->space == check::Space::variable && check::is_constant(address)) {
         report("constant", *region, address, bytes, access, word_of(access.kind, true), nullptr, "");
+    }
+    if (region->space == check::Space::tensor && !is_over(0) && !state_of(*current_thread).knows_previous_launches) {
+        report("race", *region, address, bytes, access, word_of(access.kind, is_write), nullptr, "");
     }
     Check check(*region, access, is_write, reads);
     shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t piece, unsigned size) { check(cell, piece, size); });

@@ -1,10 +1,9 @@
-// Asynchronous copies and products. The race detector treats each as a separate thread, which may access its memory
-// until another thread has waited for it.
+// Asynchronous copies. The race detector treats each as a separate thread, which may access its memory until another
+// thread has waited for it.
 #pragma once
 
 #include "../detail/block.h"
 #include "../detail/site.h"
-#include "../detail/wgmma.h"
 #include "race.h"
 #include "race_accesses.h"
 #include "race_state.h"
@@ -14,9 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace tkjit::sim::race {
@@ -44,36 +40,6 @@ inline Moment begin(Copier copier, const Thread& thread, Site site) {
 
 Moment begin_copy(Copier copier, Site site) { return begin(copier, *current_thread, site); }
 
-/// The last arriving thread's knowledge, saved while the product's reads are checked with the knowledge that all
-/// threads share.
-inline View set_aside;
-
-/// Reports a wrong use of wgmma, but only once for each place.
-inline void report_product(const Access& product, const char* text) {
-    static std::set<std::pair<unsigned, std::string>> told;
-    if (!told.emplace(product.where, text).second) return;
-    check::Json json;
-    check::write_line(json.text("kind", "wgmma").text("text", text).object("here", described(product, "wgmma")));
-}
-
-Moment begin_product(const Thread& first_of_warpgroup, Site site) {
-    const Moment issued = begin(Copier::products, first_of_warpgroup, site);
-    state_of(first_of_warpgroup).last_product = issued.where;
-    bool is_fenced = true;
-    for (unsigned i = 0; i < warpgroup_threads; i++) is_fenced &= state_of((&first_of_warpgroup)[i]).has_fenced_registers;
-    if (!is_fenced) {
-        report_product(access_of(issued, asynchronous),
-                       "nothing orders the registers of the sums before this wgmma; call wgmma_fence(sums) first, and again "
-                       "after wgmma_wait");
-    }
-    View& view = state_of(*current_thread);
-    set_aside = view;
-    for (unsigned i = 0; i < warpgroup_threads; i++) view.keep_common(state_of((&first_of_warpgroup)[i]));
-    return issued;
-}
-
-void end_reads_of_product() { static_cast<View&>(state_of(*current_thread)) = set_aside; }
-
 Moment pending(Copier copier, const void* destination, size_t bytes, Site site) {
     const Moment issued = begin_copy(copier, site);
     write_meanwhile(destination, bytes, issued);
@@ -82,6 +48,10 @@ Moment pending(Copier copier, const void* destination, size_t bytes, Site site) 
 
 void read_meanwhile(const void* source, size_t bytes, const Moment& issued) {
     access(source, bytes, false, true, access_of(issued, asynchronous));
+}
+
+void read_tensor_map(const void* map, size_t bytes, Site site) {
+    access(map, bytes, false, true, map_read, place_of(site));
 }
 
 void read_by_copy(const void* source, size_t bytes, const Moment& issued) {
@@ -123,53 +93,4 @@ void landed(const void* destination, size_t bytes, const Moment& moment) {
     });
 }
 
-// ---- products of warpgroups
-
-/// Called when a block ends: reports products whose sums nobody has waited for.
-inline void check_products(const Block& block) {
-    if (block.abandoned) return;
-    for (unsigned first = 0; first < block.thread_count; first += warpgroup_threads) {
-        const ThreadState& state = state_of(block.threads[first]);
-        const unsigned issued = state.copies[static_cast<unsigned>(Copier::products)];
-        if (state.finished_products == issued) continue;
-        const Moment last{launches, state_of(block).number, first, issued, state.last_product};
-        report_product(access_of(last, asynchronous),
-                       state.committed_products < issued
-                           ? "this wgmma is never committed, so a wait does not cover it; call wgmma_commit() after it"
-                           : "no thread waits for this wgmma; call wgmma_wait<0>(sums) before the sums are used");
-    }
-}
-
-inline const Thread& first_of_warpgroup(const Thread& thread) {
-    return thread.block->threads[thread.linear / warpgroup_threads * warpgroup_threads];
-}
-
 }  // namespace tkjit::sim::race
-
-namespace tkjit::sim {
-
-void commit_wgmma() {
-    using namespace race;
-    const ThreadState& first = state_of(first_of_warpgroup(*current_thread));
-    ThreadState& state = state_of(*current_thread);
-    state.committed_products = first.copies[static_cast<unsigned>(Copier::products)];
-    state.groups.push_back(state.committed_products);
-}
-
-void fence_wgmma() { race::state_of(*current_thread).has_fenced_registers = true; }
-
-void wait_for_wgmma(unsigned pending_groups) {
-    using namespace race;
-    const Thread& thread = *current_thread;
-    std::vector<unsigned>& groups = state_of(thread).groups;
-    if (pending_groups == 0) state_of(thread).has_fenced_registers = false;
-    if (groups.size() <= pending_groups) return;
-    const auto over = groups.end() - pending_groups;
-    const Moment last{launches, state_of(*thread.block).number, numbered(Copier::products, first_of_warpgroup(thread)),
-                      over[-1], 0};
-    finish(last);
-    state_of(thread).finished_products = last.clock;
-    groups.erase(groups.begin(), over);
-}
-
-}  // namespace tkjit::sim

@@ -16,7 +16,7 @@
 #include "findings.h"
 #include "race.h"
 #include "race_accesses.h"
-#include "race_copies.h"
+#include "race_products.h"
 #include "race_state.h"
 #include "regions.h"
 #include "shadow.h"
@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -98,6 +99,19 @@ void fence_async_proxy(bool shared, bool global) {
     state.knows.advance(current_thread->linear);
 }
 
+/// Records both halves of a proxy fence for tensor maps. A copy sees a thread's change of its map if a release follows the
+/// change, and an acquire, which knows of the release, comes before the copy.
+/// Source: PTX ISA, "membar / fence: fence.proxy.tensormap".
+void release_tensor_maps() {
+    ThreadState& state = state_of(*current_thread);
+    state.released_maps.learn(state.knows);
+    state.knows.advance(current_thread->linear);
+}
+void acquire_tensor_maps() {
+    ThreadState& state = state_of(*current_thread);
+    state.acquired_maps.learn(state.released_maps);
+}
+
 /// Learns what atomic operations have passed on. After a compare-and-swap without acquire order, which takes a lock, a
 /// fence has to follow. Any other reading side counts as an acquire, because kernels put their fences on the writing side.
 inline void acquire(const Passed& passed, bool acquires) {
@@ -145,8 +159,11 @@ inline void atomic_access(const void* address, size_t bytes, bool is_write, bool
 
 // ---- launches and blocks
 
-void begin_launch() {
-    launches++;
+void begin_launch(dim3 grid, dim3 block) {
+    const unsigned previous = launches++;
+    const unsigned first_of_previous = previous ? launch_states[previous - 1].first_concurrent : 0;
+    launch_states.push_back({grid, block, next_is_dependent ? first_of_previous : launches});
+    next_is_dependent = false;
     meetings.clear();
     atomics.clear();
 }
@@ -234,3 +251,19 @@ inline void report_unwritten(const Region& region) {
 }
 
 }  // namespace tkjit::sim::race
+
+namespace tkjit::sim {
+
+void note_allocation(void* address, size_t bytes, Site site) {
+    const std::string name = "memory allocated at " + std::string(site.file) + ":" + std::to_string(site.line);
+    check::add_region(address, bytes, check::Space::tensor, name, true);
+    race::shadow.clear(reinterpret_cast<uintptr_t>(address), bytes);
+}
+void note_free(void* address) {
+    if (check::region_of(reinterpret_cast<uintptr_t>(address))) check::remove_regions(address, 1);
+}
+
+void begin_dependent_launch() { race::next_is_dependent = true; }
+void wait_for_previous_launches() { race::state_of(*current_thread).knows_previous_launches = true; }
+
+}  // namespace tkjit::sim

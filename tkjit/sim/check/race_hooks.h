@@ -7,6 +7,7 @@
 #include "race.h"
 #include "race_accesses.h"
 #include "race_detector.h"
+#include "race_products.h"
 #include "race_state.h"
 #include "regions.h"
 #include "shadow.h"
@@ -28,11 +29,31 @@ inline bool concerns(const void* address) {
     return current_thread && check::region_of(reinterpret_cast<uintptr_t>(address));
 }
 
+/// Records that host code, such as a cudaMemcpy, has written memory. It runs while no launch does.
+inline void note_host_access(const void* pointer, size_t bytes, bool is_write) {
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    const check::Region* const region = is_write ? check::region_of(address) : nullptr;
+    if (region == nullptr || !region->starts_blank) return;
+    if (address + bytes > region->end) bytes = region->end - address;
+    shadow.for_each(address, bytes, [](Cell& cell, uintptr_t, unsigned) {
+        cell = {};
+        cell.write.kind = plain;
+    });
+}
+
+inline void note_plain(const void* address, size_t bytes, bool is_write, void* return_address) {
+    if (current_thread == nullptr) return note_host_access(address, bytes, is_write);
+    if (check::region_of(reinterpret_cast<uintptr_t>(address))) {
+        access(address, bytes, is_write, !is_write, plain, place_before(return_address));
+    } else if (const ProductRegisters* const used = find_product_registers(address, bytes, is_write)) {
+        report_registers(*used, is_write, place_before(return_address));
+    }
+}
 inline void note_read(const void* address, size_t bytes, void* return_address) {
-    if (concerns(address)) access(address, bytes, false, true, plain, place_before(return_address));
+    note_plain(address, bytes, false, return_address);
 }
 inline void note_write(const void* address, size_t bytes, void* return_address) {
-    if (concerns(address)) access(address, bytes, true, false, plain, place_before(return_address));
+    note_plain(address, bytes, true, return_address);
 }
 
 inline void note_atomic(const volatile void* pointer, size_t bytes, bool reads, bool writes, int order,

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "../detail/block.h"
+#include "../detail/vector_types.h"
 #include "clocks.h"
 #include "places.h"
 #include "regions.h"
 #include "shadow.h"
+
+#include <stdint.h>
 
 #include <unordered_map>
 #include <vector>
@@ -23,25 +26,44 @@ struct View {
     Knowledge knows;
     Knowledge seen_by_async[2];  // by state space: shared, global
     Knowledge unfenced;          // known from a compare-and-swap, and over only once a fence follows
+    Knowledge released_maps, acquired_maps;  // accesses before fence.proxy.tensormap: its release, and its acquire too
+    bool knows_previous_launches = false;  // that they have ended, if this is a dependent launch
 
     bool is_empty() const { return knows.is_empty(); }
     void clear() { *this = {}; }
     void learn(const View& other) {
         knows.learn(other.knows);
         unfenced.learn(other.unfenced);
-        for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
+        learn_of_proxies(other);
     }
-    /// Learns at once, or when a fence follows. What the async proxy sees counts only for accesses that are known.
+    /// Learns at once, or when a fence follows. What a proxy sees counts only for accesses that are known.
     void learn_after(bool fence, const View& other) {
         if (!fence) return learn(other);
         unfenced.learn(other.knows);
-        for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
+        learn_of_proxies(other);
     }
     /// Forgets everything that another thread of the block does not know.
     void keep_common(const View& other) {
         knows.keep_common(other.knows);
         for (unsigned i = 0; i < 2; i++) seen_by_async[i].keep_common(other.seen_by_async[i]);
+        knows_previous_launches &= other.knows_previous_launches;
     }
+
+  private:
+    void learn_of_proxies(const View& other) {
+        for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
+        released_maps.learn(other.released_maps);
+        acquired_maps.learn(other.acquired_maps);
+        knows_previous_launches |= other.knows_previous_launches;
+    }
+};
+
+/// Registers of a thread that a product uses until the thread has waited for it: its sums, or elements of A.
+struct ProductRegisters {
+    uintptr_t begin, end;
+    unsigned product;  // the number of the warpgroup's product, which counts from 1
+    unsigned where;
+    bool are_sums;
 };
 
 /// The detector's record of a CUDA thread.
@@ -56,6 +78,8 @@ struct ThreadState : View {
     unsigned committed_products = 0, finished_products = 0;
     bool has_fenced_registers = false;  // by wgmma.fence, since it last waited for all products
     unsigned last_product = 0;          // the place of the warpgroup's last product
+    std::vector<ProductRegisters> product_registers;
+    bool in_wgmma_statement = false;
 };
 
 struct BlockState {
@@ -81,6 +105,15 @@ struct Passed {
 inline std::unordered_map<const void*, Passed> atomics;
 inline unsigned launches = 0;
 
+/// A launch's dimensions. It may run at the same time as earlier ones, from `first_concurrent` on, until a thread has
+/// waited for them. Launch 0 is the one before the checker's first, which nobody has seen.
+struct LaunchState {
+    dim3 grid, block;
+    unsigned first_concurrent;
+};
+inline std::vector<LaunchState> launch_states;  // by number, from 1
+inline bool next_is_dependent = false;
+
 inline BlockState& state_of(const Block& block) { return *static_cast<BlockState*>(block.race_state); }
 inline ThreadState& state_of(const Thread& thread) { return state_of(*thread.block).threads[thread.linear]; }
 
@@ -93,10 +126,13 @@ inline Access access_of(const Thread& thread, Kind kind, unsigned where) {
     return {launches, state_of(*thread.block).number, clock, where, static_cast<unsigned short>(thread.linear), kind};
 }
 
+/// Returns whether a launch ended before the present one began.
+inline bool is_over(unsigned launch) { return launch < launch_states[launches - 1].first_concurrent; }
+
 /// Returns whether a thread knows that an access is over, because it made the access or has learned of it from other
 /// threads.
 inline bool is_before(const Access& earlier, const Thread& thread) {
-    if (earlier.launch != launches) return true;
+    if (earlier.launch != launches) return is_over(earlier.launch) || state_of(thread).knows_previous_launches;
     if (earlier.block == state_of(*thread.block).number && earlier.thread == thread.linear) return true;
     return state_of(thread).knows.includes(earlier.block, earlier.thread, earlier.clock);
 }

@@ -19,6 +19,7 @@ enum Kind : unsigned char {
     volatile_access = 4,
     asynchronous = 5,
     block_atomic = 6,
+    map_read = 7,  // of a tensor map, by a copy
 };
 
 struct Access {
@@ -75,8 +76,15 @@ class Shadow {
         }
     }
 
+    /// Forgets all accesses to a range. Visits only memory that was ever accessed, because a range may be huge.
     void clear(uintptr_t begin, size_t bytes) {
-        for_each(begin, bytes, [](Cell& cell, uintptr_t, unsigned) { cell = {}; });
+        for (const uintptr_t end = begin + bytes; begin < end;) {
+            const uintptr_t page_end = (begin | (Page::bytes - 1)) + 1, stop = end < page_end ? end : page_end;
+            if (pages_.count(begin / Page::bytes)) {
+                for_each(begin, stop - begin, [](Cell& cell, uintptr_t, unsigned) { cell = {}; });
+            }
+            begin = stop;
+        }
     }
 
   private:

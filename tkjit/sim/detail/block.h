@@ -54,6 +54,7 @@ enum class Operation : unsigned char {
     mbarrier,
     device_barrier,
     wgmma,
+    setmaxnreg,
 };
 
 const char* operation_name(Operation operation);
@@ -156,6 +157,13 @@ struct Warpgroup {
     Thread *first, *last;  // the waiting threads
 };
 
+/// What the block's warps have asked for with setmaxnreg (see runtime/registers.h).
+struct RegisterCounts {
+    unsigned short counts[max_warps_per_block];  // per thread; 0 if the warp has not asked
+    unsigned most;
+    Site site;  // of the greatest of them
+};
+
 /// A fault that the processor raised (see runtime/hardware_faults.h).
 struct HardwareFault {
     int number, code;  // of the signal; 0 if there is none
@@ -212,6 +220,7 @@ struct Block {
     Warpgroup warpgroups[max_warpgroups_per_block];
     Initialisation initialisations[32];
     bool has_initialisations;
+    RegisterCounts registers;
     Stack stacks[max_threads_per_block];
     Thread threads[max_threads_per_block];
     HardwareFault fault;

@@ -31,6 +31,10 @@ void bulk_store(void* global_destination, const void* shared_source, unsigned by
 /// Lets asynchronous operations see what the thread knows to be written: `fence.proxy.async`.
 void fence_async_proxy(bool shared, bool global);
 
+/// PTX ISA, `fence.proxy.tensormap`.
+void release_tensor_maps();
+void acquire_tensor_maps();
+
 /// Lets asynchronous copies see the mbarriers that the thread has initialised: `fence.mbarrier_init`.
 void fence_mbarrier_init();
 

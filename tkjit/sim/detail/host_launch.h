@@ -30,6 +30,7 @@ struct LaunchConfiguration {
     size_t dynamic_shared_bytes;
     Site site;
     bool cooperative = false;
+    bool is_dependent = false;  // may begin before the launches before it have ended
 };
 
 /// Runs `body` in every thread of a grid.
@@ -45,6 +46,7 @@ cudaError_t launch_configured(const LaunchConfiguration& configuration, const Bo
         if (!__atomic_load_n(&run.begun, __ATOMIC_RELAXED)) __atomic_store_n(&run.begun, true, __ATOMIC_RELAXED);
         (*run.body)();
     };
+    if (configuration.is_dependent) begin_dependent_launch();
     const char* const text = launch_body(run_thread, &run, configuration.grid, configuration.block,
                                          configuration.dynamic_shared_bytes, configuration.cooperative);
     const cudaError_t usual = run.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration;
@@ -265,6 +267,9 @@ inline cudaError_t read_configuration(const cudaLaunchConfig_t& config, Site sit
     for (unsigned i = 0; i < config.numAttrs; i++) {
         const cudaLaunchAttributeValue& value = config.attrs[i].val;
         if (config.attrs[i].id == cudaLaunchAttributeCooperative) result.cooperative = value.cooperative != 0;
+        if (config.attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+            result.is_dependent = value.programmaticStreamSerializationAllowed != 0;
+        }
         if (config.attrs[i].id == cudaLaunchAttributeClusterDimension &&
             value.clusterDim.x * value.clusterDim.y * value.clusterDim.z != 1) {
             return remember_launch(cudaErrorNotSupported, "the simulator has no clusters of blocks", site);

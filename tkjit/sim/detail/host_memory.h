@@ -3,6 +3,7 @@
 
 #include "host_errors.h"
 #include "language.h"
+#include "site.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -55,12 +56,23 @@ inline constexpr int cudaCpuDeviceId = -1, cudaInvalidDeviceId = -2;
 
 namespace tkjit::sim {
 
+#ifdef TKJIT_SIM_RACE
+/// Makes the race detector watch an allocation, or forget it.
+void note_allocation(void* address, size_t bytes, Site site);
+void note_free(void* address);
+#else
+inline void note_allocation(void*, size_t, Site) {}
+inline void note_free(void*) {}
+#endif
+
 /// Allocates memory aligned to 256 bytes, as the device's allocator does.
-inline cudaError_t allocate(void** address, size_t bytes) {
+inline cudaError_t allocate(void** address, size_t bytes, Site site) {
     if (address == nullptr) return remember_error(cudaErrorInvalidValue);
     *address = nullptr;
     if (bytes == 0) return cudaSuccess;
-    return remember_error(posix_memalign(address, 256, bytes) == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
+    if (posix_memalign(address, 256, bytes) != 0) return remember_error(cudaErrorMemoryAllocation);
+    note_allocation(*address, bytes, site);
+    return remember_error(cudaSuccess);
 }
 
 inline cudaError_t copy(void* destination, const void* source, size_t bytes) {
@@ -90,32 +102,38 @@ inline char* symbol_address(const T& symbol) {
 }  // namespace tkjit::sim
 
 template <class T>
-inline cudaError_t cudaMalloc(T** address, size_t bytes) {
-    return tkjit::sim::allocate(reinterpret_cast<void**>(address), bytes);
+inline cudaError_t cudaMalloc(T** address, size_t bytes, tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return tkjit::sim::allocate(reinterpret_cast<void**>(address), bytes, site);
 }
 template <class T>
-inline cudaError_t cudaMallocManaged(T** address, size_t bytes, unsigned = cudaMemAttachGlobal) {
-    return cudaMalloc(address, bytes);
+inline cudaError_t cudaMallocManaged(T** address, size_t bytes, unsigned = cudaMemAttachGlobal,
+                                     tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return cudaMalloc(address, bytes, site);
 }
 template <class T>
-inline cudaError_t cudaMallocHost(T** address, size_t bytes, unsigned = 0) {
-    return cudaMalloc(address, bytes);
+inline cudaError_t cudaMallocHost(T** address, size_t bytes, unsigned = 0,
+                                  tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return cudaMalloc(address, bytes, site);
 }
 template <class T>
-inline cudaError_t cudaHostAlloc(T** address, size_t bytes, unsigned = 0) {
-    return cudaMalloc(address, bytes);
+inline cudaError_t cudaHostAlloc(T** address, size_t bytes, unsigned = 0,
+                                 tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return cudaMalloc(address, bytes, site);
 }
 template <class T>
-inline cudaError_t cudaMallocAsync(T** address, size_t bytes, cudaStream_t) {
-    return cudaMalloc(address, bytes);
+inline cudaError_t cudaMallocAsync(T** address, size_t bytes, cudaStream_t,
+                                   tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return cudaMalloc(address, bytes, site);
 }
 template <class T>
-inline cudaError_t cudaMallocPitch(T** address, size_t* pitch, size_t width, size_t height) {
+inline cudaError_t cudaMallocPitch(T** address, size_t* pitch, size_t width, size_t height,
+                                   tkjit::sim::Site site = tkjit::sim::Site::here()) {
     *pitch = (width + 511) / 512 * 512;
-    return cudaMalloc(address, *pitch * height);
+    return cudaMalloc(address, *pitch * height, site);
 }
 
 inline cudaError_t cudaFree(void* address) {
+    tkjit::sim::note_free(address);
     free(address);
     return cudaSuccess;
 }

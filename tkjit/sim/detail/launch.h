@@ -20,6 +20,18 @@ extern TKJIT_SIM_REGISTER int launch_error_code;
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, bool cooperative);
 
+// Programmatic dependent launches, which may begin before the launches before them have ended. Here they begin
+// afterwards, and only the race detector knows what they must not rely on.
+#ifdef TKJIT_SIM_RACE
+/// Makes the next launch a dependent one.
+void begin_dependent_launch();
+/// Waits until the launches before this one have ended, and their writes are visible.
+void wait_for_previous_launches();
+#else
+inline void begin_dependent_launch() {}
+inline void wait_for_previous_launches() {}
+#endif
+
 /// Runs `kernel(values...)` on a grid. In a cooperative launch, all blocks run at the same time and may wait for each
 /// other.
 template <class... Parameters>
@@ -55,3 +67,7 @@ const char* launch_cooperatively(void (*kernel)(Parameters...), dim3 grid, dim3 
 }
 
 }  // namespace tkjit::sim
+
+/// PTX ISA, `griddepcontrol`. Source: CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization".
+inline void cudaGridDependencySynchronize() { tkjit::sim::wait_for_previous_launches(); }
+inline void cudaTriggerProgrammaticLaunchCompletion() {}

@@ -84,7 +84,14 @@ struct ShuffleOperands {
 /// Fails, because an exited lane's value is undefined.
 [[noreturn]] void fail_exited_source(Operation operation, unsigned mask, int lane, int source_lane, Site site);
 
-/// Gives each lane the value of its source lane, or its own value if that lane does not take part.
+/// Writes the value that a lane receives from a lane outside of the mask. It is undefined. In the checker's builds, it is
+/// a different one in each order of the threads, and for floats it is NaN or very large.
+#ifdef TKJIT_SIM_CHECKED
+void fill_undefined(void* value, size_t bytes);
+#endif
+
+/// Gives each lane the value of its source lane. A lane whose source does not take part keeps its own value, as on most
+/// devices.
 template <size_t bytes>
 __attribute__((noinline)) void shuffle_bytes(unsigned mask, Operation operation, ShuffleOperands<bytes>& mine,
                                              Site site) {
@@ -94,6 +101,9 @@ __attribute__((noinline)) void shuffle_bytes(unsigned mask, Operation operation,
             if ((named & ~lanes.mask) >> operands.source_lane & 1) {
                 fail_exited_source(operation, mask, lane, operands.source_lane, site);
             }
+#ifdef TKJIT_SIM_CHECKED
+            if (!lanes.contains(operands.source_lane)) return fill_undefined(operands.result, bytes);
+#endif
             const int source = lanes.contains(operands.source_lane) ? operands.source_lane : lane;
             __builtin_memcpy(operands.result, lanes[source].value, bytes);
         });

@@ -6,6 +6,7 @@
 
 #include "site.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 namespace tkjit::sim {
@@ -39,15 +40,26 @@ struct WgmmaOperands {
 
 void wgmma(const WgmmaShape& shape, WgmmaOperands& operands, Site site);
 
-// Only the race detector needs to know which products have been waited for.
+// Only the race detector needs to know which products have been waited for, and which registers they use until then.
 #ifdef TKJIT_SIM_RACE
 void commit_wgmma();
 void wait_for_wgmma(unsigned pending_groups);
 void fence_wgmma();
+
+/// Records registers that the thread's last product uses: its sums, or elements of A, which it only reads.
+void note_wgmma_registers(const void* registers, size_t bytes, bool are_sums);
+
+/// An `asm` statement with a `wgmma`. It copies the registers of its operands, which is no access by the kernel.
+struct WgmmaStatement {
+    WgmmaStatement();
+    ~WgmmaStatement();
+};
 #else
 inline void commit_wgmma() {}
 inline void wait_for_wgmma(unsigned) {}
 inline void fence_wgmma() {}
+inline void note_wgmma_registers(const void*, size_t, bool) {}
+struct WgmmaStatement {};
 #endif
 
 }  // namespace tkjit::sim

@@ -26,16 +26,21 @@ inline void ld(T (&to)[count], const char* address, Site site = Site::here()) {
     }
 }
 
+/// The order of a store. A relaxed one passes on earlier writes only after a fence.
+enum class Order { weak, relaxed, release };
+
 /// PTX ISA, `st`.
-template <class T, unsigned count, bool is_ordered>
+template <class T, unsigned count, Order order>
 inline void st(char* address, const T (&values)[count], Site site = Site::here()) {
     struct alignas(sizeof(T) * count) Vector {
         T parts[count];
     };
     Vector* const to = aligned<Vector>(address, site);
     for (unsigned i = 0; i < count; i++) {
-        if constexpr (is_ordered) {
+        if constexpr (order == Order::release) {
             __atomic_store(&to->parts[i], const_cast<T*>(&values[i]), __ATOMIC_RELEASE);
+        } else if constexpr (order == Order::relaxed) {
+            __atomic_store(&to->parts[i], const_cast<T*>(&values[i]), atomic_order);
         } else {
             __builtin_memcpy(static_cast<void*>(&to->parts[i]), &values[i], sizeof(T));
         }

@@ -37,13 +37,6 @@ inline void bar_arrive(unsigned id, unsigned threads, Site site = Site::here()) 
 inline void cluster_arrive(Site = Site::here()) {}
 inline void cluster_wait(Site site = Site::here()) { sync_threads(site); }
 
-/// PTX ISA, `setmaxnreg`: only checks the count, since there are no registers to move.
-inline void setmaxnreg(unsigned count, Site site = Site::here()) {
-    if (count < 24 || count > 256 || count % 8) {
-        fail(site, "setmaxnreg of %u: the number must be a multiple of 8 from 24 to 256", count);
-    }
-}
-
 // ---- warps
 
 /// PTX ISA, `elect.sync`: the lowest lane of the mask.

@@ -1,7 +1,9 @@
 // PTX ISA, "cp.async.bulk.tensor", "wgmma.mma_async", "mma.sync".
 #pragma once
 
+#include "../detail/bulk_copies.h"
 #include "../detail/tensor_map.h"
+#include "../detail/warp.h"
 #include "../detail/wgmma.h"
 #include "operands.h"
 
@@ -10,6 +12,59 @@
 namespace tkjit::sim::ptx {
 
 inline const TensorMap* map_at(const char* address) { return reinterpret_cast<const TensorMap*>(address); }
+
+inline TensorMap& tensor_map_at(char* address, Site site) {
+    if (reinterpret_cast<uintptr_t>(address) % 64) fail(site, "a tensor map at %p is not aligned to 64 bytes", static_cast<void*>(address));
+    return *reinterpret_cast<TensorMap*>(address);
+}
+
+enum class MapField {
+    global_address, rank, box_dim, global_dim, global_stride, element_stride, elemtype, interleave_layout, swizzle_mode, fill_mode
+};
+
+/// PTX ISA, `tensormap.replace`: changes a field of a tensor map in memory.
+inline void replace_in_map(MapField field, char* address, unsigned dim, uint64_t value, Site site = Site::here()) {
+    // the order of PTX's numbers; the driver's is another one
+    static constexpr TensorType types[] = {TensorType::u8,  TensorType::u16, TensorType::u32,     TensorType::s32,  TensorType::u64,
+                                           TensorType::s64, TensorType::f16, TensorType::f32,     TensorType::f32_ftz,
+                                           TensorType::f64, TensorType::bf16, TensorType::tf32,   TensorType::tf32_ftz};
+    static constexpr uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4};
+    if (dim >= most_tensor_dims) fail(site, "tensormap.replace: there is no dimension %u", dim);
+    TensorMap& map = tensor_map_at(address, site);
+    if (map.mark != tensor_map_mark) fail(site, "tensormap.replace: the memory at %p holds no tensor map", static_cast<void*>(address));
+    switch (field) {
+        case MapField::global_address: map.address = value; break;
+        case MapField::rank: map.rank = static_cast<uint8_t>(value + 1); break;
+        case MapField::box_dim: map.box[dim] = static_cast<uint16_t>(value); break;
+        case MapField::global_dim: map.last[dim] = static_cast<uint32_t>(value - 1); break;
+        case MapField::global_stride: map.strides[dim] = value; break;
+        case MapField::element_stride: map.steps[dim] = static_cast<uint8_t>(value); break;
+        case MapField::elemtype:
+            if (value >= sizeof(bytes)) fail(site, "tensormap.replace: the simulator lacks this element type");
+            map.type = types[value];
+            map.element_bytes = bytes[value];
+            break;
+        case MapField::interleave_layout:
+            if (value) fail(site, "tensormap.replace: the simulator has no interleaved layouts");
+            break;
+        case MapField::swizzle_mode:
+            if (value > 3) fail(site, "tensormap.replace: the simulator lacks this swizzle");
+            map.swizzle_bytes = static_cast<uint8_t>(value ? 16u << value : 0);
+            break;
+        case MapField::fill_mode: map.fills_with_nan = value != 0; break;
+    }
+}
+
+/// PTX ISA, `tensormap.cp_fenceproxy`: a warp copies a tensor map from shared to global memory, and makes it visible to
+/// copies that follow an acquire.
+inline void copy_map(char* to, const char* from, unsigned bytes, Site site = Site::here()) {
+    __syncwarp(~0u, site);
+    if (running_lane() == 0) {
+        __builtin_memcpy(&tensor_map_at(to, site), from, bytes);
+        release_tensor_maps();
+    }
+    __syncwarp(~0u, site);
+}
 
 /// PTX ISA, `cp.async.bulk.tensor` to shared memory.
 template <unsigned rank>
@@ -42,6 +97,16 @@ inline void wgmma(Sum (&d)[count], uint64_t a, uint64_t b, bool accumulates, int
     WgmmaOperands operands{d, nullptr, a, b, accumulates, static_cast<signed char>(sign_a), static_cast<signed char>(sign_b),
                            a_by_columns != 0, b_by_rows != 0};
     sim::wgmma(shape, operands, site);
+}
+
+/// Records the registers of an `asm` statement's `wgmma`, if they are the kernel's variables.
+template <class... Sums>
+inline void note_sums(const Sums&... sums) {
+    (note_wgmma_registers(&sums, sizeof(sums), true), ...);
+}
+template <class... Elements>
+inline void note_a(const std::remove_reference_t<Elements>&... elements) {
+    ((std::is_lvalue_reference_v<Elements> ? note_wgmma_registers(&elements, sizeof(elements), false) : void()), ...);
 }
 
 /// PTX ISA, `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.

@@ -168,6 +168,8 @@ void bulk_store(void* global_destination, const void* shared_source, unsigned by
 }
 
 void fence_async_proxy(bool shared, bool global) { race::fence_async_proxy(shared, global); }
+void release_tensor_maps() { race::release_tensor_maps(); }
+void acquire_tensor_maps() { race::acquire_tensor_maps(); }
 void fence_mbarrier_init() { race::fence_mbarrier_init(); }
 
 /// Outside of the checker, a group lands when it is committed. Devices are that fast, and some kernels rely on it: they

@@ -264,7 +264,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     launch.next_block = schedule::runs_last_block ? launch.block_count - 1 : launch.block_count / 2;
     launch.block_count = launch.next_block + 1;
 #endif
-    race::begin_launch();
+    race::begin_launch(grid, block);
 
     Helpers helpers;  // not cleared: its array of threads is large
     helpers.start_ns = helpers.asked_ns = now_ns();

@@ -26,6 +26,7 @@ void note_change(Launch& launch);                // workers.h
 bool is_interrupted(Block& block);               // launch.h
 void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h
+void check_registers(Block& block);              // registers.h
 void wait_for_grid(Block& block, Site site);     // cooperative.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
 bool land_for_waiters(Block& block);             // bulk_copies.h
@@ -265,6 +266,7 @@ inline bool end_unless_parked(Block& block) {
     }
     if (block.parked) return false;
     if (!block.abandoned && block.bulk_copies) end_bulk_copies(block);
+    if (!block.abandoned && one_at_a_time && block.registers.most) check_registers(block);
     current_thread = nullptr;
     race::end_block(block);
     if (block.abandoned) reset_after_fault(block);
@@ -296,6 +298,7 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
         memset(block.initialisations, 0, sizeof(block.initialisations));
         block.has_initialisations = false;
     }
+    if (block.registers.most) block.registers = {};
     schedule::begin_block(block.thread_count);
     race::begin_block(block);
     for (unsigned first = 0; first < block.thread_count; first += warp_threads) {

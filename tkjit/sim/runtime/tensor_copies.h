@@ -44,6 +44,7 @@ void tensor_load(void* shared_destination, const TensorMap* map, const int* coor
                  uint64_t* barrier, Site site) {
     check_tensor(map, coordinates, rank, shared_destination, "cp.async.bulk.tensor", site);
     checked_bits(barrier, "cp.async.bulk.tensor", site);
+    race::read_tensor_map(map, sizeof(*map), site);
     race::note_completion_at(barrier, site);
     const unsigned bytes = box_bytes(*map);
     const race::Moment issued = race::pending(race::Copier::loads, shared_destination, bytes, site);
@@ -59,6 +60,7 @@ void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, c
         if (coordinates[dim] >= 0) continue;  // an H100 ends the kernel if a coordinate is negative
         fail(site, "cp.async.bulk.tensor to global memory: coordinate %d of dimension %u is below zero", coordinates[dim], dim);
     }
+    race::read_tensor_map(map, sizeof(*map), site);
     const unsigned bytes = box_bytes(*map);
     const race::Moment issued = race::begin_copy(race::Copier::stores, site);
     const race::Moment written = race::begin_copy(race::Copier::store_writes, site);

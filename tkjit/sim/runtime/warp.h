@@ -7,6 +7,7 @@
 #include "../detail/site.h"
 #include "../detail/warp.h"
 #include "fault.h"
+#include "schedule.h"
 #include "scheduler.h"
 
 namespace tkjit::sim {
@@ -17,6 +18,12 @@ namespace tkjit::sim {
                "part with a value that changes nothing",
          operation_name(operation), mask, lane, source_lane);
 }
+
+#ifdef TKJIT_SIM_CHECKED
+void fill_undefined(void* value, size_t bytes) {
+    race::fill(value, schedule::order == schedule::Order::forward ? 0xff : 0x5a, bytes);
+}
+#endif
 
 inline bool is_same(const Collective& collective, unsigned mask, Operation operation) {
     return collective.arrived && collective.mask == mask && collective.operation == operation;

@@ -1,0 +1,150 @@
+// Products of warpgroups (`wgmma`). Like a copy, a product counts as a thread of its own, which reads its tiles until
+// each thread of the warpgroup has waited for it. Until then, no thread may use the product's registers.
+//
+// Source: PTX ISA, "wgmma.mma_async", "wgmma.fence", "wgmma.wait_group".
+#pragma once
+
+#include "../detail/block.h"
+#include "../detail/site.h"
+#include "../detail/wgmma.h"
+#include "findings.h"
+#include "race.h"
+#include "race_accesses.h"
+#include "race_copies.h"
+#include "race_state.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace tkjit::sim::race {
+
+/// The last arriving thread's knowledge, saved while the product's reads are checked with the knowledge that all
+/// threads share.
+inline View set_aside;
+
+/// Reports a wrong use of wgmma, but only once for each pair of places.
+inline void report_product(const Access& access, const char* what, const char* text, const Access* product = nullptr) {
+    static std::set<std::tuple<unsigned, unsigned, std::string>> told;
+    if (!told.emplace(access.where, product ? product->where : 0, text).second) return;
+    check::Json json;
+    json.text("kind", "wgmma").text("text", text).object("here", described(access, what));
+    if (product) json.object("there", described(*product, "wgmma"));
+    check::write_line(json);
+}
+
+Moment begin_product(const Thread& first_of_warpgroup, Site site) {
+    const Moment issued = begin(Copier::products, first_of_warpgroup, site);
+    state_of(first_of_warpgroup).last_product = issued.where;
+    bool is_fenced = true;
+    for (unsigned i = 0; i < warpgroup_threads; i++) is_fenced &= state_of((&first_of_warpgroup)[i]).has_fenced_registers;
+    if (!is_fenced) {
+        report_product(access_of(issued, asynchronous), "wgmma",
+                       "nothing orders the registers of the sums before this wgmma; call wgmma_fence(sums) first, and again "
+                       "after wgmma_wait");
+    }
+    View& view = state_of(*current_thread);
+    set_aside = view;
+    for (unsigned i = 0; i < warpgroup_threads; i++) view.keep_common(state_of((&first_of_warpgroup)[i]));
+    return issued;
+}
+
+void end_reads_of_product() { static_cast<View&>(state_of(*current_thread)) = set_aside; }
+
+/// Called when a block ends: reports products whose sums nobody has waited for.
+inline void check_products(const Block& block) {
+    if (block.abandoned) return;
+    for (unsigned first = 0; first < block.thread_count; first += warpgroup_threads) {
+        const ThreadState& state = state_of(block.threads[first]);
+        const unsigned issued = state.copies[static_cast<unsigned>(Copier::products)];
+        if (state.finished_products == issued) continue;
+        const Moment last{launches, state_of(block).number, first, issued, state.last_product};
+        report_product(access_of(last, asynchronous), "wgmma",
+                       state.committed_products < issued
+                           ? "this wgmma is never committed, so a wait does not cover it; call wgmma_commit() after it"
+                           : "no thread waits for this wgmma; call wgmma_wait<0>(sums) before the sums are used");
+    }
+}
+
+inline const Thread& first_of_warpgroup(const Thread& thread) {
+    return thread.block->threads[thread.linear / warpgroup_threads * warpgroup_threads];
+}
+
+/// Returns the registers of a product that the running thread may not access yet, or null. The compiler reports accesses
+/// to local variables whose address the kernel, or the simulator's wgmma, takes.
+inline const ProductRegisters* find_product_registers(const void* address, size_t bytes, bool is_write) {
+    const ThreadState& state = state_of(*current_thread);
+    if (state.in_wgmma_statement) return nullptr;
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    for (const ProductRegisters& one : state.product_registers) {
+        const bool is_apart = begin + bytes <= one.begin || one.end <= begin;
+        if (!is_apart && (is_write || one.are_sums)) return &one;
+    }
+    return nullptr;
+}
+
+inline void report_registers(const ProductRegisters& registers, bool is_write, unsigned where) {
+    const Access product = access_of(*current_thread, asynchronous, registers.where);
+    report_product(access_of(*current_thread, plain, where), is_write ? "write" : "read",
+                   registers.are_sums
+                       ? "a thread uses the sums of a wgmma that it has not waited for; call wgmma_wait<0>(sums) first"
+                       : "a thread writes registers of A that a wgmma may still read; call wgmma_wait<0>(sums) first",
+                   &product);
+}
+
+}  // namespace tkjit::sim::race
+
+namespace tkjit::sim {
+
+void commit_wgmma() {
+    using namespace race;
+    const ThreadState& first = state_of(first_of_warpgroup(*current_thread));
+    ThreadState& state = state_of(*current_thread);
+    state.committed_products = first.copies[static_cast<unsigned>(Copier::products)];
+    state.groups.push_back(state.committed_products);
+}
+
+void fence_wgmma() { race::state_of(*current_thread).has_fenced_registers = true; }
+
+void wait_for_wgmma(unsigned pending_groups) {
+    using namespace race;
+    const Thread& thread = *current_thread;
+    std::vector<unsigned>& groups = state_of(thread).groups;
+    if (pending_groups == 0) state_of(thread).has_fenced_registers = false;
+    if (groups.size() <= pending_groups) return;
+    const auto over = groups.end() - pending_groups;
+    const Moment last{launches, state_of(*thread.block).number, numbered(Copier::products, first_of_warpgroup(thread)),
+                      over[-1], 0};
+    finish(last);
+    state_of(thread).finished_products = last.clock;
+    std::erase_if(state_of(thread).product_registers, [&](const auto& one) { return one.product <= last.clock; });
+    groups.erase(groups.begin(), over);
+}
+
+/// The registers of an `asm` statement come one by one, and most of them continue those before them.
+void note_wgmma_registers(const void* registers, size_t bytes, bool are_sums) {
+    using namespace race;
+    const ThreadState& first = state_of(first_of_warpgroup(*current_thread));
+    const unsigned product = first.copies[static_cast<unsigned>(Copier::products)];
+    const auto begin = reinterpret_cast<uintptr_t>(registers);
+    std::vector<ProductRegisters>& known = state_of(*current_thread).product_registers;
+    for (ProductRegisters& one : known) {
+        if (one.are_sums != are_sums) continue;
+        const bool is_within = one.begin <= begin && begin + bytes <= one.end;
+        if (!is_within && (one.end != begin || one.product != product)) continue;
+        if (!is_within) one.end += bytes;
+        one.product = product;
+        one.where = first.last_product;
+        return;
+    }
+    known.push_back({begin, begin + bytes, product, first.last_product, are_sums});
+}
+
+WgmmaStatement::WgmmaStatement() { race::state_of(*current_thread).in_wgmma_statement = true; }
+WgmmaStatement::~WgmmaStatement() { race::state_of(*current_thread).in_wgmma_statement = false; }
+
+}  // namespace tkjit::sim

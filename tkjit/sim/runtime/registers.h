@@ -1,0 +1,60 @@
+// The registers of a block's warps. The simulator has none to move, but it knows when a device would wait for more
+// registers than there are.
+#pragma once
+
+#include "../detail/block.h"
+#include "../detail/fault.h"
+#include "../detail/registers.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "../detail/warp.h"
+#include "fault.h"
+#include "launch_state.h"
+
+namespace tkjit::sim {
+
+inline constexpr unsigned registers_of_multiprocessor = 64 << 10, most_registers_per_thread = 256;
+
+/// Returns the most registers that each thread can have when a block begins. The assembler gives a kernel a multiple of
+/// eight. Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+inline unsigned most_registers_at_launch(const Block& block) {
+    const unsigned warps = (block.thread_count + warp_threads - 1) / warp_threads;
+    const unsigned fair = registers_of_multiprocessor / (warps * warp_threads) / 8 * 8;
+    return fair < most_registers_per_thread ? fair : most_registers_per_thread;
+}
+
+void set_register_count(unsigned count, Site site) {
+    if (count < 24 || count > most_registers_per_thread || count % 8) {
+        fail(site, "setmaxnreg of %u: the number must be a multiple of 8 from 24 to 256", count);
+    }
+    Thread& thread = *current_thread;
+    require_full_warp(Operation::setmaxnreg, site);
+    const auto set = [&](Lanes<unsigned>) {
+        RegisterCounts& registers = thread.block->registers;
+        registers.counts[thread.linear / warp_threads] = static_cast<unsigned short>(count);
+        if (count < registers.most) return;
+        registers.most = count;
+        registers.site = site;
+    };
+    collective(~0u, Operation::setmaxnreg, count, set, site);
+}
+
+/// Called when a block ends. If its warps ask for more registers than the block has, the last increase never returns on
+/// a device. Warps that did not ask keep what they began with.
+void check_registers(Block& block) {
+    const unsigned at_launch = most_registers_at_launch(block);
+    unsigned wanted = 0, available = 0;
+    for (const unsigned count : block.registers.counts) {
+        if (count == 0) continue;
+        wanted += count * warp_threads;
+        available += at_launch * warp_threads;
+    }
+    if (wanted <= available || !claim_fault(*block.launch)) return;
+    const Site site = block.registers.site;
+    ErrorText(block.launch->error_text)
+        .append("setmaxnreg: the warps ask for %u registers, but begin with at most %u, because a block of %u threads has "
+                "at most %u per thread, so an increase waits forever, in block (%u, %u, %u) (%s:%d)",
+                wanted, available, block.thread_count, at_launch, blockIdx.x, blockIdx.y, blockIdx.z, site.file, site.line);
+}
+
+}  // namespace tkjit::sim
