@@ -13,7 +13,7 @@ def test_constructs_that_the_log_does_not_mention_are_ignored(log):
 
 @pytest.mark.parametrize(
     "name, what",
-    [("this_cluster", "clusters"), ("tex2D", "textures"), ("bmma_sync", "wmma")],
+    [("tex2D", "textures"), ("bmma_sync", "wmma")],
 )
 def test_a_name_that_the_simulator_lacks(name, what):
     log = f"a.cu:2:8: error: ‘{name}’ was not declared in this scope"  # noqa: RUF001

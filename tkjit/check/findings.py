@@ -162,6 +162,11 @@ _WAIT_FOR_LAUNCH = "call cudaGridDependencySynchronize() (griddepcontrol.wait) f
 
 
 def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
+    if one.get("exited"):
+        return (
+            f"{_memory(one, symbols)} belongs to a block that has exited, or has not begun; let all blocks of the cluster meet "
+            "at its barrier (cluster.sync()) before the access, and again before one of them exits"
+        )
     if "there" not in one:
         return (
             f"{_memory(one, symbols)} is used before the thread has waited for the launch before this one, which may still "

@@ -34,6 +34,8 @@ _OWN_HEADERS = re.compile(
 # Matches headers whose operands have to be in the block's window, the memory in which the simulator places a block's
 # shared memory (sim/detail/window.h). A static __shared__ variable is in it only if its declaration was translated.
 _IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
+# Matches code for clusters, whose blocks access static variables in each other's windows.
+_OF_CLUSTERS = re.compile(r"\b(?:this_cluster|cluster_group|__cluster\w*)\b")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
 # Matches torch's headers. They test __CUDA_ARCH__ to detect the host (tkjit/torch/simulated.h), but need no adapting.
 _OF_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2)/")
@@ -43,13 +45,13 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILI
 
 
 def may_be_needed(text: str) -> bool:
-    """Return whether a source has inline PTX, or includes headers that may have to be adapted."""
+    """Return whether a source has inline PTX or clusters, or includes headers that may have to be adapted."""
     names = _INCLUDE.findall(text)
-    return "asm" in text or any(not _OWN_HEADERS.fullmatch(name) or _IN_WINDOW.fullmatch(name) for name in names)
+    return "asm" in text or "cluster" in text or any(not _OWN_HEADERS.fullmatch(name) or _IN_WINDOW.fullmatch(name) for name in names)
 
 
 def is_needed(text: str, flags: Flags) -> bool:
-    """Return whether a source has inline PTX, or includes a header that has to be adapted.
+    """Return whether a source has inline PTX or clusters, or includes a header that has to be adapted.
 
     Headers of tkjit and the system never have to be adapted, but some of tkjit's headers need static variables to be in
     the block's window.
@@ -58,7 +60,7 @@ def is_needed(text: str, flags: Flags) -> bool:
         return False
     from tkjit.source.preprocessed import needs_adapting
 
-    if needs_adapting(text, is_header=False):
+    if needs_adapting(text, is_header=False) or _OF_CLUSTERS.search(text):
         return True
     has_static = needs_window = False
     for is_header, content in _with_headers(text, flags):

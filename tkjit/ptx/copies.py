@@ -59,10 +59,17 @@ def _bulk(call: Call) -> str:
     words = call.modifiers[:2]
     call.has(*words)
     loads = call.has(_COMPLETES)
+    is_multicast = call.has("multicast::cluster")
     call.has("bulk_group")
     call.ends()
+    if words == ["shared::cluster", "shared::cta"] and loads:  # to another block of the cluster
+        to, of = call.address(0, "shared"), call.address(1, "shared")
+        return f"tkjit_ptx::bulk_load({to}, {of}, {call.value(2, 'u32')}, {call.address(3, 'shared')});"
     if words in (["shared::cluster", "global"], ["shared::cta", "global"]) and loads:
         to, of = call.address(0, "shared"), call.address(1, "global")
+        if is_multicast:
+            size, barrier = call.value(2, "u32"), call.address(3, "shared")
+            return f"tkjit_ptx::bulk_load_to_blocks({to}, {of}, {size}, {barrier}, {call.value(4, 'u16')});"
         return f"tkjit_ptx::bulk_load({to}, {of}, {call.value(2, 'u32')}, {call.address(3, 'shared')});"
     if words == ["global", "shared::cta"]:
         return (
@@ -89,6 +96,7 @@ def _tensor(call: Call) -> str:
     goes_to = call.one_of(("shared::cluster", "shared::cta", "global"))
     comes_from = call.one_of(("shared::cta", "global"))
     loads = call.has(_COMPLETES)
+    is_multicast = call.has("multicast::cluster")
     call.has("bulk_group")
     call.ends()
     if goes_to == "global" and comes_from == "shared::cta":
@@ -96,7 +104,10 @@ def _tensor(call: Call) -> str:
         return f"tkjit_ptx::tensor_store<{rank}>({map_}, {call.coordinates(0)}, {source});"
     if comes_from == "global" and loads:
         to, map_ = call.address(0, "shared"), call.address(1, "global")
-        return f"tkjit_ptx::tensor_load<{rank}>({to}, {map_}, {call.coordinates(1)}, {call.address(2, 'shared')});"
+        arguments = f"{to}, {map_}, {call.coordinates(1)}, {call.address(2, 'shared')}"
+        if is_multicast:
+            return f"tkjit_ptx::tensor_load_to_blocks<{rank}>({arguments}, {call.value(3, 'u16')});"
+        return f"tkjit_ptx::tensor_load<{rank}>({arguments});"
     raise Unknown
 
 

@@ -40,6 +40,35 @@ def _cvta(call: Call) -> str:
     return call.set(0, f"tkjit_ptx::{function}({call.value(1, kind)})")
 
 
+@instruction("mapa")
+def _mapa(call: Call) -> str:
+    kind = call.type()
+    is_shared = call.has("shared::cluster")
+    call.ends()
+    function, kind = ("mapa", "u32") if is_shared else ("mapa_generic", kind)
+    return call.set(0, f"tkjit_ptx::{function}({call.value(1, kind)}, {call.value(2, 'u32')})")
+
+
+@instruction("getctarank")
+def _getctarank(call: Call) -> str:
+    kind = call.type()
+    is_shared = call.has("shared::cluster")
+    call.ends()
+    function, kind = ("getctarank", "u32") if is_shared else ("getctarank_generic", kind)
+    return call.set(0, f"tkjit_ptx::{function}({call.value(1, kind)})")
+
+
+@instruction("st.async")
+def _st_async(call: Call) -> str:
+    kind = call.type()
+    call.has("shared::cluster", "mbarrier::complete_tx::bytes", "weak")
+    count = int(call.one_of(("v2", "v4"), "v1")[1:])
+    call.ends()
+    values = ", ".join(call.values(1, kind))
+    to, barrier = call.address(0, "shared"), call.address(2, "shared")
+    return f"tkjit_ptx::st_async<{TYPES[kind]}, {count}>({to}, {{{values}}}, {barrier});"
+
+
 @instruction("ld", "ldu")
 def _ld(call: Call) -> str:
     kind, space = call.type(), call.space()

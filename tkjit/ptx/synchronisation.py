@@ -44,12 +44,17 @@ def _bar_warp(call: Call) -> str:
 
 @instruction("barrier.cluster.arrive")
 def _cluster_arrive(call: Call) -> str:
-    return "tkjit_ptx::cluster_arrive();"
+    releases = not call.has("relaxed")
+    call.has("release")
+    call.ends()
+    return f"::tkjit::sim::cluster_arrive({_bool(releases)});"
 
 
 @instruction("barrier.cluster.wait")
 def _cluster_wait(call: Call) -> str:
-    return "tkjit_ptx::cluster_wait();"
+    call.has("acquire")
+    call.ends()
+    return "::tkjit::sim::cluster_wait(true);"
 
 
 @instruction("fence", "membar")

@@ -156,7 +156,7 @@ def _elements_of_a(product: Instruction, spelling: _Spelling) -> list[int]:
     """Return the operands that hold A, if a ``wgmma`` reads it from registers."""
     a = product.operands[1] if len(product.operands) > 1 else None
     parts = a.parts if isinstance(a, Vector) else ()
-    return [spelling.index(part.text) for part in parts if part.kind == "operand"]
+    return list(dict.fromkeys(spelling.index(part.text) for part in parts if part.kind == "operand"))
 
 
 def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> str:

@@ -1,13 +1,13 @@
 // The simulator's `cooperative_groups.h`: CUDA's groups of threads.
 //
 //   thread_block, grid_group          the threads that the block's and the grid's barriers wait for
+//   cluster_group                     the blocks of a cluster
 //   thread_block_tile<N>              2^k adjacent lanes of a warp
 //   coalesced_group                   any lanes of a warp
 //   thread_group                      any of these, chosen at run time
 //
 // Source: CUDA C++ Programming Guide, "Cooperative Groups". In a group of lanes, `rank` counts the group's own lanes
-// from the lowest, and votes and matches have one bit per rank. Tiles of more than a warp, clusters and multi_grid are
-// missing.
+// from the lowest, and votes and matches have one bit per rank. Tiles of more than a warp and multi_grid are missing.
 #pragma once
 
 #include "cuda_runtime.h"
@@ -138,6 +138,43 @@ class grid_group {
     dim3 dim_blocks() const { return gridDim; }
     dim3 group_dim() const { return gridDim; }
 };
+
+/// All threads of the running thread's cluster, which is its block if the launch has no clusters.
+class cluster_group {
+  public:
+    static void sync(detail::Site site = detail::Site::here()) {
+        tkjit::sim::cluster_arrive(true, site);
+        tkjit::sim::cluster_wait(true, site);
+    }
+    struct arrival_token {};
+    static arrival_token barrier_arrive(detail::Site site = detail::Site::here()) {
+        tkjit::sim::cluster_arrive(true, site);
+        return {};
+    }
+    static void barrier_wait(detail::Site site = detail::Site::here()) { tkjit::sim::cluster_wait(true, site); }
+    static void barrier_wait(arrival_token&&, detail::Site site = detail::Site::here()) { tkjit::sim::cluster_wait(true, site); }
+    static unsigned thread_rank() { return block_rank() * detail::block_threads() + thread_block::thread_rank(); }
+    static unsigned num_threads() { return num_blocks() * detail::block_threads(); }
+    static unsigned size() { return num_threads(); }
+    static unsigned block_rank() { return tkjit::sim::cluster_rank(); }
+    static unsigned num_blocks() { return tkjit::sim::cluster_size(); }
+    static dim3 block_index() { return tkjit::sim::block_in_cluster(); }
+    static dim3 dim_blocks() { return tkjit::sim::cluster_dims(); }
+    static dim3 dim_threads() {
+        const dim3 blocks = dim_blocks();
+        return {blocks.x * blockDim.x, blocks.y * blockDim.y, blocks.z * blockDim.z};
+    }
+    static dim3 thread_index() {
+        const dim3 block = block_index();
+        return {block.x * blockDim.x + threadIdx.x, block.y * blockDim.y + threadIdx.y, block.z * blockDim.z + threadIdx.z};
+    }
+    static unsigned query_shared_rank(const void* address) { return tkjit::sim::rank_of(address); }
+    template <class T>
+    static T* map_shared_rank(T* address, int rank, detail::Site site = detail::Site::here()) {
+        return reinterpret_cast<T*>(tkjit::sim::in_other_block(address, static_cast<unsigned>(rank), site));
+    }
+};
+inline cluster_group this_cluster() { return {}; }
 
 /// Lanes of a warp, not necessarily adjacent.
 class coalesced_group : public detail::lane_group {

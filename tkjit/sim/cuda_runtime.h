@@ -17,6 +17,7 @@
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
 //   detail/registers.h     setmaxnreg
 //   detail/window.h        addresses of shared memory, and static variables in it
+//   detail/cluster.h       blocks that share their memory
 //   detail/multicast.h     addresses that refer to memory on several devices
 //   detail/copy_queue.h    cp.async
 //   detail/bulk_copies.h   mbarriers, and the bulk copies that complete on them
@@ -25,7 +26,7 @@
 //   detail/launch.h        a grid of blocks
 //   detail/host_errors.h, host_launch.h, host_memory.h, host_pitched.h, host_api.h  the API for a source's host code
 //
-// Before a source is compiled, source/preprocessed.py turns its inline PTX into calls of ptx/. Not modelled: clusters,
+// Before a source is compiled, source/preprocessed.py turns its inline PTX into calls of ptx/. Not modelled:
 // dynamic parallelism, textures, missing memory fences, bank conflicts. A block is never preempted, so a plain loop on
 // a volatile flag that another thread of the block sets never ends; a loop with an atomic or __nanosleep does end. A
 // thread that needs more than 1 MiB of stack hits a guard page and fails (runtime/hardware_faults.h).
@@ -46,6 +47,7 @@
 #include "detail/warp_intrinsics.h"
 #include "detail/registers.h"
 #include "detail/window.h"
+#include "detail/cluster.h"
 #include "detail/multicast.h"
 #include "detail/copy_queue.h"
 #include "detail/bulk_copies.h"

@@ -7,6 +7,7 @@
 * ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, because the cast would hide the types of the kernel's
   parameters.
 * ``(void*)kernel<T>`` elsewhere becomes ``::tkjit::sim::as_pointer(kernel<T>)``, so that the pointer can be launched.
+* ``__cluster_dims__(2)`` leaves the head of a kernel, and a variable after its body tells the simulator.
 * A call of a host function in device code becomes an error (``tkjit/source/host_calls.py``).
 * ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and another one that is undefined in host code
   (``tkjit/source/cuda_arch.py``).
@@ -20,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
+from tkjit.source.clusters import declared_clusters
 from tkjit.source.cuda_arch import ARCH, architecture
 from tkjit.source.entries import kernel_functions
 from tkjit.source.host_calls import host_calls
@@ -58,6 +60,8 @@ def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = T
         edits += launches(sequence) + casts_of_kernels(sequence) + alignments(sequence)
         edits += kernels_as_pointers(sequence, kernels)
     edits += dynamic_shared_memory(tokens)
+    if "__cluster_dims__" in text:
+        edits += declared_clusters(text, tokens)
     if for_gpus:
         edits += host_calls(tokens)
     if ARCH in text:

@@ -15,7 +15,6 @@ from tkjit.source.lexer import Token, tokens_of
 
 # names of the language and its libraries that the simulator does not have
 _UNKNOWN = {
-    r"this_cluster|cluster_group|cluster_dim\w*|map_shared_rank": "clusters of blocks",
     r"cudaTextureObject_t|cudaSurfaceObject_t|tex[123]D\w*|surf[123]D\w*": "textures and surfaces",
     r"[su]4|b1|bmma\w*|experimental": "sub-byte types of nvcuda::wmma",
     r"cudaGraph\w+|cudaStreamBeginCapture": "CUDA graphs",
@@ -86,11 +85,14 @@ def _arch_reason(name: str, log: str) -> str:
 
 def _cluster_reason(name: str, log: str) -> str:
     """Explain a rejection by ``__cluster_dims__`` in sim/detail/language.h."""
-    if "static assertion failed: the simulator has no clusters of blocks" not in log:
+    if "static assertion failed: the simulator knows the cluster only" not in log:
         return ""
     place = re.search(rf"(?:^|[\s/]){re.escape(name.rsplit('/', 1)[-1])}:(\d+):", log)
     where = f"{name}:{place[1]}" if place else name
-    return f"{where} needs clusters of blocks, which the simulator does not have; {_ELSEWHERE}"
+    return (
+        f"{where} declares the cluster of a template or in a header, which the simulator does not see; "
+        "set it with cluster= in the spec instead"
+    )
 
 
 def retry_flags(log: str, system: Collection[str] = ()) -> tuple[str, ...]:

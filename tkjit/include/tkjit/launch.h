@@ -83,9 +83,8 @@ struct KeepNumber {
 template <class... Parameters, class... Arguments>
 const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t, void*, Arguments&&... arguments) {
     if (shape.error || shape.empty) return shape.error;
-    if (shape.clustered()) return with_shape("the simulator has no clusters of blocks", shape);
     if (shape.overlaps) sim::begin_dependent_launch();
-    const char* const error = sim::launch_with(shape.cooperative, kernel, shape.grid, shape.block, shape.shared_memory_bytes,
+    const char* const error = sim::launch_with({shape.cooperative, shape.cluster}, kernel, shape.grid, shape.block, shape.shared_memory_bytes,
                                                static_cast<Parameters>(std::forward<Arguments>(arguments))...);
     return error ? with_shape(error, shape) : nullptr;
 }

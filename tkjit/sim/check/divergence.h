@@ -6,6 +6,7 @@
 #pragma once
 
 #include "../detail/block.h"
+#include "../detail/cluster.h"
 #include "../detail/site.h"
 #include "../detail/vector_types.h"
 #include "findings.h"
@@ -137,7 +138,7 @@ void fence_mbarrier_init() {
 }
 
 void note_completion_at(const void* barrier, Site site) {
-    auto& known = mbarriers[current_thread->block];
+    auto& known = mbarriers[&owner_of(barrier)];
     const auto found = known.find(barrier);
     if (found == known.end() || found->second.is_fenced) return;
     const MbarrierState& state = found->second;
@@ -150,7 +151,7 @@ void note_completion_at(const void* barrier, Site site) {
 void note_mbarrier_end(const void* barrier) { mbarriers[current_thread->block].erase(barrier); }
 
 void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site) {
-    MbarrierState& state = mbarriers[current_thread->block][barrier];
+    MbarrierState& state = mbarriers[&owner_of(barrier)][barrier];
     state.pending = pending;
     state.count = count;
     state.site = site;

@@ -56,6 +56,7 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
     check::Json json;
     if (is_warning) json.number("warning", 1);
     if (other && other->launch != access.launch) json.number("launches", 2);
+    if (region.has_ended) json.number("exited", 1);
     json.text("kind", kind).text("space", check::space_name(region.space)).text("name", region.name);
     json.number("offset", static_cast<long long>(address - region.begin));
     json.number("bytes", static_cast<long long>(bytes));
@@ -189,6 +190,7 @@ inline void access(const void* pointer, size_t bytes, bool is_write, bool reads,
     if (is_write && region->space == check::Space::variable && check::is_constant(address)) {
         report("constant", *region, address, bytes, access, word_of(access.kind, true), nullptr, "");
     }
+    if (region->has_ended) return report("race", *region, address, bytes, access, word_of(access.kind, is_write), nullptr, "");
     if (region->space == check::Space::tensor && !is_over(0) && !state_of(*current_thread).knows_previous_launches) {
         report("race", *region, address, bytes, access, word_of(access.kind, is_write), nullptr, "");
     }

@@ -195,8 +195,8 @@ inline void blank_shared_memory(const Block& block) {
     check::add_region(block.dynamic_shared, dynamic_bytes, check::Space::dynamic_shared, "", true);
     check::add_region(own.shared, own.shared_bytes, check::Space::static_shared, "", true);
     blank(own.shared, own.shared_bytes);
-    for (const Region& region : check::regions) {
-        if (is_in_window(block, region)) blank(reinterpret_cast<void*>(region.begin), region.end - region.begin);
+    for (Region& region : check::regions) {
+        if (is_in_window(block, region)) region.has_ended = false, blank(reinterpret_cast<void*>(region.begin), region.end - region.begin);
     }
 }
 
@@ -208,7 +208,7 @@ void begin_block(Block& block) {
         state->threads[i].knows.begin(state->number, i, block.thread_count);
     }
     block.race_state = state;
-    if (!block.launch->cooperative) {
+    if (!block.launch->cooperative && block.cluster->begun == 1) {
         meetings.clear();  // the next block's meeting objects have the same addresses as this block's
         std::erase_if(atomics, [](const auto& one) {
             const Region* region = check::region_of(reinterpret_cast<uintptr_t>(one.first));
@@ -224,6 +224,9 @@ void end_block(Block& block) {
     check_products(block);
     delete static_cast<BlockState*>(block.race_state);
     block.race_state = nullptr;
+    if (block.cluster->count > 1) {
+        for (Region& region : check::regions) region.has_ended |= is_in_window(block, region);
+    }
     if (!block.launch->cooperative) return;
     const auto static_shared = reinterpret_cast<uintptr_t>(check::own_memory().shared);
     std::erase_if(check::regions, [&](const Region& region) {

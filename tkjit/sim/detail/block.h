@@ -55,6 +55,7 @@ enum class Operation : unsigned char {
     device_barrier,
     wgmma,
     setmaxnreg,
+    cluster_barrier,
 };
 
 const char* operation_name(Operation operation);
@@ -109,6 +110,7 @@ struct alignas(64) Thread {
     bool exited;
     bool needs_whole_group;  // its next collective needs all lanes of the mask (see warp.h)
     CopyQueue copies;
+    unsigned cluster_ticket;  // 1 + the phase of the cluster's barrier at which it has arrived without waiting; else 0
     unsigned long long polled_at;  // the block's progress when it last polled without success
 };
 
@@ -155,6 +157,19 @@ struct Initialisation {
 struct Warpgroup {
     unsigned arrived;
     Thread *first, *last;  // the waiting threads
+};
+
+inline constexpr unsigned most_cluster_blocks = 16;
+
+/// The blocks of a cluster, which take turns on one OS thread, and their barrier (see detail/cluster.h).
+struct Cluster {
+    uint3 dims;
+    unsigned count;
+    Block* blocks[most_cluster_blocks];
+    unsigned begun, exited_threads;
+    unsigned arrived, phase;  // of the barrier
+    Thread* first;            // of those that wait at the barrier, most recent first
+    bool is_stuck;            // no block can continue
 };
 
 /// What the block's warps have asked for with setmaxnreg (see runtime/registers.h).
@@ -221,6 +236,10 @@ struct Block {
     Initialisation initialisations[32];
     bool has_initialisations;
     RegisterCounts registers;
+    Cluster* cluster;  // never null while the block runs
+    Cluster alone;     // its cluster, if it is the only block there
+    unsigned cluster_rank;
+    bool polls_cluster;  // it gave up its turn while its threads polled
     Stack stacks[max_threads_per_block];
     Thread threads[max_threads_per_block];
     HardwareFault fault;

@@ -25,6 +25,13 @@ void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site);
 /// Copies from global to shared memory. When the copy lands, its `bytes` arrive at the barrier.
 void bulk_copy(void* shared_destination, const void* global_source, unsigned bytes, uint64_t* barrier, Site site);
 
+/// The same for several blocks of the cluster: each rank whose bit is set gets the bytes, and has its own mbarrier.
+void bulk_copy_to_blocks(void* shared_destination, const void* global_source, unsigned bytes, uint64_t* barrier,
+                         unsigned ranks, Site site);
+
+/// PTX ISA, `st.async`.
+void store_async(void* to, const void* value, unsigned bytes, uint64_t* barrier, Site site);
+
 /// Copies from shared to global memory. The copy belongs to the running thread's bulk group.
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site);
 

@@ -29,7 +29,7 @@ struct LaunchConfiguration {
     dim3 grid, block;
     size_t dynamic_shared_bytes;
     Site site;
-    bool cooperative = false;
+    LaunchMode mode = {};
     bool is_dependent = false;  // may begin before the launches before it have ended
 };
 
@@ -48,10 +48,16 @@ cudaError_t launch_configured(const LaunchConfiguration& configuration, const Bo
     };
     if (configuration.is_dependent) begin_dependent_launch();
     const char* const text = launch_body(run_thread, &run, configuration.grid, configuration.block,
-                                         configuration.dynamic_shared_bytes, configuration.cooperative);
+                                         configuration.dynamic_shared_bytes, configuration.mode);
     const cudaError_t usual = run.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration;
     const cudaError_t code = launch_error_code ? static_cast<cudaError_t>(launch_error_code) : usual;
     return remember_launch(code, text, configuration.site);
+}
+
+/// Adds the cluster that the kernel's declaration asks for.
+inline LaunchConfiguration for_kernel(LaunchConfiguration configuration, const void* kernel) {
+    configuration.mode = with_declared_cluster(configuration.mode, kernel);
+    return configuration;
 }
 
 /// Launches a kernel that is selected by its arguments: a template, or one of several overloads.
@@ -74,7 +80,7 @@ struct ConfiguredKernel {
     LaunchConfiguration configuration;
 
     void operator()(Parameters... values) const {
-        launch_configured(configuration, [&] { kernel(values...); });
+        launch_configured(for_kernel(configuration, reinterpret_cast<const void*>(kernel)), [&] { kernel(values...); });
     }
     /// For a call that omits the last parameters: a pointer to the kernel does not know their defaults.
     template <class... Arguments>
@@ -162,7 +168,7 @@ void call_unpacked(TypeList<First, Rest...>, void** arguments, const Call& call)
 
 template <class... Parameters>
 cudaError_t launch_unpacked(void (*kernel)(Parameters...), const LaunchConfiguration& configuration, void** arguments) {
-    return launch_configured(configuration,
+    return launch_configured(for_kernel(configuration, reinterpret_cast<const void*>(kernel)),
                              [&] { call_unpacked(TypeList<Parameters...>(), arguments, kernel); });
 }
 
@@ -261,21 +267,20 @@ struct cudaLaunchConfig_t {
 
 namespace tkjit::sim {
 
-/// Reads a configuration, and rejects clusters with more than one block.
-inline cudaError_t read_configuration(const cudaLaunchConfig_t& config, Site site, LaunchConfiguration& result) {
-    result = {config.gridDim, config.blockDim, config.dynamicSmemBytes, site};
+/// Reads a configuration.
+inline LaunchConfiguration read_configuration(const cudaLaunchConfig_t& config, Site site) {
+    LaunchConfiguration result{config.gridDim, config.blockDim, config.dynamicSmemBytes, site};
     for (unsigned i = 0; i < config.numAttrs; i++) {
         const cudaLaunchAttributeValue& value = config.attrs[i].val;
-        if (config.attrs[i].id == cudaLaunchAttributeCooperative) result.cooperative = value.cooperative != 0;
+        if (config.attrs[i].id == cudaLaunchAttributeCooperative) result.mode.cooperative = value.cooperative != 0;
         if (config.attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization) {
             result.is_dependent = value.programmaticStreamSerializationAllowed != 0;
         }
-        if (config.attrs[i].id == cudaLaunchAttributeClusterDimension &&
-            value.clusterDim.x * value.clusterDim.y * value.clusterDim.z != 1) {
-            return remember_launch(cudaErrorNotSupported, "the simulator has no clusters of blocks", site);
+        if (config.attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            result.mode.cluster = dim3(value.clusterDim.x, value.clusterDim.y, value.clusterDim.z);
         }
     }
-    return cudaSuccess;
+    return result;
 }
 
 /// A configuration, and the line on which it was passed. A variadic function cannot take the line as a default
@@ -291,9 +296,8 @@ struct SitedConfig {
 
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(tkjit::sim::SitedConfig given, void (*kernel)(Parameters...), Arguments&&... arguments) {
-    tkjit::sim::LaunchConfiguration configuration;
-    const cudaError_t error = tkjit::sim::read_configuration(*given.config, given.site, configuration);
-    if (error != cudaSuccess) return error;
+    const tkjit::sim::LaunchConfiguration configuration =
+        tkjit::sim::for_kernel(tkjit::sim::read_configuration(*given.config, given.site), reinterpret_cast<const void*>(kernel));
     return [&](Parameters... values) {
         return tkjit::sim::launch_configured(configuration, [&] { kernel(values...); });
     }(static_cast<Arguments&&>(arguments)...);
@@ -301,13 +305,9 @@ cudaError_t cudaLaunchKernelEx(tkjit::sim::SitedConfig given, void (*kernel)(Par
 
 template <class... Parameters>
 cudaError_t cudaLaunchKernelExC(tkjit::sim::SitedConfig given, void (*kernel)(Parameters...), void** arguments) {
-    tkjit::sim::LaunchConfiguration configuration;
-    const cudaError_t error = tkjit::sim::read_configuration(*given.config, given.site, configuration);
-    return error == cudaSuccess ? tkjit::sim::launch_unpacked(kernel, configuration, arguments) : error;
+    return tkjit::sim::launch_unpacked(kernel, tkjit::sim::read_configuration(*given.config, given.site), arguments);
 }
 
 inline cudaError_t cudaLaunchKernelExC(tkjit::sim::SitedConfig given, const void* kernel, void** arguments) {
-    tkjit::sim::LaunchConfiguration configuration;
-    const cudaError_t error = tkjit::sim::read_configuration(*given.config, given.site, configuration);
-    return error == cudaSuccess ? tkjit::sim::launch_pointer(kernel, configuration, arguments) : error;
+    return tkjit::sim::launch_pointer(kernel, tkjit::sim::read_configuration(*given.config, given.site), arguments);
 }

@@ -28,8 +28,8 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 
 namespace tkjit::sim {
 template <unsigned x, unsigned y = 1, unsigned z = 1>
-struct cluster {
-    static_assert(x * y * z == 1, "the simulator has no clusters of blocks");
+struct one_block {
+    static_assert(x * y * z == 1, "the simulator knows the cluster only of a kernel that is no template, in the source itself");
     static constexpr int alignment = 16;
 };
 }  // namespace tkjit::sim
@@ -52,8 +52,8 @@ struct cluster {
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
-// rejects a cluster of several blocks while it compiles; the alignment means nothing
-#define __cluster_dims__(...) __attribute__((aligned(tkjit::sim::cluster<__VA_ARGS__>::alignment)))
+// source/clusters.py has removed those that the simulator can take into account; the alignment means nothing
+#define __cluster_dims__(...) __attribute__((aligned(tkjit::sim::one_block<__VA_ARGS__>::alignment)))
 #define __block_size__(...)
 
 // A block runs on one OS thread from its first instruction to its last, so a thread-local variable belongs to the

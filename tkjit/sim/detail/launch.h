@@ -16,9 +16,39 @@ void set_workers(int workers);
 /// Returns the cudaError_t of this OS thread's last launch, or 0 if it is the usual one (see host_launch.h).
 extern TKJIT_SIM_REGISTER int launch_error_code;
 
+/// How a grid's blocks depend on each other: all of them, or those of a cluster, run at the same time.
+struct LaunchMode {
+    LaunchMode(bool cooperative = false, dim3 cluster = {}) : cooperative(cooperative), cluster(cluster) {}
+
+    bool cooperative;
+    dim3 cluster;
+};
+
+/// A kernel that is declared with __cluster_dims__.
+struct DeclaredCluster {
+    template <class... Parameters>
+    DeclaredCluster(void (*kernel)(Parameters...), dim3 dims)
+        : kernel(reinterpret_cast<const void*>(kernel)), dims(dims), next(first) {
+        first = this;
+    }
+
+    const void* kernel;
+    dim3 dims;
+    const DeclaredCluster* next;
+    static inline const DeclaredCluster* first = nullptr;
+};
+
+/// Returns a mode with the cluster that a kernel's declaration asks for, if it does.
+inline LaunchMode with_declared_cluster(LaunchMode mode, const void* kernel) {
+    for (const DeclaredCluster* each = DeclaredCluster::first; each; each = each->next) {
+        if (each->kernel == kernel) mode.cluster = each->dims;
+    }
+    return mode;
+}
+
 /// Runs a grid whose threads each call `run_thread(body)`. Returns null, or the text of the first fault.
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
-                        size_t dynamic_shared_bytes, bool cooperative);
+                        size_t dynamic_shared_bytes, LaunchMode mode);
 
 // Programmatic dependent launches, which may begin before the launches before them have ended. Here they begin
 // afterwards, and only the race detector knows what they must not rely on.
@@ -35,13 +65,14 @@ inline void wait_for_previous_launches() {}
 /// Runs `kernel(values...)` on a grid. In a cooperative launch, all blocks run at the same time and may wait for each
 /// other.
 template <class... Parameters>
-const char* launch_with(bool cooperative, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+const char* launch_with(LaunchMode mode, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, const Parameters&... values) {
     const auto body = [kernel, &values...] {
         kernel(values...);
     };
     const auto run_thread = [](const void* body_address) { (*static_cast<decltype(body)*>(body_address))(); };
-    return launch_body(run_thread, &body, grid, block, dynamic_shared_bytes, cooperative);
+    mode = with_declared_cluster(mode, reinterpret_cast<const void*>(kernel));
+    return launch_body(run_thread, &body, grid, block, dynamic_shared_bytes, mode);
 }
 
 /// Runs `kernel(arguments...)` on a grid, as `kernel<<<grid, block, dynamic_shared_bytes>>>` does on a device.

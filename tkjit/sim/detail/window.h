@@ -23,11 +23,19 @@ inline size_t offset_in_window(const void* address) {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(current_block->window);
 }
 
-[[noreturn]] void fail_outside_window(unsigned long long address, unsigned bytes, Site site);
+// In a shared::cluster address of 32 bits, the upper eight bits are one more than the rank of the block whose window it
+// refers to, or 0 for the running block.
+inline constexpr unsigned rank_shift = 24;
+
+/// Returns the memory at an address in another block's window, or fails.
+char* in_cluster_window(unsigned long long address, unsigned bytes, Site site);
+
+/// Returns the shared::cluster address of memory outside of the block's own window.
+size_t shared_address_of(const void* address);
 
 /// Returns the memory at an address in the window.
 inline char* in_window(unsigned long long address, unsigned bytes, Site site) {
-    if (__builtin_expect(address > window_bytes - bytes, false)) fail_outside_window(address, bytes, site);
+    if (__builtin_expect(address > window_bytes - bytes, false)) return in_cluster_window(address, bytes, site);
     return current_block->window + address;
 }
 
@@ -56,10 +64,13 @@ inline Variables& static_shared(Site site = Site::here()) {
 
 }  // namespace tkjit::sim
 
-inline size_t __cvta_generic_to_shared(const void* address) { return tkjit::sim::offset_in_window(address); }
+inline size_t __cvta_generic_to_shared(const void* address) {
+    const size_t offset = tkjit::sim::offset_in_window(address);
+    return offset < tkjit::sim::window_bytes ? offset : tkjit::sim::shared_address_of(address);
+}
 
-inline void* __cvta_shared_to_generic(size_t shared_address) {
-    return tkjit::sim::current_block->window + shared_address;
+inline void* __cvta_shared_to_generic(size_t shared_address, tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return tkjit::sim::in_window(shared_address, 0, site);
 }
 
 inline size_t __cvta_generic_to_global(const void* address) { return reinterpret_cast<size_t>(address); }

@@ -33,9 +33,13 @@ inline void bar_sync(unsigned id, unsigned threads, Site site = Site::here()) {
 }
 inline void bar_arrive(unsigned id, unsigned threads, Site site = Site::here()) { named_barrier_arrive(id, threads, site); }
 
-/// PTX ISA, `barrier.cluster`. In the simulator every cluster is one block, so this waits for the block.
-inline void cluster_arrive(Site = Site::here()) {}
-inline void cluster_wait(Site site = Site::here()) { sync_threads(site); }
+/// PTX ISA, `mapa` and `getctarank`.
+inline uint32_t mapa(uint32_t address, unsigned rank, Site site = Site::here()) { return cluster_address(address, rank, site); }
+inline uint64_t mapa_generic(uint64_t address, unsigned rank, Site site = Site::here()) {
+    return reinterpret_cast<uint64_t>(in_other_block(reinterpret_cast<const char*>(address), rank, site));
+}
+inline unsigned getctarank(uint32_t address) { return rank_of_address(address); }
+inline unsigned getctarank_generic(uint64_t address) { return rank_of(reinterpret_cast<const char*>(address)); }
 
 // ---- warps
 
@@ -135,6 +139,16 @@ inline void bulk_load(char* to, const char* from, unsigned bytes, char* barrier,
 }
 inline void bulk_store(char* to, const char* from, unsigned bytes, Site site = Site::here()) {
     sim::bulk_store(to, from, bytes, site);
+}
+
+inline void bulk_load_to_blocks(char* to, const char* from, unsigned bytes, char* barrier, unsigned ranks, Site site = Site::here()) {
+    sim::bulk_copy_to_blocks(to, from, bytes, barrier_at(barrier), ranks, site);
+}
+
+/// PTX ISA, `st.async`.
+template <class T, unsigned count>
+inline void st_async(char* to, const T (&values)[count], char* barrier, Site site = Site::here()) {
+    sim::store_async(aligned<T>(to, site), values, sizeof(values), barrier_at(barrier), site);
 }
 
 }  // namespace tkjit::sim::ptx

@@ -72,6 +72,12 @@ inline void tensor_load(char* to, const char* map, const int (&coordinates)[rank
     sim::tensor_load(to, map_at(map), coordinates, rank, reinterpret_cast<uint64_t*>(barrier), site);
 }
 
+template <unsigned rank>
+inline void tensor_load_to_blocks(char* to, const char* map, const int (&coordinates)[rank], char* barrier, unsigned ranks,
+                                  Site site = Site::here()) {
+    sim::tensor_load_to_blocks(to, map_at(map), coordinates, rank, reinterpret_cast<uint64_t*>(barrier), ranks, site);
+}
+
 /// PTX ISA, `cp.async.bulk.tensor` to global memory.
 template <unsigned rank>
 inline void tensor_store(const char* map, const int (&coordinates)[rank], const char* from, Site site = Site::here()) {

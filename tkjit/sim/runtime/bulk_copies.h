@@ -6,6 +6,7 @@
 #include "../detail/atomics.h"
 #include "../detail/block.h"
 #include "../detail/bulk_copies.h"
+#include "../detail/cluster.h"
 #include "../detail/fault.h"
 #include "../detail/site.h"
 #include "../detail/vector_types.h"
@@ -43,8 +44,10 @@ struct BulkCopies {
     unsigned committed_groups[max_threads_per_block];
 };
 
+/// Queues a copy in the block whose mbarrier it completes at, or in the one that stores.
 inline void queue_bulk_copy(const BulkCopy& copy) {
-    Block& block = *current_thread->block;
+    Block& block = copy.barrier ? owner_of(copy.barrier) : *current_thread->block;
+    block.progress++;
     if (block.bulk_copies == nullptr) {
         block.bulk_copies = static_cast<BulkCopies*>(calloc(1, sizeof(BulkCopies)));
         if (block.bulk_copies == nullptr) fail(copy.site, "out of memory for pending copies");
@@ -152,6 +155,30 @@ void bulk_copy(void* shared_destination, const void* global_source, unsigned byt
     race::read_meanwhile(global_source, bytes, issued);
     if (!check::may_copy(shared_destination, bytes, global_source, bytes, site)) global_source = nullptr;
     queue_bulk_copy({shared_destination, global_source, bytes, current_thread->linear, 0, barrier, site, issued, issued, nullptr});
+}
+
+/// Copies to the same place in several blocks of the cluster, whose mbarriers are in the same place as well.
+void bulk_copy_to_blocks(void* shared_destination, const void* global_source, unsigned bytes, uint64_t* barrier,
+                         unsigned ranks, Site site) {
+    for (unsigned rest = ranks; rest; rest &= rest - 1) {
+        const unsigned rank = static_cast<unsigned>(__builtin_ctz(rest));
+        auto* const own_barrier = reinterpret_cast<uint64_t*>(in_other_block(barrier, rank, site));
+        bulk_copy(in_other_block(shared_destination, rank, site), global_source, bytes, own_barrier, site);
+    }
+}
+
+/// Writes a few bytes to another block's shared memory, and then counts them at the mbarrier. Outside of the checker, they
+/// arrive at once. Source: PTX ISA, "st.async".
+void store_async(void* to, const void* value, unsigned bytes, uint64_t* barrier, Site site) {
+    checked_bits(barrier, "st.async", site);
+    if (&owner_of(to) != &owner_of(barrier)) fail(site, "st.async: the memory and the mbarrier are not in the same block");
+    const race::Moment issued = race::pending(race::Copier::loads, to, bytes, site);
+    race::move(to, value, bytes);
+    race::landed(to, bytes, issued);
+    race::arrive_for(barrier, issued);
+    MbarrierBits bits = mbarrier_bits(barrier);
+    bits.bytes -= static_cast<int>(bytes);
+    end_phase_if_complete(barrier, bits, site);
 }
 
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site) {

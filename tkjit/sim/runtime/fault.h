@@ -51,6 +51,7 @@ const char* operation_name(Operation operation) {
         "a wait for other devices",
         "wgmma",
         "setmaxnreg",
+        "barrier.cluster",
     };
     return operation_names[static_cast<int>(operation)];
 }

@@ -37,7 +37,6 @@ inline constexpr unsigned max_grid_y_or_z = 65535;
 inline constexpr long long helper_creation_ns = 100000;  // for the first helper in a new process
 inline constexpr long long interruption_ns = 50'000'000;
 inline constexpr long long longest_turn_ns = 5'000'000;  // of a block, while others are parked on its OS thread
-inline constexpr long long patience_ns = 5'000'000'000;  // while blocks do nothing but wait
 inline constexpr long long long_launch_ns = 10'000'000'000;  // after which a launch prints a notice
 
 inline bool has_said_long = false;
@@ -89,21 +88,6 @@ __attribute__((noinline)) void tick(Block& block) {
     }
 }
 
-/// Returns whether an OS thread is going to begin another block. On a busy machine, this may take a long time.
-inline bool more_will_begin(const Launch& launch) {
-    return !launch.cooperative && !one_at_a_time && !__atomic_load_n(&launch.lacks_room, __ATOMIC_RELAXED) &&
-           __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count &&
-           __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_begun_blocks;
-}
-
-/// Returns whether no running block can make progress: each has only waited for a long time and has had a turn since
-/// anything else happened, and no other block will begin.
-inline bool all_in_vain(const Launch& launch) {
-    const int in_vain = __atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED);
-    return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED) && !more_will_begin(launch) &&
-           now_ns() - __atomic_load_n(&launch.last_change_ns, __ATOMIC_RELAXED) > patience_ns;
-}
-
 /// Returns whether a thread is waiting for other devices, or did so recently.
 inline bool waits_for_devices(const Launch& launch) {
     const long long last_ns = __atomic_load_n(&launch.last_device_turn_ns, __ATOMIC_RELAXED);
@@ -152,8 +136,25 @@ inline void wait_for_others(Block& block) {
     }
 }
 
+/// Gives the cluster's other blocks their turns, after a turn in which a few threads have polled in vain.
+inline void note_spin_in_cluster(Block& block) {
+    constexpr unsigned spins_per_turn = 8;
+    if (block.spin_progress != block.progress) {
+        block.spin_progress = block.progress;
+        block.vain_spins = 0;
+    }
+    if (++block.vain_spins % spins_per_turn || block.started < block.thread_count) return;
+    if (block.cluster->is_stuck) fail_deadlock(block);
+    tick(block);
+    block.polls_cluster = true;
+    park(block);
+    block.polls_cluster = false;
+    if (launch_failed(*block.launch)) abandon_block(block);
+}
+
 /// Counts how often threads get a turn while they wait in their own loops or for other devices.
 void note_spin(Block& block) {
+    if (block.cluster->count > 1) return note_spin_in_cluster(block);
     constexpr unsigned spins_per_check = one_at_a_time ? 16 : 256;
     const unsigned long long progress = block.progress - block.device_turns;
     if (block.spin_progress != progress) {
@@ -211,6 +212,14 @@ inline bool check_launch(Launch& launch) {
         launch.error_code = 1;  // cudaErrorInvalidValue
         text.append("%zu bytes of dynamic shared memory are too many: at most %u", launch.dynamic_shared_bytes,
                     max_dynamic_shared_bytes);
+    } else if (is_several(launch.cluster) && launch.cooperative) {
+        text.append("the simulator has no cooperative launches with clusters");
+    } else if (launch.cluster.x * launch.cluster.y * launch.cluster.z > most_cluster_blocks) {
+        text.append("a cluster of (%u, %u, %u) blocks is too large: at most %u", launch.cluster.x, launch.cluster.y,
+                    launch.cluster.z, most_cluster_blocks);
+    } else if (grid.x % launch.cluster.x || grid.y % launch.cluster.y || grid.z % launch.cluster.z) {
+        text.append("a grid of (%u, %u, %u) blocks does not consist of clusters of (%u, %u, %u) blocks", grid.x, grid.y,
+                    grid.z, launch.cluster.x, launch.cluster.y, launch.cluster.z);
     } else if (launch.cooperative && 1ull * grid.x * grid.y * grid.z > most_cooperative_blocks) {
         launch.error_code = 720;  // cudaErrorCooperativeLaunchTooLarge
         text.append("a cooperative launch of %llu blocks does not fit: at most %u run at once here",
@@ -241,7 +250,8 @@ TKJIT_SIM_REGISTER char error_text_of_thread[error_text_bytes];
 TKJIT_SIM_REGISTER int launch_error_code;
 
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
-                        size_t dynamic_shared_bytes, bool cooperative) {
+                        size_t dynamic_shared_bytes, LaunchMode mode) {
+    const bool cooperative = mode.cooperative;
     Launch launch{};
     launch.run_thread = run_thread;
     launch.body = body;
@@ -249,6 +259,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     launch.block = block;
     launch.dynamic_shared_bytes = dynamic_shared_bytes;
     launch.cooperative = cooperative;
+    launch.cluster = mode.cluster;
     char error_text[error_text_bytes];  // not thread-local, because parked blocks swap thread-local variables
     launch.error_text = error_text;
     launch_error_code = 0;
@@ -257,7 +268,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
         return static_cast<const char*>(strcpy(error_text_of_thread, error_text));
     };
     if (!check_launch(launch)) return failed();
-    launch.block_count = 1ull * grid.x * grid.y * grid.z;
+    launch.block_count = 1ull * grid.x * grid.y * grid.z / (launch.cluster.x * launch.cluster.y * launch.cluster.z);
     schedule::begin_launch(launch.block_count);
 #ifdef TKJIT_SIM_OVERFLOW  // only one block runs
     schedule::launches++;

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <time.h>
 
 namespace tkjit::sim {
 
@@ -14,6 +15,20 @@ inline constexpr unsigned most_cooperative_blocks = 512;
 // The most blocks that may have begun without having ended, in case they wait for each other: as many as fill an H100.
 inline constexpr int most_begun_blocks = 132;
 inline constexpr int max_helpers = most_cooperative_blocks - 1;
+
+inline long long now_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/// Sleeps, to free the CPU, because many OS threads may be waiting for one that is working.
+inline void rest() {
+    constexpr timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+}
+
+inline bool is_several(uint3 dims) { return dims.x * dims.y * dims.z != 1; }
 
 struct Grid;  // cooperative.h
 
@@ -32,7 +47,8 @@ struct Launch {
     uint3 grid, block;
     size_t dynamic_shared_bytes;
     bool cooperative;  // all blocks run at the same time
-    unsigned long long block_count;
+    uint3 cluster;     // the dimensions of a cluster
+    unsigned long long block_count;  // or the number of clusters
     unsigned long long next_block;  // taken with an atomic addition
     int failed;                     // set once, by the thread that writes error_text
     char* error_text;
@@ -60,5 +76,22 @@ struct Helpers {
     int joined;
     pthread_t threads[max_helpers];  // while a thread is being created, its place holds the caller
 };
+
+inline constexpr long long patience_ns = 5'000'000'000;  // while blocks do nothing but wait
+
+/// Returns whether an OS thread is going to begin another block. On a busy machine, this may take a long time.
+inline bool more_will_begin(const Launch& launch) {
+    return !launch.cooperative && !one_at_a_time && !__atomic_load_n(&launch.lacks_room, __ATOMIC_RELAXED) &&
+           __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count &&
+           __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_begun_blocks;
+}
+
+/// Returns whether no running block can make progress: each has only waited for a long time and has had a turn since
+/// anything else happened, and no other block will begin.
+inline bool all_in_vain(const Launch& launch) {
+    const int in_vain = __atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED);
+    return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED) && !more_will_begin(launch) &&
+           now_ns() - __atomic_load_n(&launch.last_change_ns, __ATOMIC_RELAXED) > patience_ns;
+}
 
 }  // namespace tkjit::sim

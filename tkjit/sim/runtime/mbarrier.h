@@ -4,6 +4,7 @@
 #include "../check/race.h"
 #include "../detail/block.h"
 #include "../detail/bulk_copies.h"
+#include "../detail/cluster.h"
 #include "../detail/fault.h"
 #include "../detail/site.h"
 #include "fault.h"
@@ -78,11 +79,13 @@ void say_what_is_missing(const Thread& thread, ErrorText& text) {
 /// Begins the next phase if nothing is missing in this one.
 inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site site) {
     if (bits.pending == 0 && bits.bytes == 0) {
-        release_waiters(*current_thread->block, barrier, bits.phase);
+        Block& owner = owner_of(barrier);
+        release_waiters(owner, barrier, bits.phase);
         bits.phase ^= 1;
         bits.pending = bits.count;
         race::complete(barrier);
         if (traced()) trace(site, "mbarrier %p completes its phase %u", static_cast<void*>(barrier), 1u ^ bits.phase);
+        owner.progress++;
         count_event(*current_thread->block);
     }
     put(barrier, bits);

@@ -30,6 +30,7 @@ void check_registers(Block& block);              // registers.h
 void wait_for_grid(Block& block, Site site);     // cooperative.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
 bool land_for_waiters(Block& block);             // bulk_copies.h
+void complete_cluster_barrier(Cluster& cluster);  // cluster.h
 
 /// Records whether a block has done nothing but wait for a long time.
 inline void set_in_vain(Block& block, bool in_vain) {
@@ -84,19 +85,28 @@ inline void start_fiber(Context& from, Block& block) {
     switch_context(from, block.starting, stack);
 }
 
+/// Lets the OS thread run other blocks, because this one waits for them.
+inline void park(Block& block) {
+    Thread& thread = *current_thread;
+    block.parked = &thread;
+    switch_context(thread.context, block.host, nullptr);
+}
+
 /// Not inlined, because the processor predicts the return correctly if all switches are at one place.
 __attribute__((noinline)) inline void suspend() {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
-    while (block.ready_first == nullptr && block.started == block.thread_count && land_for_waiters(block)) {
-    }
-    if (block.ready_first) {
-        Thread& next = schedule::take_ready(block);
-        if (&next != &thread) resume(thread.context, next);
-    } else if (block.started < block.thread_count) {
-        start_fiber(thread.context, block);
-    } else {
-        fail_deadlock(block);
+    for (;;) {
+        while (block.ready_first == nullptr && block.started == block.thread_count && land_for_waiters(block)) {
+        }
+        if (block.ready_first) {
+            Thread& next = schedule::take_ready(block);
+            if (&next != &thread) resume(thread.context, next);
+            return;
+        }
+        if (block.started < block.thread_count) return start_fiber(thread.context, block);
+        if (block.cluster->count == 1 || block.cluster->is_stuck) fail_deadlock(block);
+        park(block);  // until the cluster's other blocks have had a turn
     }
 }
 
@@ -185,6 +195,7 @@ inline Thread& begin_thread(Block& block, Stack& stack) {
     thread.waiting_in = Operation::none;
     thread.exited = false;
     thread.needs_whole_group = false;
+    thread.cluster_ticket = 0;
     current_thread = &thread;
     threadIdx = thread.index;
     race::begin_thread(thread);
@@ -214,6 +225,8 @@ inline void end_thread(Thread& thread) {
     if (thread.copies.count) land_all_copies(thread.copies);
     if (block.bulk_copies) land_bulk_stores_of(thread);
     if (warp.waiting) leave_collectives(thread);
+    block.cluster->exited_threads++;
+    if (block.cluster->arrived) complete_cluster_barrier(*block.cluster);
     // An exited thread counts as arrived at __syncthreads, as on devices.
     Barrier& barrier = block.barriers[0];
     race::arrive(&barrier);
@@ -250,13 +263,6 @@ inline void reset_after_fault(Block& block) {
     memset(block.warpgroups, 0, sizeof(block.warpgroups));
 }
 
-/// Lets the OS thread run other blocks, because this one waits for them.
-inline void park(Block& block) {
-    Thread& thread = *current_thread;
-    block.parked = &thread;
-    switch_context(thread.context, block.host, nullptr);
-}
-
 /// Called on the OS thread's stack when a block's threads have left it. Returns false if the block is parked.
 inline bool end_unless_parked(Block& block) {
     while (Thread* const visitor = block.visitor) {
@@ -281,6 +287,12 @@ inline bool run_on(Block& block) {
     return end_unless_parked(block);
 }
 
+/// Makes a block a cluster of its own.
+inline void begin_alone(Block& block) {
+    block.alone = {{1, 1, 1}, 1, {&block}, 0, 0, 0, 0, nullptr, false};
+    block.cluster_rank = 0;
+}
+
 /// Runs one block of the grid on the calling OS thread. Returns false if it waits for others.
 inline bool run_block(Block& block, unsigned long long linear_block) {
     const uint3 grid = block.launch->grid;
@@ -294,6 +306,8 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
     block.others_may_run = false;
     current_thread = nullptr;
     current_block = &block;
+    if (block.cluster == &block.alone) begin_alone(block);
+    block.cluster->begun++;
     if (block.has_initialisations) {
         memset(block.initialisations, 0, sizeof(block.initialisations));
         block.has_initialisations = false;

@@ -4,6 +4,7 @@
 #include "../check/race.h"
 #include "../detail/block.h"
 #include "../detail/bulk_copies.h"
+#include "../detail/cluster.h"
 #include "../detail/fault.h"
 #include "../detail/multicast.h"
 #include "../detail/site.h"
@@ -23,6 +24,7 @@ namespace tkjit::sim {
 struct TensorCopy {
     TensorMap map;
     int first[most_tensor_dims];
+    char* window;     // of the block whose shared memory it uses
     unsigned shared;  // the box's place in the window
     Reduction reduction;
     bool stores;
@@ -75,7 +77,7 @@ inline void for_each_run_of_row(const TensorCopy& copy, char* window, unsigned p
 template <class Each>
 inline void for_each_run(const TensorCopy& copy, char* memory, const Each& each) {
     const TensorMap& map = copy.map;
-    char* const window = current_thread->block->window;
+    char* const window = copy.window;
     const unsigned row_bytes = box_extent(map, 0) * map.element_bytes;
     unsigned index[most_tensor_dims] = {}, place = copy.shared;
     for (;;) {
@@ -132,7 +134,7 @@ inline void perform(const TensorCopy& copy) {
 inline void land_box(const TensorCopy& copy, [[maybe_unused]] const race::Moment& issued) {
     perform(copy);
 #ifdef TKJIT_SIM_CHECKED
-    if (!copy.stores) race::landed(current_thread->block->window + copy.shared, box_bytes(copy.map), issued);
+    if (!copy.stores) race::landed(copy.window + copy.shared, box_bytes(copy.map), issued);
     else if (find_multicast(memory_of(copy.map)) == nullptr) {
         for_each_run(copy, memory_of(copy.map), [&](char* global, char*, unsigned bytes) {
             if (global) race::landed(global, bytes, issued);
@@ -160,7 +162,8 @@ inline void check_tensor(const TensorMap* map, const int* coordinates, unsigned 
         fail(site, "%s: coordinate %d of the innermost dimension is %lld bytes; it must be a multiple of 16 bytes", what,
              coordinates[0], begins);
     }
-    in_window(offset_in_window(shared), box_bytes(*map), site);
+    const char* const window = owner_of(shared).window;
+    in_window(static_cast<size_t>(static_cast<const char*>(shared) - window), box_bytes(*map), site);
 }
 
 inline TensorCopy* new_tensor_copy(const TensorMap& map, const int* coordinates, const void* shared, Site site) {
@@ -168,7 +171,8 @@ inline TensorCopy* new_tensor_copy(const TensorMap& map, const int* coordinates,
     if (copy == nullptr) fail(site, "out of memory for pending copies");
     copy->map = map;
     memcpy(copy->first, coordinates, map.rank * sizeof(int));
-    copy->shared = static_cast<unsigned>(offset_in_window(shared));
+    copy->window = owner_of(shared).window;
+    copy->shared = static_cast<unsigned>(static_cast<const char*>(shared) - copy->window);
     copy->reduction = Reduction::none;
     copy->stores = false;
     return copy;

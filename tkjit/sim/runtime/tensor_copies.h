@@ -19,7 +19,7 @@ namespace tkjit::sim {
 /// Reports a copy's memory to the checker. Returns false if the copy must not use it. A multicast address, whose memory
 /// is on several devices, is not checked.
 inline bool note_runs(const TensorCopy& copy, const race::Moment& issued, Site site) {
-    bool may = check::may_use(current_block->window + copy.shared, box_bytes(copy.map), copy.stores ? "read" : "write", site);
+    bool may = check::may_use(copy.window + copy.shared, box_bytes(copy.map), copy.stores ? "read" : "write", site);
     if (find_multicast(memory_of(copy.map))) return may;
     for_each_run(copy, memory_of(copy.map), [&](char* global, char*, unsigned bytes) {
         if (global == nullptr) return;
@@ -51,6 +51,15 @@ void tensor_load(void* shared_destination, const TensorMap* map, const int* coor
     TensorCopy* copy = new_tensor_copy(*map, coordinates, shared_destination, site);
     if (!note_runs(*copy, issued, site)) copy = give_up(copy);
     queue_bulk_copy({shared_destination, nullptr, bytes, current_thread->linear, 0, barrier, site, issued, issued, copy});
+}
+
+void tensor_load_to_blocks(void* shared_destination, const TensorMap* map, const int* coordinates, unsigned rank,
+                           uint64_t* barrier, unsigned ranks, Site site) {
+    for (unsigned rest = ranks; rest; rest &= rest - 1) {
+        const unsigned block = static_cast<unsigned>(__builtin_ctz(rest));
+        auto* const own_barrier = reinterpret_cast<uint64_t*>(in_other_block(barrier, block, site));
+        tensor_load(in_other_block(shared_destination, block, site), map, coordinates, rank, own_barrier, site);
+    }
 }
 
 void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, const void* shared_source,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../detail/block.h"
+#include "../detail/cluster.h"
 #include "../detail/fault.h"
 #include "../detail/site.h"
 #include "../detail/window.h"
@@ -74,10 +75,22 @@ unsigned total_smem_size() { return current_block->window_used - reserved_window
 
 }  // namespace ptx
 
-[[noreturn]] __attribute__((noinline, cold)) void fail_outside_window(unsigned long long address, unsigned bytes,
-                                                                      Site site) {
+__attribute__((noinline)) char* in_cluster_window(unsigned long long address, unsigned bytes, Site site) {
+    const unsigned long long rank = (address >> rank_shift) - 1, offset = address & ((1u << rank_shift) - 1);
+    const Cluster& cluster = *current_block->cluster;
+    if (address >> rank_shift && rank < cluster.count && offset <= window_bytes - bytes) {
+        return cluster.blocks[rank]->window + offset;
+    }
     fail(site, "the shared address 0x%llx, of %u bytes, is outside of the block's %u KiB", address, bytes,
          window_bytes >> 10);
+}
+
+/// A variable outside of all windows (in a source that is compiled in one step) keeps its distance from the own window, of
+/// which swizzles use the lowest bits.
+__attribute__((noinline)) size_t shared_address_of(const void* address) {
+    const Block& owner = owner_of(address);
+    if (&owner == current_block) return offset_in_window(address);
+    return static_cast<size_t>(owner.cluster_rank + 1) << rank_shift | static_cast<size_t>(static_cast<const char*>(address) - owner.window);
 }
 
 }  // namespace tkjit::sim

@@ -8,6 +8,7 @@
 #include "../detail/block.h"
 #include "../detail/vector_types.h"
 #include "blocks.h"
+#include "cluster.h"
 #include "fault.h"
 #include "cooperative.h"
 #include "launch_state.h"
@@ -46,19 +47,7 @@ inline int worker_limit() {
     return sched_getaffinity(0, sizeof(available), &available) == 0 ? CPU_COUNT(&available) : 1;
 }
 
-inline long long now_ns() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 void note_change(Launch& launch) { __atomic_store_n(&launch.last_change_ns, now_ns(), __ATOMIC_RELAXED); }
-
-/// Sleeps, to free the CPU, because many OS threads may be waiting for one that is working.
-inline void rest() {
-    constexpr timespec nap{0, 1'000'000};
-    nanosleep(&nap, nullptr);
-}
 
 /// Returns a block for a launch that has not begun, or null if there is no memory.
 inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& parked) {
@@ -69,8 +58,9 @@ inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& park
     }
     block->launch = &launch;
     block->helpers = helpers;
-    block->beside = one_at_a_time || launch.grid_barrier ? nullptr : &parked;
+    block->beside = one_at_a_time || launch.grid_barrier || is_several(launch.cluster) ? nullptr : &parked;
     block->thread_count = launch.block.x * launch.block.y * launch.block.z;
+    block->cluster = &block->alone;
     block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
     return block;
 }
@@ -149,6 +139,25 @@ inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, B
     if (next != &first) put_away(next);
 }
 
+/// Runs the grid's clusters on the calling OS thread until none are left or one has failed. The caller keeps `first`.
+inline void run_clusters(Launch& launch, Helpers* helpers, ParkedBlocks& parked, Block& first) {
+    const BorrowedSignalStack signal_stack(helpers ? nullptr : first.signal_stack);
+    const unsigned count = launch.cluster.x * launch.cluster.y * launch.cluster.z;
+    Block* blocks[most_cluster_blocks] = {&first};
+    unsigned prepared = 1;
+    while (prepared < count && (blocks[prepared] = prepare_block(launch, helpers, parked))) prepared++;
+    if (prepared < count && claim_fault(launch)) ErrorText(launch.error_text).append("out of memory for the blocks of a cluster");
+    while (!launch_failed(launch)) {
+        const unsigned long long number = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
+        if (number >= launch.block_count) break;
+        __atomic_fetch_add(&launch.running, static_cast<int>(count), __ATOMIC_RELAXED);
+        run_cluster(launch, blocks, schedule::block_at(number));
+        __atomic_fetch_sub(&launch.running, static_cast<int>(count), __ATOMIC_RELAXED);
+        if (__atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED)) note_change(launch);
+    }
+    for (unsigned i = 1; i < prepared; i++) put_away(blocks[i]);
+}
+
 /// Makes the calling OS thread work on a launch. Only the caller's OS thread passes `helpers`.
 inline void work(Launch& launch, Helpers* helpers) {
     ParkedBlocks parked(launch);
@@ -160,7 +169,7 @@ inline void work(Launch& launch, Helpers* helpers) {
     if (launch.grid_barrier) begin_block_of_grid(launch);
     blockDim = launch.block;
     gridDim = launch.grid;
-    run_blocks(launch, helpers, parked, *block);
+    is_several(launch.cluster) ? run_clusters(launch, helpers, parked, *block) : run_blocks(launch, helpers, parked, *block);
     current_block = nullptr;
     put_away(block);
     if (launch.grid_barrier) end_block_of_grid(*launch.grid_barrier);
