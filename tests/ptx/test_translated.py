@@ -40,6 +40,40 @@ def test_keywords_that_nvcc_does_not_need_are_added(tmp_path):
     assert run(tmp_path, "__global__ void f(float* x) { x[0] = both<pool, layout>(pool()); }", header)[0] == 16
 
 
+def test_a_header_that_launches_a_pointer_and_unrolls_with_a_macro(tmp_path):
+    """As in CUTLASS."""
+    header = """
+    #ifdef __CUDA_ARCH__
+    #define UNROLL #pragma unroll
+    #else
+    #define UNROLL
+    #endif
+    template <int n> __global__ void fill(float* x) { UNROLL for (int i = 0; i < n; ++i) x[i] = i + 1; }
+    inline void launch(void const* kernel, float* x) {
+        void* arguments[] = {&x};
+        cudaLaunchKernel(kernel, dim3(1), dim3(1), arguments, 0, nullptr);
+    }
+    inline void launch_both(float* x) {
+        auto* three = &fill<3>;
+        launch((void const*)three, x);
+        launch(reinterpret_cast<void const*>(fill<1>), (float*)(void*)(x + 3));
+    }
+    """
+    source = "void f(float* x) { launch_both(x); }"
+    assert run(tmp_path, source, header, host=True, grid=None, block=None).tolist() == [1, 2, 3, 1]
+
+
+def test_an_instruction_may_write_an_input(tmp_path):
+    header = """
+    __device__ inline unsigned next(unsigned x) {
+        unsigned y;
+        asm("add.u32 %1, %1, 1; mov.u32 %0, %1;" : "=r"(y) : "r"(x));
+        return y * 10 + x;
+    }
+    """
+    assert run(tmp_path, "__global__ void f(float* x) { x[0] = next(3); }", header)[0] == 43
+
+
 def test_each_instance_of_a_template_has_its_own_shared_variables(tmp_path):
     header = """
     template <int n> __device__ float* place() { __shared__ float own[n], other; other = n; own[0] = n; return own; }

@@ -54,6 +54,29 @@ def test_dynamic_shared_memory_and_launches_in_headers_are_rewritten():
     assert "::tkjit::sim::Launcher{" in made and made.count("\n") == 3
 
 
+def test_pragmas_that_come_from_macros_are_removed():
+    """Nvcc accepts them anywhere, but g++ only in column 1."""
+    assert adapt_preprocessed("{ #pragma unroll\n  #pragma unroll 4 for (;;) {} }") == "{ \n   for (;;) {} }"
+    assert adapt_preprocessed("#pragma unroll 4\nfor (;;) {}") == "#pragma unroll 4\nfor (;;) {}"
+
+
+@pytest.mark.parametrize(
+    ("written", "rewritten"),
+    [
+        ("p = (void const*)k<T>;", "p = ::tkjit::sim::to_pointer->*k<T>;"),
+        ("f((const void *) &a::k, 1);", "f(::tkjit::sim::to_pointer->* &a::k, 1);"),
+        ("return (void*)x->k;", "return ::tkjit::sim::to_pointer->*x->k;"),
+        ("f(reinterpret_cast<void const*>(&k<T>));", "f(::tkjit::sim::to_pointer->*(&k<T>));"),
+        ("void* (*f)(void*) = g;", ""),
+        ("void operator delete(void*) noexcept;", ""),
+        ("int size = sizeof(void*), p = f((void*)0);", ""),
+        ('# 1 "/usr/include/x.h" 1 3 4\nvoid* p = (void*)x;', ""),
+    ],
+)
+def test_casts_that_may_hide_a_kernels_type(written, rewritten):
+    assert adapt_preprocessed(written) == (rewritten or written)
+
+
 def test_ptx_that_does_not_parse_fails_only_in_generated_code():
     made = adapt_preprocessed('template <class T> void f() { asm("mov.u32 %0, 1" : "=r"(x)); }')
     assert "__attribute__((error(\"inline PTX: expected ',' or ';', found the end\")))" in made

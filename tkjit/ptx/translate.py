@@ -144,7 +144,7 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
             one._replace(expression=f"tkjit_in{i}") if i in elements else one for i, one in enumerate(operands)
         ]
     opening += [f"auto&& tkjit_out{i} = {expression};" for i, expression in outputs]
-    opening += _values(operands)
+    opening += _values(operands, body)
     return " ".join(["do {", *opening, body, *closing, "} while (0)"])
 
 
@@ -195,8 +195,11 @@ def _parsed(text: str) -> Block:
     return parse(text)
 
 
-def _values(operands: Sequence[Operand]) -> list[str]:
-    """Declare a variable for each operand, so that all inputs are read before any output is written."""
+def _values(operands: Sequence[Operand], body: str) -> list[str]:
+    """Declare a variable for each operand, so that all inputs are read before any output is written.
+
+    An instruction may write an input as well, as in CUTLASS. The statement then changes only its own copy.
+    """
     has_tied = any(map(str.isdigit, _letters(operands)))
     tied = (
         {int(operand.letter): operand.expression for operand in operands if operand.letter.isdigit()}
@@ -214,7 +217,8 @@ def _values(operands: Sequence[Operand]) -> list[str]:
         if operand.constraint[0] == "+":
             lines.append(_changed(kind, letter, i))
         elif not operand.is_output:
-            lines.append(f"const {kind} tkjit_{i} = tkjit_ptx::input_{letter}({operand.expression});")
+            const = "" if f"tkjit_ptx::set(tkjit_{i}, " in body else "const "
+            lines.append(f"{const}{kind} tkjit_{i} = tkjit_ptx::input_{letter}({operand.expression});")
         elif i in tied:
             lines.append(f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}({tied[i]});")
         else:

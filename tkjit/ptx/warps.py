@@ -91,6 +91,9 @@ def _movmatrix(call: Call) -> str:
     return call.set(0, f"tkjit_ptx::movmatrix_trans({call.value(1, 'b32')})")
 
 
+_MMA_ELEMENTS = {"f16", "bf16", "tf32", "s8", "u8", "e4m3", "e5m2"}
+
+
 @instruction("mma.sync")
 def _mma(call: Call) -> str:
     shape = next((word for word in call.modifiers if re.fullmatch(r"m\d+n\d+k\d+", word)), "")
@@ -99,7 +102,7 @@ def _mma(call: Call) -> str:
     types = [word for word in call.modifiers if word in TYPES]
     call.has(*types)
     call.ends()
-    if not shape or len(types) != 4 or types[0] != types[3]:
+    if not shape or len(types) != 4 or types[0] != types[3] or not {types[1], types[2]} <= _MMA_ELEMENTS:
         raise Unknown
     m, n, k = map(int, re.findall(r"\d+", shape))
     result = "float" if types[0] == "f32" else "int32_t" if types[0] == "s32" else "uint32_t"

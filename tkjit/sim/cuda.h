@@ -30,8 +30,10 @@ inline CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType typ
 }
 
 /// Always fails, because the simulator has no im2col maps.
-template <class... Arguments>
-inline CUresult cuTensorMapEncodeIm2col(CUtensorMap*, Arguments...) {
+inline CUresult cuTensorMapEncodeIm2col(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                                        const cuuint64_t*, const int*, const int*, cuuint32_t, cuuint32_t, const cuuint32_t*,
+                                        CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                        CUtensorMapFloatOOBfill) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -56,6 +58,25 @@ inline CUresult cuGetErrorName(CUresult error, const char** text) {
                                                 : "CUDA_ERROR_NOT_SUPPORTED";
     return CUDA_SUCCESS;
 }
+
+namespace tkjit::sim {
+template <class T>
+inline CUresult fill(CUdeviceptr address, T value, size_t count) {
+    for (size_t i = 0; i < count; i++) reinterpret_cast<T*>(address)[i] = value;
+    return CUDA_SUCCESS;
+}
+}  // namespace tkjit::sim
+inline CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t count, cudaStream_t) {
+    return tkjit::sim::fill(address, value, count);
+}
+inline CUresult cuMemsetD16Async(CUdeviceptr address, unsigned short value, size_t count, cudaStream_t) {
+    return tkjit::sim::fill(address, value, count);
+}
+inline CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, size_t count, cudaStream_t) {
+    return tkjit::sim::fill(address, value, count);
+}
+
+using CUlaunchAttribute = cudaLaunchAttribute;  // they have the same layout
 
 // ---- programs that do not link with the driver ask the runtime for the addresses of its functions
 

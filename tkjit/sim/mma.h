@@ -24,6 +24,24 @@ namespace precision {
 struct tf32;
 }
 
+// Sub-byte types are only declared, for libraries that mention them.
+namespace experimental {
+namespace precision {
+struct b1;
+struct s4;
+struct u4;
+}  // namespace precision
+enum bmmaBitOp { bmmaBitOpXOR = 1, bmmaBitOpAND = 2 };
+enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
+}  // namespace experimental
+template <class Sums, class A, class B>
+[[noreturn]] void bmma_sync(Sums&, const A&, const B&, const Sums&,
+                            experimental::bmmaBitOp = experimental::bmmaBitOpXOR,
+                            experimental::bmmaAccumulateOp = experimental::bmmaAccumulateOpPOPC,
+                            tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    tkjit::sim::fail(site, "the simulator has no sub-byte types of nvcuda::wmma");
+}
+
 /// Rounds a float to the ten bits of mantissa that tf32 has.
 inline float __float_to_tf32(float value) {
     return __uint_as_float(tkjit::sim::rounded_to_tf32(__float_as_uint(value)));

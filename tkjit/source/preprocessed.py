@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 from tkjit.ptx import PtxError
 from tkjit.source.asm import ASM, STATEMENT, asm_statement, constant_texts
@@ -21,7 +22,16 @@ from tkjit.source.shared_memory import dynamic_arrays, static_variables
 _FINDS = ("asm", "<<<", "__shared__")
 _WORD = re.compile(r"\w*")
 _IN_HEADERS = re.compile(r"<<<|extern\s+__shared__|\b__CUDA_ARCH__\b")
-_MARK = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"([ \d]*)')
+# nvcc accepts a macro whose text is a pragma, as CUTLASS has. For g++, the "#" of a preprocessed text is in column 1.
+_PRAGMA_OF_MACRO = re.compile(r"(?<=[ \t])#pragma unroll(?: \d+)?")
+# Matches casts to void* of something that may be a kernel. `(void*)` may also be a list of parameters.
+_TO_VOID = r"(?:const\s+void|void(?:\s+const)?)\s*\*\s*"
+_CAST = re.compile(
+    rf"(?P<before>[(,=?:{{]\s*|\breturn\s+)\(\s*{_TO_VOID}\)(?=\s*&?\s*(?!const\b|noexcept\b)[A-Za-z_])"
+    rf"|\breinterpret_cast\s*<\s*{_TO_VOID}>(?=\s*\()"
+)
+_MARK = re.compile(r'# \d+ "((?:[^"\\]|\\.)*)"([ \d]*)')
+_OWN = str(Path(__file__).parents[1]) + "/"
 
 
 def needs_adapting(text: str, *, is_header: bool) -> bool:
@@ -31,7 +41,8 @@ def needs_adapting(text: str, *, is_header: bool) -> bool:
 
 def adapt_preprocessed(text: str) -> str:
     """Rewrite a preprocessed text for the simulator, keeping its line numbers."""
-    edits: list[Edit] = []
+    text = _PRAGMA_OF_MACRO.sub("", text)
+    edits = _casts(text)
     end = 0
     texts = cache(lambda: constant_texts(text))
     for place, word in _finds(text):
@@ -39,6 +50,18 @@ def adapt_preprocessed(text: str) -> str:
             end, found = _edits_at(text, place, word, texts)
             edits += found
     return apply_edits(text, [_of_same_lines(text, edit) for edit in edits])
+
+
+def _casts(text: str) -> list[Edit]:
+    """Let the simulator know the types of kernels that a header casts to ``void*``, so that it can launch the pointers.
+
+    The operator that replaces a cast takes the same operand.
+    """
+    return [
+        Edit(cast.end("before") if cast["before"] else cast.start(), cast.end(), "::tkjit::sim::to_pointer->*")
+        for cast in _CAST.finditer(text)
+        if not _is_of_system(text, cast.start(), or_own=True)
+    ]
 
 
 def _of_same_lines(text: str, edit: Edit) -> Edit:
@@ -121,8 +144,8 @@ def _statement(text: str, place: int) -> tuple[int, list[Token]]:
     return start, tokens
 
 
-def _is_of_system(text: str, place: int) -> bool:
-    """Whether the line mark before a position belongs to a system header."""
+def _is_of_system(text: str, place: int, *, or_own: bool = False) -> bool:
+    """Whether the line mark before a position belongs to a system header, or to one of tkjit's if ``or_own``."""
     start = text.rfind("\n# ", 0, place) + 1
     mark = _MARK.match(text, start)
-    return mark is not None and "3" in mark[1].split()
+    return mark is not None and ("3" in mark[2].split() or (or_own and mark[1].startswith(_OWN)))

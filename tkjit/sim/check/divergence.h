@@ -135,6 +135,9 @@ void note_mbarrier_init(const void* barrier, unsigned count, Site site) {
 void fence_mbarrier_init() {
     for (auto& [_, state] : mbarriers[current_thread->block])
         state.is_fenced |= state.initialised.thread == current_thread->linear;
+    ThreadState& thread = state_of(*current_thread);
+    thread.released_mbarriers = thread;
+    thread.knows.advance(current_thread->linear);
 }
 
 void note_completion_at(const void* barrier, Site site) {

@@ -26,6 +26,8 @@ void begin_variables(char* place, size_t bytes, const char* names);
 // An object at which threads meet. Threads that arrive share what they know. Threads that leave learn everything that
 // had been shared when the object was last completed.
 void arrive(const void* object);
+/// Shares only what the thread knew at its last fence.
+void arrive_relaxed(const void* object);
 void complete(const void* object);
 void leave(const void* object);
 
@@ -102,6 +104,7 @@ inline void end_block(Block&) {}
 inline void begin_thread(Thread&) {}
 inline void begin_variables(char*, size_t, const char*) {}
 inline void arrive(const void*) {}
+inline void arrive_relaxed(const void*) {}
 inline void complete(const void*) {}
 inline void leave(const void*) {}
 inline void arrive_for(const void*, Moment) {}

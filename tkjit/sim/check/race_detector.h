@@ -42,6 +42,14 @@ void arrive(const void* object) {
     state.knows.advance(thread.linear);
 }
 
+void arrive_relaxed(const void* object) {
+    ThreadState& state = state_of(*current_thread);
+    Meeting& meeting = meetings[object];
+    meeting.gathered.learn(state.released);
+    meeting.gathered.learn(state.released_mbarriers);
+    state.knows.advance(current_thread->linear);
+}
+
 /// Keeps what earlier phases gathered, because a thread that waited for one phase may leave after the next is complete.
 void complete(const void* object) {
     Meeting& meeting = meetings[object];

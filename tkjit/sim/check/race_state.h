@@ -70,6 +70,7 @@ struct ProductRegisters {
 struct ThreadState : View {
     View released;           // its view at its last fence
     View released_in_block;  // its view at its last __threadfence_block, which only its own block's threads can learn
+    View released_mbarriers; // its view at its last fence.mbarrier_init, which only a cluster's barrier passes on
     bool in_block_scope = false, swaps = false;  // see detail/scopes.h
     std::vector<unsigned> calls;  // places, outermost first
     unsigned copies[4] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products

@@ -187,3 +187,44 @@ TKJIT_SIM_ATOMIC_SCOPES(atomicAnd)
 TKJIT_SIM_ATOMIC_SCOPES(atomicOr)
 TKJIT_SIM_ATOMIC_SCOPES(atomicXor)
 #undef TKJIT_SIM_ATOMIC_SCOPES
+
+// nvcc's own atomic functions, whose orders have the same numbers as gcc's.
+#define __NV_ATOMIC_RELAXED __ATOMIC_RELAXED
+#define __NV_ATOMIC_CONSUME __ATOMIC_CONSUME
+#define __NV_ATOMIC_ACQUIRE __ATOMIC_ACQUIRE
+#define __NV_ATOMIC_RELEASE __ATOMIC_RELEASE
+#define __NV_ATOMIC_ACQ_REL __ATOMIC_ACQ_REL
+#define __NV_ATOMIC_SEQ_CST __ATOMIC_SEQ_CST
+enum { __NV_THREAD_SCOPE_THREAD, __NV_THREAD_SCOPE_BLOCK, __NV_THREAD_SCOPE_CLUSTER, __NV_THREAD_SCOPE_DEVICE, __NV_THREAD_SCOPE_SYSTEM };
+
+namespace tkjit::sim {
+/// Performs an operation with a scope.
+template <class Operation>
+inline auto in_scope(int scope, Operation operation) {
+    if (scope > __NV_THREAD_SCOPE_BLOCK) return operation();
+    [[maybe_unused]] const BlockScope block;
+    return operation();
+}
+}  // namespace tkjit::sim
+
+template <class T>
+inline T __nv_atomic_load_n(T* address, int order, int scope = __NV_THREAD_SCOPE_SYSTEM) {
+    tkjit::sim::note_possible_spin(tkjit::sim::Site::here());
+    return tkjit::sim::in_scope(scope, [&] { return __atomic_load_n(address, order); });
+}
+template <class T>
+inline void __nv_atomic_store_n(T* address, typename tkjit::sim::Exactly<T>::type value, int order,
+                                int scope = __NV_THREAD_SCOPE_SYSTEM) {
+    tkjit::sim::in_scope(scope, [&] { __atomic_store_n(address, value, order); });
+}
+template <class T>
+inline T __nv_atomic_exchange_n(T* address, typename tkjit::sim::Exactly<T>::type value, int order,
+                                int scope = __NV_THREAD_SCOPE_SYSTEM) {
+    tkjit::sim::note_possible_spin(tkjit::sim::Site::here());
+    return tkjit::sim::in_scope(scope, [&] { return __atomic_exchange_n(address, value, order); });
+}
+template <class T>
+inline T __nv_atomic_fetch_add(T* address, typename tkjit::sim::Exactly<T>::type value, int order,
+                               int scope = __NV_THREAD_SCOPE_SYSTEM) {
+    return tkjit::sim::in_scope(scope, [&] { return __atomic_fetch_add(address, value, order); });
+}

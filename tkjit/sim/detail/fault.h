@@ -19,3 +19,6 @@ namespace tkjit::sim {
 [[noreturn]] inline void __trap(tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::fail(site, "__trap()");
 }
+[[noreturn]] inline void __brkpt(tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    tkjit::sim::fail(site, "__brkpt()");
+}

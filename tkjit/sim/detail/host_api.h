@@ -260,6 +260,19 @@ inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Fu
     *blocks = min(min(by_threads, by_memory), device.maxBlocksPerMultiProcessor);
     return cudaSuccess;
 }
+inline constexpr unsigned cudaOccupancyDefault = 0, cudaOccupancyDisableCachingOverride = 1;
+template <class Function>
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, Function* function, int threads,
+                                                                          size_t dynamic_shared_bytes, unsigned) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, dynamic_shared_bytes);
+}
+template <class Function>
+inline cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Function*, const cudaLaunchConfig_t* config) {
+    const tkjit::sim::LaunchMode mode = tkjit::sim::read_configuration(*config, {"", 0}).mode;
+    const unsigned blocks = mode.cluster.x * mode.cluster.y * mode.cluster.z;
+    *clusters = tkjit::sim::device_properties().multiProcessorCount / static_cast<int>(blocks);
+    return cudaSuccess;
+}
 template <class Function>
 inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, Function* function,
                                                       size_t dynamic_shared_bytes = 0, int limit = 0) {

@@ -199,6 +199,28 @@ void* as_pointer(void (*kernel)(Parameters...)) {
     return pointer;
 }
 
+/// `to_pointer->*expression` is `(void*)expression`, and also remembers the type of a kernel.
+struct ToPointer {};
+inline constexpr ToPointer to_pointer;
+template <class... Parameters>
+void* operator->*(ToPointer, void (*kernel)(Parameters...)) {
+    return as_pointer(kernel);
+}
+template <class Result, class... Parameters>
+void* operator->*(ToPointer, Result (*function)(Parameters...)) {
+    return reinterpret_cast<void*>(function);
+}
+template <class T>
+    requires(!std::is_function_v<T>)
+void* operator->*(ToPointer, T* pointer) {
+    return const_cast<void*>(static_cast<const volatile void*>(pointer));
+}
+template <class T>
+    requires(!std::is_pointer_v<T> && !std::is_array_v<T>)
+void* operator->*(ToPointer, const T& value) {
+    return (void*)value;
+}
+
 inline cudaError_t launch_pointer(const void* kernel, const LaunchConfiguration& configuration, void** arguments) {
     if (const KernelPointer* const found = find_kernel_pointer(kernel)) return found->launch(found->kernel, configuration, arguments);
     return remember_launch(cudaErrorInvalidDeviceFunction,

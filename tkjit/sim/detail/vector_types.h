@@ -30,6 +30,23 @@ TKJIT_SIM_VECTOR_TYPE(double, double)
 
 #undef TKJIT_SIM_VECTOR_TYPE
 
+// Since CUDA 13, the names of vectors of four wide elements tell their alignment.
+#define TKJIT_SIM_WIDE_VECTOR_TYPE(element, name, bytes)                                                   \
+    struct __align__(bytes) name##4_##bytes##a { element x, y, z, w; };                                    \
+    constexpr name##4_##bytes##a make_##name##4_##bytes##a(element x, element y, element z, element w) {   \
+        return {x, y, z, w};                                                                               \
+    }
+#define TKJIT_SIM_WIDE_VECTOR_TYPES(element, name)  \
+    TKJIT_SIM_WIDE_VECTOR_TYPE(element, name, 16)   \
+    TKJIT_SIM_WIDE_VECTOR_TYPE(element, name, 32)
+TKJIT_SIM_WIDE_VECTOR_TYPES(long, long)
+TKJIT_SIM_WIDE_VECTOR_TYPES(unsigned long, ulong)
+TKJIT_SIM_WIDE_VECTOR_TYPES(long long, longlong)
+TKJIT_SIM_WIDE_VECTOR_TYPES(unsigned long long, ulonglong)
+TKJIT_SIM_WIDE_VECTOR_TYPES(double, double)
+#undef TKJIT_SIM_WIDE_VECTOR_TYPES
+#undef TKJIT_SIM_WIDE_VECTOR_TYPE
+
 struct dim3 {
     unsigned x, y, z;
     constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}

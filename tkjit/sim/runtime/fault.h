@@ -113,22 +113,25 @@ inline bool same_wait(const Thread& a, const Thread& b) {
     return a.waiting_in == b.waiting_in && is_same_place(a.site, b.site);
 }
 
-void say_what_is_missing(const Thread& thread, ErrorText& text);  // bulk_copies.h
+// mbarrier.h
+void say_what_is_missing(const Thread& thread, ErrorText& text);
+bool wait_for_same_phase(const Thread& a, const Thread& b);
 
-[[noreturn]] __attribute__((noinline, cold)) void fail_deadlock(Block& block) {
-    if (!claim_fault(*block.launch)) abandon_block(block);
-    ErrorText text(block.launch->error_text);
-    text.append("deadlock in block (%u, %u, %u): what its threads wait for can never happen", blockIdx.x, blockIdx.y,
-                blockIdx.z);
-    for (unsigned i = 0; i < block.thread_count; i++) {
+inline bool same_reason(const Thread& a, const Thread& b) {
+    return same_wait(a, b) && (a.exited || a.waiting_in != Operation::mbarrier || wait_for_same_phase(a, b));
+}
+
+/// Appends a line for each group of threads that wait in the same place.
+inline void say_where_threads_wait(const Block& block, ErrorText& text) {
+    for (unsigned i = 0; i < block.started; i++) {
         const Thread& thread = block.threads[i];
         bool reported = false;
-        for (unsigned j = 0; j < i && !reported; j++) reported = same_wait(block.threads[j], thread);
+        for (unsigned j = 0; j < i && !reported; j++) reported = same_reason(block.threads[j], thread);
         if (reported) continue;
         unsigned count = 0;
         const Thread* last = &thread;
         for (unsigned j = i; j < block.thread_count; j++) {
-            if (!same_wait(block.threads[j], thread)) continue;
+            if (!same_reason(block.threads[j], thread)) continue;
             count++;
             last = &block.threads[j];
         }
@@ -141,6 +144,19 @@ void say_what_is_missing(const Thread& thread, ErrorText& text);  // bulk_copies
             text.append(" wait in %s (%s:%d)", operation_name(thread.waiting_in), thread.site.file, thread.site.line);
             if (thread.waiting_in == Operation::mbarrier) say_what_is_missing(thread, text);
         }
+    }
+}
+
+[[noreturn]] __attribute__((noinline, cold)) void fail_deadlock(Block& block) {
+    if (!claim_fault(*block.launch)) abandon_block(block);
+    ErrorText text(block.launch->error_text);
+    text.append("deadlock in block (%u, %u, %u): what its threads wait for can never happen", blockIdx.x, blockIdx.y,
+                blockIdx.z);
+    say_where_threads_wait(block, text);
+    for (unsigned rank = 0; rank < block.cluster->count; rank++) {
+        if (rank == block.cluster_rank) continue;
+        text.append("\n  in the block of rank %u of its cluster:", rank);
+        say_where_threads_wait(*block.cluster->blocks[rank], text);
     }
     const bool others = block.launch->block_count > 1 && !block.launch->cooperative;
     for (unsigned i = 0; others && i < block.thread_count; i++) {

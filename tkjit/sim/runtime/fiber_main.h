@@ -25,7 +25,7 @@ void note_exception(const char* what);  // host_calls.h
         end_thread(thread);
         if (block.ready_first == nullptr && block.started < block.thread_count) continue;
         while (block.ready_first == nullptr && block.exited < block.thread_count) {
-            if (!land_for_waiters(block)) fail_deadlock(block);
+            if (!land_for_waiters(block)) wait_for_cluster(block);
         }
         stack.next_free = block.free_stacks;
         block.free_stacks = &stack;

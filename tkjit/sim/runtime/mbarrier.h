@@ -62,6 +62,12 @@ inline void release_waiters(Block& block, const uint64_t* barrier, unsigned pari
     push_ready_list(block, first, last);
 }
 
+bool wait_for_same_phase(const Thread& a, const Thread& b) {
+    const auto& first = *static_cast<const MbarrierWait*>(a.operands);
+    const auto& second = *static_cast<const MbarrierWait*>(b.operands);
+    return first.barrier == second.barrier && first.parity == second.parity;
+}
+
 /// Appends what is still missing in the phase that a thread waits for.
 void say_what_is_missing(const Thread& thread, ErrorText& text) {
     const MbarrierWait& wait = *static_cast<const MbarrierWait*>(thread.operands);

@@ -92,6 +92,12 @@ inline void park(Block& block) {
     switch_context(thread.context, block.host, nullptr);
 }
 
+/// Called when no thread of the block can continue: only the cluster's other blocks can change that.
+inline void wait_for_cluster(Block& block) {
+    if (block.cluster->count == 1 || block.cluster->is_stuck) fail_deadlock(block);
+    park(block);
+}
+
 /// Not inlined, because the processor predicts the return correctly if all switches are at one place.
 __attribute__((noinline)) inline void suspend() {
     Thread& thread = *current_thread;
@@ -105,8 +111,7 @@ __attribute__((noinline)) inline void suspend() {
             return;
         }
         if (block.started < block.thread_count) return start_fiber(thread.context, block);
-        if (block.cluster->count == 1 || block.cluster->is_stuck) fail_deadlock(block);
-        park(block);  // until the cluster's other blocks have had a turn
+        wait_for_cluster(block);
     }
 }
 
