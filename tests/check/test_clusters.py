@@ -45,7 +45,11 @@ def report_of(kernel, **options):
         ("__syncthreads();", SYNC, "race: "),
         # a relaxed arrival waits, but orders nothing
         ("__cluster_barrier_arrive_relaxed(); __cluster_barrier_wait();", SYNC, "race: nothing orders"),
-        (SYNC, "", "belongs to a block that has exited, or has not begun; let all blocks of the cluster meet at its barrier"),
+        (
+            SYNC,
+            "",
+            "belongs to a block that has exited, or has not begun; let all blocks of the cluster meet at its barrier",
+        ),
     ],
 )
 def test_distributed_shared_memory(first, last, finding):

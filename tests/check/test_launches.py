@@ -43,7 +43,9 @@ void both(float* x, float* y, float* z, int n) {
     cudaLaunchKernelEx(&config, second, z, static_cast<const float*>(y), static_cast<const float*>(x), n);
 }
 """
-SIGNATURE = '(x: In[Tensor, "float32", "n"], y: InOut[Tensor, "float32", "n"], z: InOut[Tensor, "float32", "n"], n: int)'
+SIGNATURE = (
+    '(x: In[Tensor, "float32", "n"], y: InOut[Tensor, "float32", "n"], z: InOut[Tensor, "float32", "n"], n: int)'
+)
 
 
 @pytest.mark.parametrize(

@@ -92,3 +92,42 @@ def test_a_changed_tensor_map_without_a_fence(publish, acquire):
         check(kernel, modes=["race"])
     (finding,) = caught.value.report.findings
     assert finding.kind == "proxy" and "a copy reads its tensor map at in_memory + " in finding.text
+
+
+STORED = """
+#include <tkjit/bulk_copy.cuh>
+#include <tkjit/tensor_map.cuh>
+
+struct Globals {
+    tkjit::gl<float> x;
+    tkjit::tiled<float, 8, 32> y;
+};
+
+__global__ void __launch_bounds__(64) stored(const __grid_constant__ Globals g) {
+    __shared__ alignas(1024) float tile[8 * 32];
+    for (int i = threadIdx.x; i < 8 * 32; i += 64) {
+        const int row = i / 32, col = i % 32;
+        tile[row * 32 + (col / 4 ^ row) * 4 + col % 4] = g.x(row, col);
+    }
+    tkjit::fence_async_proxy();
+    __syncthreads();
+    if (threadIdx.x < LANES) {
+        tkjit::tensor_store(g.y, 0, 0, tile);
+        tkjit::bulk_store_commit();
+        tkjit::bulk_store_wait<0>();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("lanes", "kinds"), [(32, set()), slow(64, {"race"})])
+def test_the_lanes_of_a_warp_store_one_box_together(lanes, kinds):
+    """As the epilogues of CUTLASS do."""
+    signature = '(x: In[Tensor, "float32", 8, 32], y: Out[Tensor, "float32", 8, 32, Align(16)]) -> Tensor'
+    source = STORED.replace("LANES", str(lanes))
+    kernel = define(source, signature, entry="stored", grid=1, block=64, struct="Globals")
+    try:
+        found = check(kernel, modes=["race", "init"]).findings
+    except KernelCheckError as error:
+        found = error.report.findings
+    assert {finding.kind for finding in found} == kinds

@@ -236,11 +236,16 @@ def test_a_declared_cluster_of_a_template_is_rejected():
     [
         ({"N": 64 * 3}, r"a grid of \(3, 1, 1\) blocks does not consist of clusters of \(2, 1, 1\) blocks"),
         ({"rank": "7"}, r"the cluster has no block of rank 7; it has 2 blocks, in block .*inline\.cu:11"),
-        ({"once": True}, r"deadlock in block \(0, 0, 0\)[^;]*\n  64 of 64 threads, .* wait in barrier\.cluster \(inline\.cu:14\)"),
+        (
+            {"once": True},
+            r"deadlock in block \(0, 0, 0\)[^;]*\n  64 of 64 threads, .* wait in barrier\.cluster \(inline\.cu:14\)",
+        ),
     ],
 )
 def test_wrong_clusters(change, message):
-    source = GROUPS.replace("DIMS", "").replace("cluster.block_rank() ^ 1);", f"{change.get('rank', 'cluster.block_rank() ^ 1')});", 1)
+    source = GROUPS.replace("DIMS", "").replace(
+        "cluster.block_rank() ^ 1);", f"{change.get('rank', 'cluster.block_rank() ^ 1')});", 1
+    )
     if "once" in change:  # a thread of the second block waits for its block instead
         last = "if (cluster.thread_rank() == 127) cg::this_thread_block().sync(); else cluster.sync();\n}"
         source = source.replace("cluster.sync();\n}", last)

@@ -182,9 +182,7 @@ def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
     is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
     if one.get("launches") == 2:
-        return (
-            f"a dependent launch may begin before the previous launch has ended: {_WAIT_FOR_LAUNCH}"
-        )
+        return f"a dependent launch may begin before the previous launch has ended: {_WAIT_FOR_LAUNCH}"
     if not is_one_block and any(side["access"].startswith("block-scope") for side in sides):
         return "an operation with the scope of a block, such as atomicAdd_block, is atomic only for the block's threads"
     if one.get("space") == "tensor" and any(side["access"] == "asynchronous write" for side in sides):

@@ -47,7 +47,11 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILI
 def may_be_needed(text: str) -> bool:
     """Return whether a source has inline PTX or clusters, or includes headers that may have to be adapted."""
     names = _INCLUDE.findall(text)
-    return "asm" in text or "cluster" in text or any(not _OWN_HEADERS.fullmatch(name) or _IN_WINDOW.fullmatch(name) for name in names)
+    return (
+        "asm" in text
+        or "cluster" in text
+        or any(not _OWN_HEADERS.fullmatch(name) or _IN_WINDOW.fullmatch(name) for name in names)
+    )
 
 
 def is_needed(text: str, flags: Flags) -> bool:

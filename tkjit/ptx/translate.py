@@ -140,9 +140,7 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
         names = [f"tkjit_in{i}" for i in elements]
         opening += [f"auto&& tkjit_in{i} = {operands[i].expression};" for i in elements]
         closing.append(f"tkjit_ptx::note_a<{', '.join(f'decltype({name})' for name in names)}>({', '.join(names)});")
-        operands = [
-            one._replace(expression=f"tkjit_in{i}") if i in elements else one for i, one in enumerate(operands)
-        ]
+        operands = [one._replace(expression=f"tkjit_in{i}") if i in elements else one for i, one in enumerate(operands)]
     opening += [f"auto&& tkjit_out{i} = {expression};" for i, expression in outputs]
     opening += _values(operands, body)
     return " ".join(["do {", *opening, body, *closing, "} while (0)"])

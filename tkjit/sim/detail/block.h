@@ -146,9 +146,9 @@ struct Warp {
     Collective collectives[warp_threads];
 };
 
-/// Records which lanes of a warp have initialised an mbarrier (see runtime/mbarrier.h).
-struct Initialisation {
-    const uint64_t* barrier;
+/// Records which lanes of a warp have done something that a device does once for the warp (see runtime/mbarrier.h).
+struct OfWarp {
+    uintptr_t what;
     unsigned warp, lanes;
     Site site;
 };
@@ -233,8 +233,8 @@ struct Block {
     Barrier barriers[named_barriers];
     Warp warps[max_warps_per_block];
     Warpgroup warpgroups[max_warpgroups_per_block];
-    Initialisation initialisations[32];
-    bool has_initialisations;
+    OfWarp of_warps[32];
+    bool has_of_warps;
     RegisterCounts registers;
     Cluster* cluster;  // never null while the block runs
     Cluster alone;     // its cluster, if it is the only block there

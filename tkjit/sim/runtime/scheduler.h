@@ -313,9 +313,9 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
     current_block = &block;
     if (block.cluster == &block.alone) begin_alone(block);
     block.cluster->begun++;
-    if (block.has_initialisations) {
-        memset(block.initialisations, 0, sizeof(block.initialisations));
-        block.has_initialisations = false;
+    if (block.has_of_warps) {
+        memset(block.of_warps, 0, sizeof(block.of_warps));
+        block.has_of_warps = false;
     }
     if (block.registers.most) block.registers = {};
     schedule::begin_block(block.thread_count);

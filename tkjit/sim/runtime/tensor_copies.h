@@ -62,6 +62,13 @@ void tensor_load_to_blocks(void* shared_destination, const TensorMap* map, const
     }
 }
 
+/// Returns a number that is the same for stores of one box. Each thread may have its own copy of the map.
+inline uintptr_t number_of_store(const void* shared_source, const TensorMap* map, const int* coordinates, unsigned rank) {
+    uintptr_t number = map->address;
+    for (unsigned dim = 0; dim < rank; dim++) number = number * 1000003 + static_cast<unsigned>(coordinates[dim]);
+    return number * 1000003 + reinterpret_cast<uintptr_t>(shared_source);
+}
+
 void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, const void* shared_source,
                   Reduction reduction, Site site) {
     check_tensor(map, coordinates, rank, shared_source, "cp.async.bulk.tensor", site);
@@ -70,6 +77,8 @@ void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, c
         fail(site, "cp.async.bulk.tensor to global memory: coordinate %d of dimension %u is below zero", coordinates[dim], dim);
     }
     race::read_tensor_map(map, sizeof(*map), site);
+    const bool is_plain = reduction == Reduction::none;
+    if (is_plain && joins_other_lanes(number_of_store(shared_source, map, coordinates, rank), site)) return;
     const unsigned bytes = box_bytes(*map);
     const race::Moment issued = race::begin_copy(race::Copier::stores, site);
     const race::Moment written = race::begin_copy(race::Copier::store_writes, site);
