@@ -57,6 +57,7 @@ def test_distributed_shared_memory(first, last, finding):
     kernel = define(source, VECTORS, entry="swapped", grid="N // 64", block=64, constraints="N % 128 == 0")
     report = report_of(kernel, dims={"N": 256})
     assert bool(report.findings) == bool(finding)
+    assert bool(report_of(kernel, dims={"N": 128}).findings) == bool(finding)  # a single cluster
     for found in report.findings:
         assert finding in str(found) and "other[63" in source.splitlines()[found.here.line - 1]
 
@@ -86,7 +87,8 @@ __global__ void __cluster_dims__(2) sums(Globals g) {
             if (rank == 0) {
                 if (step > 0) tkjit::mbarrier_wait(&empty, (step - 1) % 2);
                 asm volatile(
-                    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
+                    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+                    " [%0], [%1], %2, [%3], %4;"
                     :: "r"(unsigned(__cvta_generic_to_shared(tile))), "l"(&g.x[step * 64]), "r"(unsigned(sizeof tile)),
                     "r"(unsigned(__cvta_generic_to_shared(&full))), "h"(uint16_t(3)) : "memory");
             }

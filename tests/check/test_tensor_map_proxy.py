@@ -16,7 +16,7 @@ from tkjit.testing import KernelCheckError, check
 pytestmark = pytest.mark.compiles
 slow = partial(pytest.param, marks=pytest.mark.slow)
 
-# A block changes the map of x so that it begins at row 8, and copies the tile there. CUTLASS's grouped products do the same.
+# A block changes the map of x so that it begins at row 8, and copies the tile there, as CUTLASS's grouped products do.
 SOURCE = """
 #include <tkjit/bulk_copy.cuh>
 #include <tkjit/tensor_map.cuh>
@@ -38,8 +38,10 @@ __global__ void __launch_bounds__(64) shifted(const __grid_constant__ Globals g)
     const unsigned changed = __cvta_generic_to_shared(&in_shared);
     if (threadIdx.x == 0) {
         in_shared.map = g.x.map;
-        asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(changed), "l"(g.x.raw_ptr + 8 * 32) : "memory");
-        asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 1, %1;" ::"r"(changed), "r"(g.x.rows() - 8) : "memory");
+        asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(changed),
+                     "l"(g.x.raw_ptr + 8 * 32) : "memory");
+        asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 1, %1;" ::"r"(changed),
+                     "r"(g.x.rows() - 8) : "memory");
         tkjit::mbarrier_init(&loaded, 1);
         tkjit::fence_mbarrier_init();
     }
@@ -51,8 +53,8 @@ __global__ void __launch_bounds__(64) shifted(const __grid_constant__ Globals g)
         tkjit::mbarrier_arrive_expect_bytes(&loaded, sizeof tile);
         asm volatile(
             "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-            " [%0], [%1, {%2, %3}], [%4];" ::"r"(unsigned(__cvta_generic_to_shared(tile))), "l"(&in_memory), "r"(0), "r"(0),
-            "r"(unsigned(__cvta_generic_to_shared(&loaded))) : "memory");
+            " [%0], [%1, {%2, %3}], [%4];" ::"r"(unsigned(__cvta_generic_to_shared(tile))), "l"(&in_memory), "r"(0),
+            "r"(0), "r"(unsigned(__cvta_generic_to_shared(&loaded))) : "memory");
     }
     tkjit::mbarrier_wait(&loaded, 0);
     for (int i = threadIdx.x; i < 8 * 32; i += 64) {
@@ -62,8 +64,8 @@ __global__ void __launch_bounds__(64) shifted(const __grid_constant__ Globals g)
 }
 """
 COPY = (
-    'if (threadIdx.x < 32) asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned'
-    ' [%0], [%1], 128;" :: "l"(&in_memory), "r"(changed) : "memory");'
+    'if (threadIdx.x < 32) asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu'
+    '.sync.aligned [%0], [%1], 128;" :: "l"(&in_memory), "r"(changed) : "memory");'
 )
 PLAIN_COPY = "if (threadIdx.x == 0) in_memory = in_shared;"
 RELEASE = 'asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");'

@@ -79,7 +79,8 @@ __device__ void multiply(uint64_t a, uint64_t b, float& d0, float& d1, float& d2
 
 __device__ void multiply(const uint32_t (&a)[4], uint64_t b, float& d0, float& d1, float& d2, float& d3, int adds) {{
     asm volatile("{{ .reg .pred p; setp.ne.b32 p, %9, 0;"
-                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, %8, p, 1, 1, 0; }}"
+                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"
+                 " {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, %8, p, 1, 1, 0; }}"
                  : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3] + 0), "l"(b), "r"(adds));
 }}

@@ -11,7 +11,7 @@ from support.sample_library.specs import KERNELS
 from support.sampling import sample
 
 import tkjit
-from tkjit import CompileError, In, InOut, LaunchError, Out, ShapeError, Tensor, ToolchainError
+from tkjit import CompileError, In, InOut, Out, ShapeError, Tensor, ToolchainError
 from tkjit.config import Settings
 from tkjit.headers.install import install
 

@@ -25,7 +25,8 @@ __global__ void DIMS swapped(Globals g) {
     cluster.sync();
     const float* other = cluster.map_shared_rank(tile, cluster.block_rank() ^ 1);
     g.y[i] = other[63 - threadIdx.x];
-    if (cluster.thread_rank() != cluster.block_rank() * 64 + threadIdx.x || cluster.query_shared_rank(other) != (cluster.block_rank() ^ 1)) __trap();
+    if (cluster.thread_rank() != cluster.block_rank() * 64 + threadIdx.x) __trap();
+    if (cluster.query_shared_rank(other) != (cluster.block_rank() ^ 1)) __trap();
     cluster.sync();
 }
 """
@@ -98,7 +99,8 @@ def test_a_cluster_in_three_dimensions():
         if (cluster.num_blocks() != 6 || clusters.x != 2 || clusters.y != 2 || clusters.z != 1) __trap();
         if (cluster.block_rank() != place.x + dims.x * (place.y + dims.y * place.z)) __trap();
         const unsigned number = index.x + clusters.x * (index.y + clusters.y * index.z);
-        g.y(0, blockIdx.z, blockIdx.y, blockIdx.x) = g.x(0, blockIdx.z, blockIdx.y, blockIdx.x) + 10 * number + cluster.block_rank();
+        const float x = g.x(0, blockIdx.z, blockIdx.y, blockIdx.x);
+        g.y(0, blockIdx.z, blockIdx.y, blockIdx.x) = x + 10 * number + cluster.block_rank();
     }
     """
     signature = '(x: In[Tensor, "float32", 3, 2, 4], y: Out[Tensor, "float32", 3, 2, 4]) -> Tensor'
@@ -124,8 +126,9 @@ __global__ void sums(Globals g) {
     }
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    const unsigned own_empty = __cvta_generic_to_shared(&empty);
     unsigned empty_of_first;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(empty_of_first) : "r"(unsigned(__cvta_generic_to_shared(&empty))));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(empty_of_first) : "r"(own_empty));
     float sum = 0;
     const int steps = g.x.numel() / 64;
     for (int step = 0; step < steps; ++step) {
@@ -134,7 +137,8 @@ __global__ void sums(Globals g) {
             if (rank == 0) {
                 if (step > 0) tkjit::mbarrier_wait(&empty, (step - 1) % 2);
                 asm volatile(
-                    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
+                    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+                    " [%0], [%1], %2, [%3], %4;"
                     :: "r"(unsigned(__cvta_generic_to_shared(tile))), "l"(&g.x[step * 64]), "r"(unsigned(sizeof tile)),
                     "r"(unsigned(__cvta_generic_to_shared(&full))), "h"(uint16_t((1 << blocks) - 1)) : "memory");
             }
@@ -175,10 +179,13 @@ def test_asynchronous_stores_to_another_block():
         }
         __cluster_barrier_arrive();
         __cluster_barrier_wait();
-        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(place) : "r"(unsigned(__cvta_generic_to_shared(&tile[63 - threadIdx.x]))), "r"(rank ^ 1));
-        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier) : "r"(unsigned(__cvta_generic_to_shared(&loaded))), "r"(rank ^ 1));
+        const unsigned own_place = __cvta_generic_to_shared(&tile[63 - threadIdx.x]);
+        const unsigned own_barrier = __cvta_generic_to_shared(&loaded);
+        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(place) : "r"(own_place), "r"(rank ^ 1));
+        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier) : "r"(own_barrier), "r"(rank ^ 1));
         const int i = blockIdx.x * 64 + threadIdx.x;
-        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" :: "r"(place), "f"(g.x[i]), "r"(barrier) : "memory");
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(place),
+                     "f"(g.x[i]), "r"(barrier) : "memory");
         tkjit::mbarrier_wait(&loaded, 0);
         g.y[i] = tile[threadIdx.x];
     }
@@ -187,9 +194,95 @@ def test_asynchronous_stores_to_another_block():
     assert torch.equal(kernel_of(source, cluster=2)(x), swapped(x))
 
 
+BARRIERS = """
+#include <cooperative_groups.h>
+
+__global__ void __cluster_dims__(2) f(Globals g) {
+    const auto cluster = cooperative_groups::this_cluster();
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    BODY
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # a thread may arrive and exit without waiting, and does not count twice
+        """__shared__ float tile[2];
+        tile[threadIdx.x] = g.x[i];
+        cluster.barrier_arrive();
+        if (cluster.thread_rank() == 0) { g.y[i] = 2 * g.x[i]; return; }
+        cluster.barrier_wait();
+        cluster.barrier_arrive();
+        cluster.barrier_wait();
+        g.y[i] = 2 * tile[threadIdx.x];""",
+        # the blocks reach their variables in different orders
+        """float* own;
+        if (cluster.block_rank() == 0) { __shared__ float a[2]; own = a; } else { __shared__ float b[2]; own = b; }
+        __shared__ float tile[2];
+        own[threadIdx.x] = -1;
+        tile[threadIdx.x] = g.x[i];
+        cluster.sync();
+        const float value = cluster.map_shared_rank(tile, cluster.block_rank() ^ 1)[threadIdx.x];
+        g.y[i] = value + g.x[i];
+        cluster.sync();""",
+        # threads that poll let the other blocks run
+        """__shared__ int ready;
+        if (threadIdx.x == 0) ready = 0;
+        cluster.sync();
+        if (cluster.block_rank() == 1) atomicExch(cluster.map_shared_rank(&ready, 0), 1);
+        while (cluster.block_rank() == 0 && atomicAdd(&ready, 0) == 0) {}
+        cluster.sync();
+        g.y[i] = 2 * g.x[i];""",
+    ],
+)
+def test_clusters_that_were_once_wrong(body):
+    kernel = define(BARRIERS.replace("BODY", body), VECTORS, entry="f", grid="N // 2", block=2)
+    for blocks in (2, 64):
+        assert kernel(torch.ones(2 * blocks)).tolist() == [2] * (2 * blocks)
+
+
+def test_a_launch_of_clusters_after_one_of_blocks_that_waited():
+    """The blocks' states are kept from launch to launch."""
+    waits = """
+    __device__ int arrived;
+    __global__ void f(Globals g) {
+        const int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (threadIdx.x == 0) {
+            atomicAdd(&arrived, 1);
+            while (atomicAdd(&arrived, 0) % gridDim.x) {}
+        }
+        g.y[i] = 2 * g.x[i];
+    }
+    """
+    many = "cluster.sync(); for (int n = 0; n < 1000; ++n) __syncthreads(); g.y[i] = 2 * g.x[i]; cluster.sync();"
+    for source in (waits, BARRIERS.replace("BODY", many)):
+        kernel = define(source, VECTORS, entry="f", grid=16, block=32)
+        assert kernel(torch.ones(512)).tolist() == [2] * 512
+
+
+def test_a_copy_to_a_block_that_has_exited():
+    body = """__shared__ alignas(16) float tile[32];
+    __shared__ uint64_t full;
+    if (threadIdx.x == 0) tkjit::mbarrier_init(&full, 1);
+    cluster.sync();
+    if (cluster.block_rank() == 1) return;
+    cluster.sync();  // does not wait for threads that have exited
+    float* const other = cluster.map_shared_rank(tile, 1);
+    uint64_t* const barrier = cluster.map_shared_rank(&full, 1);
+    if (threadIdx.x == 0) tkjit::bulk_copy_to_shared(other, &g.x[0], sizeof tile, barrier);
+    """
+    source = "#include <tkjit/bulk_copy.cuh>\n" + BARRIERS.replace("BODY", body)
+    signature = VECTORS.replace('"N"]', '"N", Align(16)]')
+    kernel = define(source, signature, entry="f", grid=2, block=32)
+    with pytest.raises(LaunchError, match="a copy to the block of rank 1 of the cluster, which has exited"):
+        kernel(torch.ones(64))
+
+
 def test_host_code_launches_clusters():
     source = f"""
-    {GROUPS.replace("DIMS", "").replace("Globals g", "float* y, const float* x").replace("g.x", "x").replace("g.y", "y")}
+    {GROUPS.replace("DIMS", "").replace("Globals g", "float* y, const float* x").replace("g.", "")}
     void launch(float* x, float* y, int n) {{
         cudaLaunchAttribute attribute;
         attribute.id = cudaLaunchAttributeClusterDimension;
@@ -238,7 +331,7 @@ def test_a_declared_cluster_of_a_template_is_rejected():
         ({"rank": "7"}, r"the cluster has no block of rank 7; it has 2 blocks, in block .*inline\.cu:11"),
         (
             {"once": True},
-            r"deadlock in block \(0, 0, 0\)[^;]*\n  64 of 64 threads, .* wait in barrier\.cluster \(inline\.cu:14\)",
+            r"deadlock in block \(0, 0, 0\)[^;]*\n  64 of 64 threads, .* wait in barrier\.cluster \(inline\.cu:15\)",
         ),
     ],
 )

@@ -162,15 +162,15 @@ _WAIT_FOR_LAUNCH = "call cudaGridDependencySynchronize() (griddepcontrol.wait) f
 
 
 def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
-    if one.get("exited"):
+    if one.get("note") == "absent block":
         return (
-            f"{_memory(one, symbols)} belongs to a block that has exited, or has not begun; let all blocks of the cluster meet "
-            "at its barrier (cluster.sync()) before the access, and again before one of them exits"
+            f"{_memory(one, symbols)} belongs to a block that has exited, or has not begun; let all blocks of the "
+            "cluster meet at its barrier (cluster.sync()) before the access, and again before one of them exits"
         )
-    if "there" not in one:
+    if one.get("note") == "previous launch":
         return (
-            f"{_memory(one, symbols)} is used before the thread has waited for the launch before this one, which may still "
-            f"use it, because the spec has pdl=True; {_WAIT_FOR_LAUNCH}"
+            f"{_memory(one, symbols)} is used before the thread has waited for the launch before this one, which may "
+            f"still use it, because this is a dependent launch (pdl=True); {_WAIT_FOR_LAUNCH}"
         )
     return f"nothing orders two accesses to {_memory(one, symbols)}; {_order(one, symbols)}"
 
@@ -181,7 +181,7 @@ def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
     places = [_place(one, side, symbols) for side in sides]
     is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
-    if one.get("launches") == 2:
+    if one.get("across_launches"):
         return f"a dependent launch may begin before the previous launch has ended: {_WAIT_FOR_LAUNCH}"
     if not is_one_block and any(side["access"].startswith("block-scope") for side in sides):
         return "an operation with the scope of a block, such as atomicAdd_block, is atomic only for the block's threads"
@@ -211,7 +211,9 @@ def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
     begins = ""
-    if one.get("space") == "tensor":
+    if one.get("name", "").startswith("memory allocated at "):
+        begins = "; call cudaMemset first, or let a kernel write all of it"
+    elif one.get("space") == "tensor":
         begins = "; for an output that starts as zeros, use the marker Zero: Out[..., Zero]"
     elif "shared" in one.get("space", ""):
         begins = "; shared memory does not start as zeros: write all of it first, then call __syncthreads()"

@@ -68,7 +68,7 @@ def is_needed(text: str, flags: Flags) -> bool:
         return True
     has_static = needs_window = False
     for is_header, content in _with_headers(text, flags):
-        if is_header and needs_adapting(content, is_header=True):
+        if is_header and (needs_adapting(content, is_header=True) or _OF_CLUSTERS.search(content)):
             return True
         if _LAUNCHES in content:
             return True

@@ -54,7 +54,7 @@ def _cluster_arrive(call: Call) -> str:
 def _cluster_wait(call: Call) -> str:
     call.has("acquire")
     call.ends()
-    return "::tkjit::sim::cluster_wait(true);"
+    return "::tkjit::sim::cluster_wait();"
 
 
 @instruction("fence", "membar")

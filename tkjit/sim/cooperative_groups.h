@@ -144,15 +144,15 @@ class cluster_group {
   public:
     static void sync(detail::Site site = detail::Site::here()) {
         tkjit::sim::cluster_arrive(true, site);
-        tkjit::sim::cluster_wait(true, site);
+        tkjit::sim::cluster_wait(site);
     }
     struct arrival_token {};
     static arrival_token barrier_arrive(detail::Site site = detail::Site::here()) {
         tkjit::sim::cluster_arrive(true, site);
         return {};
     }
-    static void barrier_wait(detail::Site site = detail::Site::here()) { tkjit::sim::cluster_wait(true, site); }
-    static void barrier_wait(arrival_token&&, detail::Site site = detail::Site::here()) { tkjit::sim::cluster_wait(true, site); }
+    static void barrier_wait(detail::Site site = detail::Site::here()) { tkjit::sim::cluster_wait(site); }
+    static void barrier_wait(arrival_token&&, detail::Site site = detail::Site::here()) { tkjit::sim::cluster_wait(site); }
     static unsigned thread_rank() { return block_rank() * detail::block_threads() + thread_block::thread_rank(); }
     static unsigned num_threads() { return num_blocks() * detail::block_threads(); }
     static unsigned size() { return num_threads(); }

@@ -85,13 +85,13 @@ def _arch_reason(name: str, log: str) -> str:
 
 def _cluster_reason(name: str, log: str) -> str:
     """Explain a rejection by ``__cluster_dims__`` in sim/detail/language.h."""
-    if "static assertion failed: the simulator knows the cluster only" not in log:
+    if "static assertion failed: the simulator supports __cluster_dims__ only" not in log:
         return ""
     place = re.search(rf"(?:^|[\s/]){re.escape(name.rsplit('/', 1)[-1])}:(\d+):", log)
     where = f"{name}:{place[1]}" if place else name
     return (
         f"{where} declares the cluster of a template or in a header, which the simulator does not see; "
-        "set it with cluster= in the spec instead"
+        "set it with cluster= in the spec, or with a launch attribute in host code"
     )
 
 

@@ -83,8 +83,8 @@ struct KeepNumber {
 template <class... Parameters, class... Arguments>
 const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t, void*, Arguments&&... arguments) {
     if (shape.error || shape.empty) return shape.error;
-    if (shape.overlaps) sim::begin_dependent_launch();
-    const char* const error = sim::launch_with({shape.cooperative, shape.cluster}, kernel, shape.grid, shape.block, shape.shared_memory_bytes,
+    const sim::LaunchMode mode{shape.cooperative, shape.cluster, shape.overlaps};
+    const char* const error = sim::launch_with(mode, kernel, shape.grid, shape.block, shape.shared_memory_bytes,
                                                static_cast<Parameters>(std::forward<Arguments>(arguments))...);
     return error ? with_shape(error, shape) : nullptr;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../detail/block.h"
+#include "../detail/cluster.h"
 #include "../detail/site.h"
 #include "../detail/vector_types.h"
 #include "findings.h"
@@ -44,7 +45,7 @@ inline bool is_atomic(Kind kind) { return kind == atomic || kind == block_atomic
 
 /// Reports a finding, but only once for each pair of places.
 inline void report(const char* kind, const Region& region, uintptr_t address, size_t bytes, const Access& access,
-                   const char* what, const Access* other, const char* other_what) {
+                   const char* what, const Access* other, const char* other_what, const char* note = nullptr) {
     const uintptr_t here = places[access.where].address, there = other ? places[other->where].address : 0;
     const auto [first, second] = here < there ? std::pair(here, there) : std::pair(there, here);
     static size_t counts[2];
@@ -55,8 +56,8 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
     counts[is_warning]++;
     check::Json json;
     if (is_warning) json.number("warning", 1);
-    if (other && other->launch != access.launch) json.number("launches", 2);
-    if (region.has_ended) json.number("exited", 1);
+    if (other && other->launch != access.launch) json.number("across_launches", 1);
+    if (note) json.text("note", note);
     json.text("kind", kind).text("space", check::space_name(region.space)).text("name", region.name);
     json.number("offset", static_cast<long long>(address - region.begin));
     json.number("bytes", static_cast<long long>(bytes));
@@ -109,6 +110,7 @@ class Check {
 
   private:
     bool conflicts(const Access& other) const {
+        if (other.launch == 0) return false;  // by host code, or there was none
         if (other.kind == none || !is_atomic(other.kind) || !is_atomic(access_.kind)) return other.kind != none;
         return (other.kind == block_atomic || access_.kind == block_atomic) && other.block != access_.block;
     }
@@ -116,7 +118,8 @@ class Check {
     /// Whether an asynchronous operation, or its tensor map, reads what a thread wrote, but the write is not visible to it.
     bool needs_proxy_fence(const Access& earlier) const {
         if (access_.kind == map_read) {
-            return earlier.launch == launches && !state_of(*current_thread).acquired_maps.includes(earlier.block, earlier.thread, earlier.clock);
+            const Knowledge& seen = state_of(*current_thread).acquired_maps;
+            return earlier.launch == launches && !seen.includes(earlier.block, earlier.thread, earlier.clock);
         }
         if (access_.kind != asynchronous || !reads_ || earlier.kind == asynchronous) return false;
         return !is_seen_by_async(earlier, *current_thread, region_.space);
@@ -182,17 +185,32 @@ class Check {
     uintptr_t blank_end_ = 0, blank_address_ = 0;
 };
 
+/// Returns whether memory is the shared memory of another block of the cluster that has exited, or has not begun.
+inline bool is_of_absent_block(const void* address) {
+    if (current_block->cluster->count == 1) return false;
+    const Block& owner = owner_of(address);
+    return &owner != current_block && owner.race_state == nullptr;
+}
+
+inline void report_absent_block(const Region* region, uintptr_t address, size_t bytes, const Access& access, bool is_write) {
+    const Block& owner = owner_of(reinterpret_cast<const void*>(address));
+    const auto window = reinterpret_cast<uintptr_t>(owner.dynamic_shared);
+    const Region unknown{window, window + window_bytes, check::Space::dynamic_shared, "", false, false};
+    report("race", region ? *region : unknown, address, bytes, access, word_of(access.kind, is_write), nullptr, "",
+           "absent block");
+}
+
 inline void access(const void* pointer, size_t bytes, bool is_write, bool reads, const Access& access) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     const Region* region = check::region_of(address);
+    if (is_of_absent_block(pointer)) return report_absent_block(region, address, bytes, access, is_write);
     if (region == nullptr || bytes == 0) return;
     if (address + bytes > region->end) bytes = region->end - address;
     if (is_write && region->space == check::Space::variable && check::is_constant(address)) {
         report("constant", *region, address, bytes, access, word_of(access.kind, true), nullptr, "");
     }
-    if (region->has_ended) return report("race", *region, address, bytes, access, word_of(access.kind, is_write), nullptr, "");
     if (region->space == check::Space::tensor && !is_over(0) && !state_of(*current_thread).knows_previous_launches) {
-        report("race", *region, address, bytes, access, word_of(access.kind, is_write), nullptr, "");
+        report("race", *region, address, bytes, access, word_of(access.kind, is_write), nullptr, "", "previous launch");
     }
     Check check(*region, access, is_write, reads);
     shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t piece, unsigned size) { check(cell, piece, size); });

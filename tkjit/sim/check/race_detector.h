@@ -167,11 +167,10 @@ inline void atomic_access(const void* address, size_t bytes, bool is_write, bool
 
 // ---- launches and blocks
 
-void begin_launch(dim3 grid, dim3 block) {
+void begin_launch(dim3 grid, dim3 block, bool is_dependent) {
     const unsigned previous = launches++;
     const unsigned first_of_previous = previous ? launch_states[previous - 1].first_concurrent : 0;
-    launch_states.push_back({grid, block, next_is_dependent ? first_of_previous : launches});
-    next_is_dependent = false;
+    launch_states.push_back({grid, block, is_dependent ? first_of_previous : launches});
     meetings.clear();
     atomics.clear();
 }
@@ -203,8 +202,8 @@ inline void blank_shared_memory(const Block& block) {
     check::add_region(block.dynamic_shared, dynamic_bytes, check::Space::dynamic_shared, "", true);
     check::add_region(own.shared, own.shared_bytes, check::Space::static_shared, "", true);
     blank(own.shared, own.shared_bytes);
-    for (Region& region : check::regions) {
-        if (is_in_window(block, region)) region.has_ended = false, blank(reinterpret_cast<void*>(region.begin), region.end - region.begin);
+    for (const Region& region : check::regions) {
+        if (is_in_window(block, region)) blank(reinterpret_cast<void*>(region.begin), region.end - region.begin);
     }
 }
 
@@ -232,9 +231,6 @@ void end_block(Block& block) {
     check_products(block);
     delete static_cast<BlockState*>(block.race_state);
     block.race_state = nullptr;
-    if (block.cluster->count > 1) {
-        for (Region& region : check::regions) region.has_ended |= is_in_window(block, region);
-    }
     if (!block.launch->cooperative) return;
     const auto static_shared = reinterpret_cast<uintptr_t>(check::own_memory().shared);
     std::erase_if(check::regions, [&](const Region& region) {
@@ -265,16 +261,15 @@ inline void report_unwritten(const Region& region) {
 
 namespace tkjit::sim {
 
-void note_allocation(void* address, size_t bytes, Site site) {
+void note_allocation(void* address, size_t bytes, bool starts_blank, Site site) {
     const std::string name = "memory allocated at " + std::string(site.file) + ":" + std::to_string(site.line);
-    check::add_region(address, bytes, check::Space::tensor, name, true);
+    check::add_region(address, bytes, check::Space::tensor, name, starts_blank);
     race::shadow.clear(reinterpret_cast<uintptr_t>(address), bytes);
 }
 void note_free(void* address) {
     if (check::region_of(reinterpret_cast<uintptr_t>(address))) check::remove_regions(address, 1);
 }
 
-void begin_dependent_launch() { race::next_is_dependent = true; }
 void wait_for_previous_launches() { race::state_of(*current_thread).knows_previous_launches = true; }
 
 }  // namespace tkjit::sim

@@ -113,7 +113,6 @@ struct LaunchState {
     unsigned first_concurrent;
 };
 inline std::vector<LaunchState> launch_states;  // by number, from 1
-inline bool next_is_dependent = false;
 
 inline BlockState& state_of(const Block& block) { return *static_cast<BlockState*>(block.race_state); }
 inline ThreadState& state_of(const Thread& thread) { return state_of(*thread.block).threads[thread.linear]; }

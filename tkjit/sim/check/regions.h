@@ -32,7 +32,6 @@ struct Region {
     std::string name;   // of a tensor
     bool starts_blank;  // its bytes are undefined until they are written
     bool is_output;     // the kernel should write all of it
-    bool has_ended = false;  // it is the shared memory of a block that has ended, or in a cluster has not begun
 
     bool contains(uintptr_t address) const { return begin <= address && address < end; }
 };

@@ -208,8 +208,9 @@ inline auto in_scope(int scope, Operation operation) {
 }  // namespace tkjit::sim
 
 template <class T>
-inline T __nv_atomic_load_n(T* address, int order, int scope = __NV_THREAD_SCOPE_SYSTEM) {
-    tkjit::sim::note_possible_spin(tkjit::sim::Site::here());
+inline T __nv_atomic_load_n(T* address, int order, int scope = __NV_THREAD_SCOPE_SYSTEM,
+                            tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    tkjit::sim::note_possible_spin(site);
     return tkjit::sim::in_scope(scope, [&] { return __atomic_load_n(address, order); });
 }
 template <class T>
@@ -219,8 +220,9 @@ inline void __nv_atomic_store_n(T* address, typename tkjit::sim::Exactly<T>::typ
 }
 template <class T>
 inline T __nv_atomic_exchange_n(T* address, typename tkjit::sim::Exactly<T>::type value, int order,
-                                int scope = __NV_THREAD_SCOPE_SYSTEM) {
-    tkjit::sim::note_possible_spin(tkjit::sim::Site::here());
+                                int scope = __NV_THREAD_SCOPE_SYSTEM,
+                                tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    tkjit::sim::note_possible_spin(site);
     return tkjit::sim::in_scope(scope, [&] { return __atomic_exchange_n(address, value, order); });
 }
 template <class T>

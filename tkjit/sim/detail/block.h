@@ -147,7 +147,7 @@ struct Warp {
 };
 
 /// Records which lanes of a warp have done something that a device does once for the warp (see runtime/mbarrier.h).
-struct OfWarp {
+struct WarpOnce {
     uintptr_t what;
     unsigned warp, lanes;
     Site site;
@@ -233,8 +233,8 @@ struct Block {
     Barrier barriers[named_barriers];
     Warp warps[max_warps_per_block];
     Warpgroup warpgroups[max_warpgroups_per_block];
-    OfWarp of_warps[32];
-    bool has_of_warps;
+    WarpOnce done_once[32];
+    bool has_done_once;
     RegisterCounts registers;
     Cluster* cluster;  // never null while the block runs
     Cluster alone;     // its cluster, if it is the only block there

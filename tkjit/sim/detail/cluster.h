@@ -29,10 +29,10 @@ inline uint3 clusters_in_grid() {
     return {::gridDim.x / dims.x, ::gridDim.y / dims.y, ::gridDim.z / dims.z};
 }
 
-/// Arrives at the cluster's barrier, and waits for the other threads of the cluster. `releases` and `acquires` say whether
-/// the barrier orders the accesses before and after it.
+/// Arrives at the cluster's barrier, and waits for the other threads of the cluster. `releases` tells whether
+/// the barrier orders the accesses before it.
 void cluster_arrive(bool releases, Site site = Site::here());
-void cluster_wait(bool acquires, Site site = Site::here());
+void cluster_wait(Site site = Site::here());
 
 /// Returns the block of a rank, which must exist.
 Block& block_of_cluster(unsigned rank, Site site);
@@ -50,8 +50,9 @@ inline Block& owner_of(const void* address) {
 
 /// Returns the place in another block's shared memory that corresponds to one in any block's.
 inline char* in_other_block(const void* address, unsigned rank, Site site) {
-    const Block& owner = owner_of(address);
-    return block_of_cluster(rank, site).window + (static_cast<const char*>(address) - owner.window);
+    const auto offset = static_cast<size_t>(static_cast<const char*>(address) - owner_of(address).window);
+    if (offset >= window_bytes) fail(site, "%p is not in shared memory, so no other block of the cluster has it", address);
+    return block_of_cluster(rank, site).window + offset;
 }
 
 /// PTX ISA, `mapa` of a 32-bit address.
@@ -73,7 +74,7 @@ inline void __cluster_barrier_arrive(tkjit::sim::Site site = tkjit::sim::Site::h
 inline void __cluster_barrier_arrive_relaxed(tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::cluster_arrive(false, site);
 }
-inline void __cluster_barrier_wait(tkjit::sim::Site site = tkjit::sim::Site::here()) { tkjit::sim::cluster_wait(true, site); }
+inline void __cluster_barrier_wait(tkjit::sim::Site site = tkjit::sim::Site::here()) { tkjit::sim::cluster_wait(site); }
 inline unsigned __clusterRelativeBlockRank() { return tkjit::sim::cluster_rank(); }
 inline unsigned __clusterSizeInBlocks() { return tkjit::sim::cluster_size(); }
 inline dim3 __clusterDim() { return tkjit::sim::cluster_dims(); }

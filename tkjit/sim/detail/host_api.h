@@ -270,6 +270,7 @@ template <class Function>
 inline cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Function*, const cudaLaunchConfig_t* config) {
     const tkjit::sim::LaunchMode mode = tkjit::sim::read_configuration(*config, {"", 0}).mode;
     const unsigned blocks = mode.cluster.x * mode.cluster.y * mode.cluster.z;
+    if (blocks == 0) return tkjit::sim::remember_error(cudaErrorInvalidValue);
     *clusters = tkjit::sim::device_properties().multiProcessorCount / static_cast<int>(blocks);
     return cudaSuccess;
 }

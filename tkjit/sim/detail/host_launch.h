@@ -30,7 +30,6 @@ struct LaunchConfiguration {
     size_t dynamic_shared_bytes;
     Site site;
     LaunchMode mode = {};
-    bool is_dependent = false;  // may begin before the launches before it have ended
 };
 
 /// Runs `body` in every thread of a grid.
@@ -46,7 +45,6 @@ cudaError_t launch_configured(const LaunchConfiguration& configuration, const Bo
         if (!__atomic_load_n(&run.begun, __ATOMIC_RELAXED)) __atomic_store_n(&run.begun, true, __ATOMIC_RELAXED);
         (*run.body)();
     };
-    if (configuration.is_dependent) begin_dependent_launch();
     const char* const text = launch_body(run_thread, &run, configuration.grid, configuration.block,
                                          configuration.dynamic_shared_bytes, configuration.mode);
     const cudaError_t usual = run.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration;
@@ -296,7 +294,7 @@ inline LaunchConfiguration read_configuration(const cudaLaunchConfig_t& config, 
         const cudaLaunchAttributeValue& value = config.attrs[i].val;
         if (config.attrs[i].id == cudaLaunchAttributeCooperative) result.mode.cooperative = value.cooperative != 0;
         if (config.attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization) {
-            result.is_dependent = value.programmaticStreamSerializationAllowed != 0;
+            result.mode.is_dependent = value.programmaticStreamSerializationAllowed != 0;
         }
         if (config.attrs[i].id == cudaLaunchAttributeClusterDimension) {
             result.mode.cluster = dim3(value.clusterDim.x, value.clusterDim.y, value.clusterDim.z);

@@ -57,21 +57,22 @@ inline constexpr int cudaCpuDeviceId = -1, cudaInvalidDeviceId = -2;
 namespace tkjit::sim {
 
 #ifdef TKJIT_SIM_RACE
-/// Makes the race detector watch an allocation, or forget it.
-void note_allocation(void* address, size_t bytes, Site site);
+/// Makes the race detector watch an allocation, or forget it. Only the device's own memory starts undefined, since the
+/// detector does not see all writes of host code.
+void note_allocation(void* address, size_t bytes, bool starts_blank, Site site);
 void note_free(void* address);
 #else
-inline void note_allocation(void*, size_t, Site) {}
+inline void note_allocation(void*, size_t, bool, Site) {}
 inline void note_free(void*) {}
 #endif
 
 /// Allocates memory aligned to 256 bytes, as the device's allocator does.
-inline cudaError_t allocate(void** address, size_t bytes, Site site) {
+inline cudaError_t allocate(void** address, size_t bytes, Site site, bool is_hosts = false) {
     if (address == nullptr) return remember_error(cudaErrorInvalidValue);
     *address = nullptr;
     if (bytes == 0) return cudaSuccess;
     if (posix_memalign(address, 256, bytes) != 0) return remember_error(cudaErrorMemoryAllocation);
-    note_allocation(*address, bytes, site);
+    note_allocation(*address, bytes, !is_hosts, site);
     return remember_error(cudaSuccess);
 }
 
@@ -108,17 +109,17 @@ inline cudaError_t cudaMalloc(T** address, size_t bytes, tkjit::sim::Site site =
 template <class T>
 inline cudaError_t cudaMallocManaged(T** address, size_t bytes, unsigned = cudaMemAttachGlobal,
                                      tkjit::sim::Site site = tkjit::sim::Site::here()) {
-    return cudaMalloc(address, bytes, site);
+    return tkjit::sim::allocate(reinterpret_cast<void**>(address), bytes, site, true);
 }
 template <class T>
 inline cudaError_t cudaMallocHost(T** address, size_t bytes, unsigned = 0,
                                   tkjit::sim::Site site = tkjit::sim::Site::here()) {
-    return cudaMalloc(address, bytes, site);
+    return tkjit::sim::allocate(reinterpret_cast<void**>(address), bytes, site, true);
 }
 template <class T>
 inline cudaError_t cudaHostAlloc(T** address, size_t bytes, unsigned = 0,
                                  tkjit::sim::Site site = tkjit::sim::Site::here()) {
-    return cudaMalloc(address, bytes, site);
+    return tkjit::sim::allocate(reinterpret_cast<void**>(address), bytes, site, true);
 }
 template <class T>
 inline cudaError_t cudaMallocAsync(T** address, size_t bytes, cudaStream_t,

@@ -18,10 +18,12 @@ extern TKJIT_SIM_REGISTER int launch_error_code;
 
 /// How a grid's blocks depend on each other: all of them, or those of a cluster, run at the same time.
 struct LaunchMode {
-    LaunchMode(bool cooperative = false, dim3 cluster = {}) : cooperative(cooperative), cluster(cluster) {}
+    LaunchMode(bool cooperative = false, dim3 cluster = {}, bool is_dependent = false)
+        : cooperative(cooperative), cluster(cluster), is_dependent(is_dependent) {}
 
     bool cooperative;
     dim3 cluster;
+    bool is_dependent;  // may begin before the launches before it have ended
 };
 
 /// A kernel that is declared with __cluster_dims__.
@@ -50,15 +52,11 @@ inline LaunchMode with_declared_cluster(LaunchMode mode, const void* kernel) {
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, LaunchMode mode);
 
-// Programmatic dependent launches, which may begin before the launches before them have ended. Here they begin
-// afterwards, and only the race detector knows what they must not rely on.
+/// Waits in a dependent launch until the launches before it have ended, and their writes are visible. Here they always have,
+/// and only the race detector knows what a thread must not rely on before.
 #ifdef TKJIT_SIM_RACE
-/// Makes the next launch a dependent one.
-void begin_dependent_launch();
-/// Waits until the launches before this one have ended, and their writes are visible.
 void wait_for_previous_launches();
 #else
-inline void begin_dependent_launch() {}
 inline void wait_for_previous_launches() {}
 #endif
 

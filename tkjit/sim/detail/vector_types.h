@@ -30,7 +30,7 @@ TKJIT_SIM_VECTOR_TYPE(double, double)
 
 #undef TKJIT_SIM_VECTOR_TYPE
 
-// Since CUDA 13, the names of vectors of four wide elements tell their alignment.
+// Since CUDA 13, the names of vectors of four wide elements state their alignment.
 #define TKJIT_SIM_WIDE_VECTOR_TYPE(element, name, bytes)                                                   \
     struct __align__(bytes) name##4_##bytes##a { element x, y, z, w; };                                    \
     constexpr name##4_##bytes##a make_##name##4_##bytes##a(element x, element y, element z, element w) {   \

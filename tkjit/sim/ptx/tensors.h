@@ -29,12 +29,15 @@ inline void replace_in_map(MapField field, char* address, unsigned dim, uint64_t
                                            TensorType::s64, TensorType::f16, TensorType::f32,     TensorType::f32_ftz,
                                            TensorType::f64, TensorType::bf16, TensorType::tf32,   TensorType::tf32_ftz};
     static constexpr uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4};
-    if (dim >= most_tensor_dims) fail(site, "tensormap.replace: there is no dimension %u", dim);
+    if (dim >= most_tensor_dims - (field == MapField::global_stride)) fail(site, "tensormap.replace: there is no dimension %u", dim);
     TensorMap& map = tensor_map_at(address, site);
     if (map.mark != tensor_map_mark) fail(site, "tensormap.replace: the memory at %p holds no tensor map", static_cast<void*>(address));
     switch (field) {
         case MapField::global_address: map.address = value; break;
-        case MapField::rank: map.rank = static_cast<uint8_t>(value + 1); break;
+        case MapField::rank:
+            if (value >= most_tensor_dims) fail(site, "tensormap.replace: the rank is at most %u", most_tensor_dims - 1);
+            map.rank = static_cast<uint8_t>(value + 1);
+            break;
         case MapField::box_dim: map.box[dim] = static_cast<uint16_t>(value); break;
         case MapField::global_dim: map.last[dim] = static_cast<uint32_t>(value - 1); break;
         case MapField::global_stride: map.strides[dim] = value; break;

@@ -47,6 +47,9 @@ struct BulkCopies {
 /// Queues a copy in the block whose mbarrier it completes at, or in the one that stores.
 inline void queue_bulk_copy(const BulkCopy& copy) {
     Block& block = copy.barrier ? owner_of(copy.barrier) : *current_thread->block;
+    if (block.exited == block.thread_count) {
+        fail(copy.site, "a copy to the block of rank %u of the cluster, which has exited or not begun", block.cluster_rank);
+    }
     block.progress++;
     if (block.bulk_copies == nullptr) {
         block.bulk_copies = static_cast<BulkCopies*>(calloc(1, sizeof(BulkCopies)));
@@ -167,13 +170,14 @@ void bulk_copy_to_blocks(void* shared_destination, const void* global_source, un
     }
 }
 
-/// Writes a few bytes to another block's shared memory, and then counts them at the mbarrier. Outside of the checker, they
-/// arrive at once. Source: PTX ISA, "st.async".
+/// Writes a few bytes to another block's shared memory, and then counts them at the mbarrier. They arrive at once, but the
+/// checker still expects a wait. Source: PTX ISA, "st.async".
 void store_async(void* to, const void* value, unsigned bytes, uint64_t* barrier, Site site) {
     checked_bits(barrier, "st.async", site);
+    race::note_completion_at(barrier, site);
     if (&owner_of(to) != &owner_of(barrier)) fail(site, "st.async: the memory and the mbarrier are not in the same block");
     const race::Moment issued = race::pending(race::Copier::loads, to, bytes, site);
-    race::move(to, value, bytes);
+    if (check::may_use(to, bytes, "write", site)) race::move(to, value, bytes);
     race::landed(to, bytes, issued);
     race::arrive_for(barrier, issued);
     MbarrierBits bits = mbarrier_bits(barrier);

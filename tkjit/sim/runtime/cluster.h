@@ -24,7 +24,7 @@ Block& block_of_cluster(unsigned rank, Site site) {
 }
 
 /// Completes the barrier if all threads of the cluster that have not exited are there. Source: PTX ISA, "barrier.cluster".
-void complete_cluster_barrier(Cluster& cluster) {
+inline void complete_cluster_barrier(Cluster& cluster) {
     const unsigned threads = cluster.count * current_block->thread_count;
     if (cluster.arrived == 0 || cluster.arrived < threads - cluster.exited_threads) return;
     cluster.arrived = 0;
@@ -35,6 +35,14 @@ void complete_cluster_barrier(Cluster& cluster) {
         push_ready(*released.block, released);
         released.block->progress++;
     }
+}
+
+/// Called when a thread exits. If it has arrived and not waited, it no longer counts as arrived either.
+void leave_cluster(const Thread& exited) {
+    Cluster& cluster = *exited.block->cluster;
+    if (exited.cluster_ticket == 1 + cluster.phase) cluster.arrived--;
+    cluster.exited_threads++;
+    complete_cluster_barrier(cluster);
 }
 
 void cluster_arrive(bool releases, Site site) {
@@ -49,7 +57,7 @@ void cluster_arrive(bool releases, Site site) {
     give_way();
 }
 
-void cluster_wait(bool acquires, Site site) {
+void cluster_wait(Site site) {
     Thread& thread = *current_thread;
     Cluster& cluster = *thread.block->cluster;
     if (thread.cluster_ticket == 0) fail(site, "barrier.cluster.wait: the thread has not arrived");
@@ -59,7 +67,7 @@ void cluster_wait(bool acquires, Site site) {
         wait_in(Operation::cluster_barrier, site);
     }
     thread.cluster_ticket = 0;
-    if (acquires) race::leave(&cluster);
+    race::leave(&cluster);
 }
 
 /// Returns the number in the grid of a cluster's block.

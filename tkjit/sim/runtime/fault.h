@@ -158,7 +158,7 @@ inline void say_where_threads_wait(const Block& block, ErrorText& text) {
         text.append("\n  in the block of rank %u of its cluster:", rank);
         say_where_threads_wait(*block.cluster->blocks[rank], text);
     }
-    const bool others = block.launch->block_count > 1 && !block.launch->cooperative;
+    const bool others = block.launch->block_count > 1 && !block.launch->cooperative && block.cluster->count == 1;
     for (unsigned i = 0; others && i < block.thread_count; i++) {
         if (block.threads[i].exited || block.threads[i].waiting_in != Operation::spin) continue;
         text.append("\n  blocks that wait for each other have to run at once: set cooperative=True in the spec");

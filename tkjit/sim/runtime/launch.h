@@ -67,7 +67,7 @@ inline void give_turn(Block& block, bool in_vain) {
 __attribute__((noinline)) void tick(Block& block) {
     block.events_until_tick = events_per_tick;
     if (launch_failed(*block.launch)) abandon_block(block);
-    if (block.turn_start_ns && now_ns() - block.turn_start_ns > longest_turn_ns && block.beside->can_take(block)) {
+    if (block.beside && block.turn_start_ns && now_ns() - block.turn_start_ns > longest_turn_ns && block.beside->can_take(block)) {
         give_turn(block, false);
     }
     Helpers* helpers = block.helpers;
@@ -139,8 +139,9 @@ inline void wait_for_others(Block& block) {
 /// Gives the cluster's other blocks their turns, after a turn in which a few threads have polled in vain.
 inline void note_spin_in_cluster(Block& block) {
     constexpr unsigned spins_per_turn = 8;
-    if (block.spin_progress != block.progress) {
-        block.spin_progress = block.progress;
+    const unsigned long long progress = block.progress - block.device_turns;
+    if (block.spin_progress != progress) {
+        block.spin_progress = progress;
         block.vain_spins = 0;
     }
     if (++block.vain_spins % spins_per_turn || block.started < block.thread_count) return;
@@ -214,8 +215,10 @@ inline bool check_launch(Launch& launch) {
                     max_dynamic_shared_bytes);
     } else if (is_several(launch.cluster) && launch.cooperative) {
         text.append("the simulator has no cooperative launches with clusters");
-    } else if (launch.cluster.x * launch.cluster.y * launch.cluster.z > most_cluster_blocks) {
-        text.append("a cluster of (%u, %u, %u) blocks is too large: at most %u", launch.cluster.x, launch.cluster.y,
+    } else if (launch.cluster.x - 1 >= most_cluster_blocks || launch.cluster.y - 1 >= most_cluster_blocks ||
+               launch.cluster.z - 1 >= most_cluster_blocks ||
+               launch.cluster.x * launch.cluster.y * launch.cluster.z > most_cluster_blocks) {
+        text.append("a cluster of (%u, %u, %u) blocks is empty or too large: at most %u blocks", launch.cluster.x, launch.cluster.y,
                     launch.cluster.z, most_cluster_blocks);
     } else if (grid.x % launch.cluster.x || grid.y % launch.cluster.y || grid.z % launch.cluster.z) {
         text.append("a grid of (%u, %u, %u) blocks does not consist of clusters of (%u, %u, %u) blocks", grid.x, grid.y,
@@ -275,7 +278,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     launch.next_block = schedule::runs_last_block ? launch.block_count - 1 : launch.block_count / 2;
     launch.block_count = launch.next_block + 1;
 #endif
-    race::begin_launch(grid, block);
+    race::begin_launch(grid, block, mode.is_dependent);
 
     Helpers helpers;  // not cleared: its array of threads is large
     helpers.start_ns = helpers.asked_ns = now_ns();

@@ -100,18 +100,18 @@ inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site sit
 /// Returns whether another lane of the warp has already done this at the same place, when all lanes do the same: they
 /// initialise an mbarrier, or store one box. A device does it once for the whole warp. Here the lanes run one after the
 /// other, so the first one may already have gone on.
-inline bool joins_other_lanes(uintptr_t what, Site site) {
+inline bool is_done_by_other_lane(uintptr_t what, Site site) {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
     const unsigned warp = thread.linear / warp_threads, lane = 1u << lane_of(thread);
-    constexpr unsigned kept = sizeof(block.of_warps) / sizeof(block.of_warps[0]);
-    OfWarp& slot = block.of_warps[what / 8 % kept];
+    constexpr unsigned kept = sizeof(block.done_once) / sizeof(block.done_once[0]);
+    WarpOnce& slot = block.done_once[what / 8 % kept];
     if (slot.what == what && slot.warp == warp && is_same_place(slot.site, site) && !(slot.lanes & lane)) {
         slot.lanes |= lane;
         return true;
     }
     slot = {what, warp, lane, site};
-    block.has_of_warps = true;
+    block.has_done_once = true;
     return false;
 }
 
@@ -120,7 +120,7 @@ void mbarrier_init(uint64_t* barrier, unsigned count, Site site) {
         fail(site, "mbarrier_init: the arrival count must be 1 to %u, not %u", most_arrivals, count);
     }
     if (reinterpret_cast<uintptr_t>(barrier) % 8) fail(site, "mbarrier_init: an mbarrier must be aligned to 8 bytes");
-    if (joins_other_lanes(reinterpret_cast<uintptr_t>(barrier), site)) return;
+    if (is_done_by_other_lane(reinterpret_cast<uintptr_t>(barrier), site)) return;
     MbarrierBits bits{};
     bits.count = bits.pending = count;
     bits.tag = mbarrier_tag;

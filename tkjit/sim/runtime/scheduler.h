@@ -30,7 +30,7 @@ void check_registers(Block& block);              // registers.h
 void wait_for_grid(Block& block, Site site);     // cooperative.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
 bool land_for_waiters(Block& block);             // bulk_copies.h
-void complete_cluster_barrier(Cluster& cluster);  // cluster.h
+void leave_cluster(const Thread& exited);        // cluster.h
 
 /// Records whether a block has done nothing but wait for a long time.
 inline void set_in_vain(Block& block, bool in_vain) {
@@ -230,8 +230,7 @@ inline void end_thread(Thread& thread) {
     if (thread.copies.count) land_all_copies(thread.copies);
     if (block.bulk_copies) land_bulk_stores_of(thread);
     if (warp.waiting) leave_collectives(thread);
-    block.cluster->exited_threads++;
-    if (block.cluster->arrived) complete_cluster_barrier(*block.cluster);
+    leave_cluster(thread);
     // An exited thread counts as arrived at __syncthreads, as on devices.
     Barrier& barrier = block.barriers[0];
     race::arrive(&barrier);
@@ -313,9 +312,9 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
     current_block = &block;
     if (block.cluster == &block.alone) begin_alone(block);
     block.cluster->begun++;
-    if (block.has_of_warps) {
-        memset(block.of_warps, 0, sizeof(block.of_warps));
-        block.has_of_warps = false;
+    if (block.has_done_once) {
+        memset(block.done_once, 0, sizeof(block.done_once));
+        block.has_done_once = false;
     }
     if (block.registers.most) block.registers = {};
     schedule::begin_block(block.thread_count);

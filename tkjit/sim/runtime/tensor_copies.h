@@ -78,7 +78,7 @@ void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, c
     }
     race::read_tensor_map(map, sizeof(*map), site);
     const bool is_plain = reduction == Reduction::none;
-    if (is_plain && joins_other_lanes(number_of_store(shared_source, map, coordinates, rank), site)) return;
+    if (is_plain && is_done_by_other_lane(number_of_store(shared_source, map, coordinates, rank), site)) return;
     const unsigned bytes = box_bytes(*map);
     const race::Moment issued = race::begin_copy(race::Copier::stores, site);
     const race::Moment written = race::begin_copy(race::Copier::store_writes, site);

@@ -62,9 +62,13 @@ __attribute__((noinline)) char* place_static(unsigned slot, unsigned bytes, unsi
         fail(site, "shared memory is full: %u bytes are used, and this variable needs %u more of %u",
              block.window_used - reserved_window_bytes, bytes, window_bytes - reserved_window_bytes);
     }
-    block.window_used = offset + bytes;
-    block.static_offsets[slot] = offset;
-    begin_variables(block.window + offset, bytes, names);
+    // in the same place in all blocks of the cluster, whichever reaches it first
+    for (unsigned i = 0; i < block.cluster->count; i++) {
+        Block& each = *block.cluster->blocks[i];
+        each.window_used = offset + bytes;
+        each.static_offsets[slot] = offset;
+        begin_variables(each.window + offset, bytes, names);
+    }
     return block.window + offset;
 }
 

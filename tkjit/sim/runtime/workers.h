@@ -61,6 +61,7 @@ inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& park
     block->beside = one_at_a_time || launch.grid_barrier || is_several(launch.cluster) ? nullptr : &parked;
     block->thread_count = launch.block.x * launch.block.y * launch.block.z;
     block->cluster = &block->alone;
+    block->turn_start_ns = 0;
     block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
     return block;
 }
