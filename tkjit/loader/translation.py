@@ -136,7 +136,7 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
     def adapt() -> None:
         from tkjit.source.preprocessed import adapt_preprocessed
 
-        files.write(preprocessed, adapt_preprocessed(_text(preprocessed)))
+        files.write(preprocessed, adapt_preprocessed(_text(preprocessed), str(PACKAGE)))
 
     def take_host_branches() -> None:
         from tkjit.source.host_branches import with_host_branches, without_annotations

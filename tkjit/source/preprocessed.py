@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 from tkjit.ptx import PtxError
 from tkjit.source.asm import ASM, STATEMENT, asm_statement, constant_texts
@@ -31,7 +30,6 @@ _CAST = re.compile(
     rf"|\breinterpret_cast\s*<\s*{_TO_VOID}>(?=\s*\()"
 )
 _MARK = re.compile(r'# \d+ "((?:[^"\\]|\\.)*)"([ \d]*)')
-_OWN = str(Path(__file__).parents[1]) + "/"
 
 
 def needs_adapting(text: str, *, is_header: bool) -> bool:
@@ -39,10 +37,16 @@ def needs_adapting(text: str, *, is_header: bool) -> bool:
     return STATEMENT.search(text) is not None or (is_header and _IN_HEADERS.search(text) is not None)
 
 
-def adapt_preprocessed(text: str) -> str:
-    """Rewrite a preprocessed text for the simulator, keeping its line numbers."""
+def adapt_preprocessed(text: str, own: str = "") -> str:
+    """Rewrite a preprocessed text for the simulator, keeping its line numbers.
+
+    Parameters
+    ----------
+    own : str
+        The directory of tkjit's headers, in which casts stay.
+    """
     text = _PRAGMA_OF_MACRO.sub("", text)
-    edits = _casts(text)
+    edits = _casts(text, own)
     end = 0
     texts = cache(lambda: constant_texts(text))
     for place, word in _finds(text):
@@ -52,7 +56,7 @@ def adapt_preprocessed(text: str) -> str:
     return apply_edits(text, [_of_same_lines(text, edit) for edit in edits])
 
 
-def _casts(text: str) -> list[Edit]:
+def _casts(text: str, own: str) -> list[Edit]:
     """Let the simulator know the types of kernels that a header casts to ``void*``, so that it can launch the pointers.
 
     The operator that replaces a cast takes the same operand.
@@ -60,7 +64,7 @@ def _casts(text: str) -> list[Edit]:
     return [
         Edit(cast.end("before") if cast["before"] else cast.start(), cast.end(), "::tkjit::sim::to_pointer->*")
         for cast in _CAST.finditer(text)
-        if not _is_of_system(text, cast.start(), or_own=True)
+        if not _is_of_system(text, cast.start(), own)
     ]
 
 
@@ -144,8 +148,8 @@ def _statement(text: str, place: int) -> tuple[int, list[Token]]:
     return start, tokens
 
 
-def _is_of_system(text: str, place: int, *, or_own: bool = False) -> bool:
-    """Whether the line mark before a position belongs to a system header, or to one of tkjit's if ``or_own``."""
+def _is_of_system(text: str, place: int, own: str = "") -> bool:
+    """Whether the line mark before a position belongs to a system header, or to one in the directory ``own``."""
     start = text.rfind("\n# ", 0, place) + 1
     mark = _MARK.match(text, start)
-    return mark is not None and ("3" in mark[2].split() or (or_own and mark[1].startswith(_OWN)))
+    return mark is not None and ("3" in mark[2].split() or (own != "" and mark[1].startswith(own)))
