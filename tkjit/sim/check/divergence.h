@@ -136,7 +136,7 @@ void fence_mbarrier_init() {
     for (auto& [_, state] : mbarriers[current_thread->block])
         state.is_fenced |= state.initialised.thread == current_thread->linear;
     ThreadState& thread = state_of(*current_thread);
-    thread.released_mbarriers = thread;
+    thread.released_mbarriers = std::make_shared<const View>(thread);
     thread.knows.advance(current_thread->linear);
 }
 

@@ -118,8 +118,9 @@ class Check {
     /// Whether an asynchronous operation, or its tensor map, reads what a thread wrote, but the write is not visible to it.
     bool needs_proxy_fence(const Access& earlier) const {
         if (access_.kind == map_read) {
-            const Knowledge& seen = state_of(*current_thread).acquired_maps;
-            return earlier.launch == launches && !seen.includes(earlier.block, earlier.thread, earlier.clock);
+            const auto& fences = state_of(*current_thread).map_fences;
+            const bool is_seen = fences && fences->acquired.includes(earlier.block, earlier.thread, earlier.clock);
+            return earlier.launch == launches && !is_seen;
         }
         if (access_.kind != asynchronous || !reads_ || earlier.kind == asynchronous) return false;
         return !is_seen_by_async(earlier, *current_thread, region_.space);
@@ -203,13 +204,14 @@ inline void report_absent_block(const Region* region, uintptr_t address, size_t 
 inline void access(const void* pointer, size_t bytes, bool is_write, bool reads, const Access& access) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     const Region* region = check::region_of(address);
-    if (is_of_absent_block(pointer)) return report_absent_block(region, address, bytes, access, is_write);
+    const bool is_tensor = region && region->space == check::Space::tensor;
+    if (!is_tensor && is_of_absent_block(pointer)) return report_absent_block(region, address, bytes, access, is_write);
     if (region == nullptr || bytes == 0) return;
     if (address + bytes > region->end) bytes = region->end - address;
     if (is_write && region->space == check::Space::variable && check::is_constant(address)) {
         report("constant", *region, address, bytes, access, word_of(access.kind, true), nullptr, "");
     }
-    if (region->space == check::Space::tensor && !is_over(0) && !state_of(*current_thread).knows_previous_launches) {
+    if (is_tensor && !is_over(0) && !state_of(*current_thread).knows_previous_launches) {
         report("race", *region, address, bytes, access, word_of(access.kind, is_write), nullptr, "", "previous launch");
     }
     Check check(*region, access, is_write, reads);

@@ -46,7 +46,7 @@ void arrive_relaxed(const void* object) {
     ThreadState& state = state_of(*current_thread);
     Meeting& meeting = meetings[object];
     meeting.gathered.learn(state.released);
-    meeting.gathered.learn(state.released_mbarriers);
+    if (state.released_mbarriers) meeting.gathered.learn(*state.released_mbarriers);
     state.knows.advance(current_thread->linear);
 }
 
@@ -112,12 +112,12 @@ void fence_async_proxy(bool shared, bool global) {
 /// Source: PTX ISA, "membar / fence: fence.proxy.tensormap".
 void release_tensor_maps() {
     ThreadState& state = state_of(*current_thread);
-    state.released_maps.learn(state.knows);
+    state.learn_map_fences({state.knows, {}});
     state.knows.advance(current_thread->linear);
 }
 void acquire_tensor_maps() {
     ThreadState& state = state_of(*current_thread);
-    state.acquired_maps.learn(state.released_maps);
+    if (state.map_fences) state.learn_map_fences({{}, state.map_fences->released});
 }
 
 /// Learns what atomic operations have passed on. After a compare-and-swap without acquire order, which takes a lock, a

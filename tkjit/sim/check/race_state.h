@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace tkjit::sim::race {
 
 using check::places;
 using check::Region;
+
+/// The accesses before a release by fence.proxy.tensormap, and those before an acquire that knows of the release.
+struct MapFences {
+    Knowledge released, acquired;
+};
 
 /// What a thread, or an object at which threads meet, knows: which accesses are over, and which of these accesses the
 /// async proxy sees as well. TMA and wgmma access memory through this proxy. A write is visible to it if a proxy fence is
@@ -26,7 +32,7 @@ struct View {
     Knowledge knows;
     Knowledge seen_by_async[2];  // by state space: shared, global
     Knowledge unfenced;          // known from a compare-and-swap, and over only once a fence follows
-    Knowledge released_maps, acquired_maps;  // accesses before fence.proxy.tensormap: its release, and its acquire too
+    std::shared_ptr<const MapFences> map_fences;  // null for almost all kernels, which keeps views small
     bool knows_previous_launches = false;  // that they have ended, if this is a dependent launch
 
     bool is_empty() const { return knows.is_empty(); }
@@ -49,11 +55,17 @@ struct View {
         knows_previous_launches &= other.knows_previous_launches;
     }
 
+    void learn_map_fences(const MapFences& other) {
+        MapFences fences = map_fences ? *map_fences : MapFences{};
+        fences.released.learn(other.released);
+        fences.acquired.learn(other.acquired);
+        map_fences = std::make_shared<const MapFences>(fences);
+    }
+
   private:
     void learn_of_proxies(const View& other) {
         for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
-        released_maps.learn(other.released_maps);
-        acquired_maps.learn(other.acquired_maps);
+        if (other.map_fences && other.map_fences != map_fences) learn_map_fences(*other.map_fences);
         knows_previous_launches |= other.knows_previous_launches;
     }
 };
@@ -70,7 +82,7 @@ struct ProductRegisters {
 struct ThreadState : View {
     View released;           // its view at its last fence
     View released_in_block;  // its view at its last __threadfence_block, which only its own block's threads can learn
-    View released_mbarriers; // its view at its last fence.mbarrier_init, which only a cluster's barrier passes on
+    std::shared_ptr<const View> released_mbarriers;  // at its last fence.mbarrier_init; only a cluster's barrier passes it on
     bool in_block_scope = false, swaps = false;  // see detail/scopes.h
     std::vector<unsigned> calls;  // places, outermost first
     unsigned copies[4] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products
