@@ -51,7 +51,8 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
     static size_t counts[2];
     const bool is_fence = strcmp(kind, "fence") == 0;  // a thread relies on a compare-and-swap alone, as many programs do
     const auto soft = [&](Kind kind) { return is_soft(kind) || (kind == block_atomic && access.block == other->block); };
-    const bool is_warning = is_fence || (other && soft(access.kind) && soft(other->kind));
+    const bool is_others_fence = note && strcmp(note, "another's fence") == 0;
+    const bool is_warning = is_fence || is_others_fence || (other && soft(access.kind) && soft(other->kind));
     if (counts[is_warning] >= most_findings || !already_reported.emplace(kind, first, second).second) return;
     counts[is_warning]++;
     check::Json json;
@@ -97,6 +98,7 @@ class Check {
             if (!conflicts(*earlier)) continue;
             if (!is_before(*earlier, thread)) report_race(address, bytes, *earlier, true);
             else if (needs_proxy_fence(*earlier)) report_access("proxy", address, bytes, earlier, true);
+            else if (needs_fence_of_writer(*earlier)) report_access("proxy", address, bytes, earlier, true, "another's fence");
         }
         is_write_ ? write(cell, address, bytes) : read(cell);
     }
@@ -126,9 +128,16 @@ class Check {
         return !is_seen_by_async(earlier, *current_thread, region_.space);
     }
 
-    void report_access(const char* kind, uintptr_t address, size_t bytes, const Access* other, bool other_writes) {
+    /// Whether the write is visible, but only because of another thread's fence.
+    bool needs_fence_of_writer(const Access& earlier) const {
+        if (access_.kind != asynchronous || !reads_ || earlier.kind == asynchronous) return false;
+        return !is_fenced_by_writer(earlier, *current_thread, region_.space);
+    }
+
+    void report_access(const char* kind, uintptr_t address, size_t bytes, const Access* other, bool other_writes,
+                       const char* note = nullptr) {
         report(kind, region_, address, bytes, access_, word_of(access_.kind, is_write_), other,
-               other ? word_of(other->kind, other_writes) : "");
+               other ? word_of(other->kind, other_writes) : "", note);
     }
 
     void report_race(uintptr_t address, size_t bytes, const Access& other, bool other_writes) {

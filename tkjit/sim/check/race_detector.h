@@ -101,10 +101,14 @@ void set_swap(bool begins) {
 
 /// Records a proxy fence: the async proxy sees every access that the thread knows is over.
 void fence_async_proxy(bool shared, bool global) {
+    const unsigned block = state_of(*current_thread->block).number, thread = current_thread->linear;
     ThreadState& state = state_of(*current_thread);
-    if (shared) state.seen_by_async[0].learn(state.knows);
-    if (global) state.seen_by_async[1].learn(state.knows);
-    state.knows.advance(current_thread->linear);
+    for (const unsigned space : {0u, 1u}) {
+        if (!(space ? global : shared)) continue;
+        state.seen_by_async[space].learn(state.knows);
+        state.fenced_by_writer[space].learn(block, thread, state.knows.clock_of(thread));
+    }
+    state.knows.advance(thread);
 }
 
 /// Records both halves of a proxy fence for tensor maps. A copy sees a thread's change of its map if a release follows the

@@ -31,6 +31,7 @@ struct MapFences {
 struct View {
     Knowledge knows;
     Knowledge seen_by_async[2];  // by state space: shared, global
+    Knowledge fenced_by_writer[2];  // those of them after which the accessing thread itself has executed the fence
     Knowledge unfenced;          // known from a compare-and-swap, and over only once a fence follows
     std::shared_ptr<const MapFences> map_fences;  // null for almost all kernels, which keeps views small
     bool knows_previous_launches = false;  // that they have ended, if this is a dependent launch
@@ -52,6 +53,7 @@ struct View {
     void keep_common(const View& other) {
         knows.keep_common(other.knows);
         for (unsigned i = 0; i < 2; i++) seen_by_async[i].keep_common(other.seen_by_async[i]);
+        for (unsigned i = 0; i < 2; i++) fenced_by_writer[i].keep_common(other.fenced_by_writer[i]);
         knows_previous_launches &= other.knows_previous_launches;
     }
 
@@ -65,6 +67,7 @@ struct View {
   private:
     void learn_of_proxies(const View& other) {
         for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
+        for (unsigned i = 0; i < 2; i++) fenced_by_writer[i].learn(other.fenced_by_writer[i]);
         if (other.map_fences && other.map_fences != map_fences) learn_map_fences(*other.map_fences);
         knows_previous_launches |= other.knows_previous_launches;
     }
@@ -154,11 +157,19 @@ inline bool is_before_but_for_fence(const Access& earlier, const Thread& thread)
     return state_of(thread).unfenced.includes(earlier.block, earlier.thread, earlier.clock);
 }
 
+inline bool is_global(check::Space space) { return space == check::Space::tensor || space == check::Space::variable; }
+
 /// Returns whether the async proxy sees a write that the thread knows is over.
 inline bool is_seen_by_async(const Access& earlier, const Thread& thread, check::Space space) {
     if (earlier.launch != launches) return true;
-    const bool is_global = space == check::Space::tensor || space == check::Space::variable;
-    return state_of(thread).seen_by_async[is_global].includes(earlier.block, earlier.thread, earlier.clock);
+    return state_of(thread).seen_by_async[is_global(space)].includes(earlier.block, earlier.thread, earlier.clock);
+}
+
+/// Returns whether the writer itself has executed the fence. The PTX ISA accepts any fence on the path from the write to the
+/// operation. The CUDA C++ Programming Guide asks for the writers' own ("Using TMA to transfer one-dimensional arrays").
+inline bool is_fenced_by_writer(const Access& earlier, const Thread& thread, check::Space space) {
+    if (earlier.launch != launches) return true;
+    return state_of(thread).fenced_by_writer[is_global(space)].includes(earlier.block, earlier.thread, earlier.clock);
 }
 
 }  // namespace tkjit::sim::race
