@@ -29,8 +29,8 @@ inline uint3 clusters_in_grid() {
     return {::gridDim.x / dims.x, ::gridDim.y / dims.y, ::gridDim.z / dims.z};
 }
 
-/// Arrives at the cluster's barrier, and waits for the other threads of the cluster. `releases` tells whether
-/// the barrier orders the accesses before it.
+/// Arrives at the cluster's barrier, and waits for the other threads of the cluster. `releases` tells whether the barrier
+/// orders the thread's earlier accesses.
 void cluster_arrive(bool releases, Site site = Site::here());
 void cluster_wait(Site site = Site::here());
 

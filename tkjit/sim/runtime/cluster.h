@@ -86,64 +86,86 @@ inline unsigned long long progress_of(const Cluster& cluster) {
     return sum;
 }
 
-inline constexpr unsigned most_idle_rounds = 1 << 9;  // of a cluster in the checked builds, before its blocks count as stuck
-inline constexpr unsigned rounds_before_rest = 64;
+/// Runs a cluster's blocks. One that has to wait for others gives up its turn.
+class ClusterRun {
+  public:
+    ClusterRun(Launch& launch, Block* const* blocks, unsigned long long number) : launch_(launch), number_(number) {
+        cluster_.dims = launch.cluster;
+        cluster_.count = launch.cluster.x * launch.cluster.y * launch.cluster.z;
+        for (unsigned rank = 0; rank < cluster_.count; rank++) {
+            Block& block = *(cluster_.blocks[rank] = blocks[rank]);
+            block.cluster = &cluster_;
+            block.cluster_rank = rank;
+            block.polls_cluster = false;
+        }
+        left_ = cluster_.count;
+    }
 
-/// Runs a cluster. A block that has to wait for others gives up its turn.
-inline void run_cluster(Launch& launch, Block* const* blocks, unsigned long long number) {
-    Cluster cluster{};
-    cluster.dims = launch.cluster;
-    cluster.count = launch.cluster.x * launch.cluster.y * launch.cluster.z;
-    for (unsigned i = 0; i < cluster.count; i++) {
-        cluster.blocks[i] = blocks[i];
-        blocks[i]->cluster = &cluster;
-        blocks[i]->cluster_rank = i;
-        blocks[i]->polls_cluster = false;
-    }
-    enum class State { new_block, waits, has_ended } states[most_cluster_blocks] = {};
-    uint3 indices[most_cluster_blocks];
-    const unsigned first = schedule::any_of(cluster.count);
-    unsigned left = cluster.count;
-    long long idle_since_ns = 0;
-    unsigned idle_rounds = 0;
-    while (left && !launch_failed(launch)) {
-        const unsigned long long before = progress_of(cluster);
-        bool polls = false, can_continue = false;
-        for (unsigned turn = 0; turn < cluster.count && !launch_failed(launch); turn++) {
-            const unsigned rank = (first + turn) % cluster.count;
-            Block& block = *blocks[rank];
-            if (states[rank] == State::has_ended) continue;
-            can_continue |= states[rank] == State::new_block || (block.ready_first && !block.polls_cluster);
-            bool has_ended = false;
-            if (states[rank] == State::new_block) {
-                has_ended = run_block(block, number_in_grid(launch, number, rank));
-                indices[rank] = {blockIdx.x, blockIdx.y, blockIdx.z};
-            } else {
-                current_block = &block;
-                blockIdx.x = indices[rank].x, blockIdx.y = indices[rank].y, blockIdx.z = indices[rank].z;
-                has_ended = run_on(block);
+    void run() {
+        const unsigned first = schedule::any_of(cluster_.count);
+        while (left_ && !launch_failed(launch_)) {
+            const unsigned long long before = progress_of(cluster_);
+            polls_ = can_continue_ = false;
+            for (unsigned turn = 0; turn < cluster_.count && !launch_failed(launch_); turn++) {
+                give_turn_to((first + turn) % cluster_.count);
             }
-            states[rank] = has_ended ? State::has_ended : State::waits;
-            left -= has_ended;
-            polls |= !has_ended && block.polls_cluster;
+            note_round(can_continue_ || progress_of(cluster_) != before);
         }
-        if (can_continue || progress_of(cluster) != before) {
-            if (idle_since_ns) for (unsigned i = 0; i < cluster.count; i++) set_in_vain(*blocks[i], false);
-            idle_since_ns = 0;
-            idle_rounds = 0;
-            continue;
+        for (unsigned rank = 0; rank < cluster_.count; rank++) {
+            set_in_vain(*cluster_.blocks[rank], false);
+            if (states_[rank] == State::waits) reset_after_fault(*cluster_.blocks[rank]);
         }
-        if (idle_since_ns == 0) idle_since_ns = now_ns();
-        idle_rounds++;
-        const bool is_idle = one_at_a_time ? idle_rounds > most_idle_rounds : now_ns() - idle_since_ns > patience_ns;
-        for (unsigned i = 0; i < cluster.count && is_idle; i++) set_in_vain(*blocks[i], true);
-        cluster.is_stuck = !polls || (is_idle && (one_at_a_time || all_in_vain(launch)));
-        if (polls && !one_at_a_time && idle_rounds > rounds_before_rest) rest();
     }
-    for (unsigned i = 0; i < cluster.count; i++) {
-        set_in_vain(*blocks[i], false);
-        if (states[i] == State::waits) reset_after_fault(*blocks[i]);
+
+  private:
+    enum class State { new_block, waits, has_ended };
+
+    void give_turn_to(unsigned rank) {
+        if (states_[rank] == State::has_ended) return;
+        Block& block = *cluster_.blocks[rank];
+        can_continue_ |= states_[rank] == State::new_block || (block.ready_first && !block.polls_cluster);
+        bool has_ended;
+        if (states_[rank] == State::new_block) {
+            has_ended = run_block(block, number_in_grid(launch_, number_, rank));
+            indices_[rank] = {blockIdx.x, blockIdx.y, blockIdx.z};
+        } else {
+            current_block = &block;
+            blockIdx.x = indices_[rank].x, blockIdx.y = indices_[rank].y, blockIdx.z = indices_[rank].z;
+            has_ended = run_on(block);
+        }
+        states_[rank] = has_ended ? State::has_ended : State::waits;
+        left_ -= has_ended;
+        polls_ |= !has_ended && block.polls_cluster;
     }
-}
+
+    /// Finds out whether the cluster waits for something that can never happen. If some of its threads poll, it may be for
+    /// a block of another cluster.
+    void note_round(bool has_progressed) {
+        constexpr unsigned most_idle_rounds = 1 << 9, rounds_before_rest = 64;
+        if (has_progressed) {
+            if (idle_rounds_) set_all_in_vain(false);
+            idle_rounds_ = 0;
+            return;
+        }
+        if (idle_rounds_++ == 0) idle_since_ns_ = now_ns();
+        const bool is_idle = one_at_a_time ? idle_rounds_ > most_idle_rounds : now_ns() - idle_since_ns_ > patience_ns;
+        if (is_idle) set_all_in_vain(true);
+        cluster_.is_stuck = !polls_ || (is_idle && (one_at_a_time || all_in_vain(launch_)));
+        if (polls_ && !one_at_a_time && idle_rounds_ > rounds_before_rest) rest();
+    }
+
+    void set_all_in_vain(bool in_vain) {
+        for (unsigned rank = 0; rank < cluster_.count; rank++) set_in_vain(*cluster_.blocks[rank], in_vain);
+    }
+
+    Launch& launch_;
+    const unsigned long long number_;
+    Cluster cluster_{};
+    State states_[most_cluster_blocks] = {};
+    uint3 indices_[most_cluster_blocks];
+    unsigned left_, idle_rounds_ = 0;
+    long long idle_since_ns_ = 0;
+    bool polls_ = false, can_continue_ = false;  // in this round
+};
 
 }  // namespace tkjit::sim

@@ -152,7 +152,7 @@ inline void run_clusters(Launch& launch, Helpers* helpers, ParkedBlocks& parked,
         const unsigned long long number = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
         if (number >= launch.block_count) break;
         __atomic_fetch_add(&launch.running, static_cast<int>(count), __ATOMIC_RELAXED);
-        run_cluster(launch, blocks, schedule::block_at(number));
+        ClusterRun(launch, blocks, schedule::block_at(number)).run();
         __atomic_fetch_sub(&launch.running, static_cast<int>(count), __ATOMIC_RELAXED);
         if (__atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED)) note_change(launch);
     }
