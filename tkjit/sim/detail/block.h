@@ -166,7 +166,7 @@ struct Cluster {
     uint3 dims;
     unsigned count;
     Block* blocks[most_cluster_blocks];
-    unsigned begun, exited_threads;
+    unsigned begun, exited_threads;  // the latter only if there are several blocks
     unsigned arrived, phase;  // of the barrier
     Thread* first;            // of those that wait at the barrier, most recent first
     bool is_stuck;            // no block can continue

@@ -26,7 +26,8 @@ Block& block_of_cluster(unsigned rank, Site site) {
 /// Completes the barrier if all threads of the cluster that have not exited are there. Source: PTX ISA, "barrier.cluster".
 inline void complete_cluster_barrier(Cluster& cluster) {
     const unsigned threads = cluster.count * current_block->thread_count;
-    if (cluster.arrived == 0 || cluster.arrived < threads - cluster.exited_threads) return;
+    const unsigned exited = cluster.count == 1 ? current_block->exited : cluster.exited_threads;
+    if (cluster.arrived == 0 || cluster.arrived < threads - exited) return;
     cluster.arrived = 0;
     cluster.phase++;
     race::complete(&cluster);

@@ -230,7 +230,8 @@ inline void end_thread(Thread& thread) {
     if (thread.copies.count) land_all_copies(thread.copies);
     if (block.bulk_copies) land_bulk_stores_of(thread);
     if (warp.waiting) leave_collectives(thread);
-    leave_cluster(thread);
+    // the call would be a tenth of the cost of a short thread
+    if (block.cluster != &block.alone || block.alone.arrived) leave_cluster(thread);
     // An exited thread counts as arrived at __syncthreads, as on devices.
     Barrier& barrier = block.barriers[0];
     race::arrive(&barrier);
