@@ -262,6 +262,17 @@ def test_a_launch_of_clusters_after_one_of_blocks_that_waited():
         assert kernel(torch.ones(512)).tolist() == [2] * 512
 
 
+def test_addresses_of_variables_outside_of_the_window():
+    """In a source that is compiled in one step, static variables are outside, and their addresses convert both ways."""
+    source = """__global__ void f(Globals g) {
+        __shared__ float tile[2];
+        tile[threadIdx.x] = g.x[threadIdx.x];
+        const float* same = static_cast<float*>(__cvta_shared_to_generic(__cvta_generic_to_shared(tile)));
+        g.y[threadIdx.x] = 2 * same[threadIdx.x];
+    }"""
+    assert define(source, VECTORS, entry="f", grid=1, block=2)(torch.ones(2)).tolist() == [2, 2]
+
+
 def test_a_copy_to_a_block_that_has_exited():
     body = """__shared__ alignas(16) float tile[32];
     __shared__ uint64_t full;

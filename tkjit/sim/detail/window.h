@@ -70,6 +70,10 @@ inline size_t __cvta_generic_to_shared(const void* address) {
 }
 
 inline void* __cvta_shared_to_generic(size_t shared_address, tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    // Only in a cluster can the address be in another block's window. Otherwise a variable outside of the window keeps
+    // its distance from it.
+    const tkjit::sim::Block& block = *tkjit::sim::current_block;
+    if (block.cluster->count == 1) return block.window + shared_address;
     return tkjit::sim::in_window(shared_address, 0, site);
 }
 
