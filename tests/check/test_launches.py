@@ -133,6 +133,7 @@ ZEROED = "cudaMemset(work, 0, (n + 2) * sizeof(float));"
     [
         (ZEROED, "__syncthreads();", set()),
         ("", "__syncthreads();", {"uninitialized"}),
+        ("cudaMemset(work + n + 1, 0, sizeof(float));", "__syncthreads();", set()),
         slow(ZEROED, "", {"race"}),
     ],
 )

@@ -32,8 +32,12 @@ inline bool concerns(const void* address) {
 /// Records that host code, such as a cudaMemcpy, has written memory. It runs while no launch does.
 inline void note_host_access(const void* pointer, size_t bytes, bool is_write) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
-    const check::Region* const region = is_write ? check::region_of(address) : nullptr;
+    const Region* const region = is_write ? check::region_of(address) : nullptr;
     if (region == nullptr || !region->starts_blank) return;
+    if (address == region->begin && bytes >= region->end - region->begin) {
+        check::set_written(*region);  // cells would take forty times the memory of what may be a large workspace
+        return;
+    }
     if (address + bytes > region->end) bytes = region->end - address;
     shadow.for_each(address, bytes, [](Cell& cell, uintptr_t, unsigned) {
         cell = {};

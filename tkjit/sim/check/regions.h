@@ -104,6 +104,9 @@ inline void add_region(const void* begin, size_t bytes, Space space, const std::
     regions.insert(after, {first, end, space, name, starts_blank, is_output});
 }
 
+/// Records that all of a region is defined.
+inline void set_written(const Region& region) { regions[static_cast<size_t>(&region - regions.data())].starts_blank = false; }
+
 /// The program's own memory: its global variables, and its thread-local variables, which are the kernel's static shared
 /// memory (in these builds the simulator has no thread-local variables).
 struct OwnMemory {
