@@ -1,8 +1,8 @@
 """Verify and check products of CUTLASS and DeepGEMM on the CPU: ``python -m benchmarks.real_products DIRECTORY...``.
 
 A directory is a checkout of NVIDIA/cutlass or deepseek-ai/DeepGEMM; the latter needs the former. Each product is called
-through a host function with our spec, compared with torch, and checked for races and initialisation. It runs in a
-process of its own, because its architecture is a setting of the process.
+through a host function with our spec, compared with torch, and checked for races and initialisation. Each runs in
+its own process, because TKJIT_MODEL_ARCH applies to a whole process.
 """
 
 from __future__ import annotations

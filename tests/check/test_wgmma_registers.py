@@ -33,7 +33,7 @@ __device__ void put(char* tile, const bf16* x) {
         *reinterpret_cast<bf16*>(tile + tkjit::place_in_tile<Tile>(i / 64, i % 64)) = x[i];
 }
 """
-# two accumulators, each in a group of its own
+# two accumulators in two groups
 HEADER = f"""{TILES}
 struct Sums {{
     float first[32];

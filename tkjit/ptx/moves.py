@@ -40,22 +40,14 @@ def _cvta(call: Call) -> str:
     return call.set(0, f"tkjit_ptx::{function}({call.value(1, kind)})")
 
 
-@instruction("mapa")
-def _mapa(call: Call) -> str:
+@instruction("mapa", "getctarank")
+def _of_cluster(call: Call) -> str:
     kind = call.type()
     is_shared = call.has("shared::cluster")
     call.ends()
-    function, kind = ("mapa", "u32") if is_shared else ("mapa_generic", kind)
-    return call.set(0, f"tkjit_ptx::{function}({call.value(1, kind)}, {call.value(2, 'u32')})")
-
-
-@instruction("getctarank")
-def _getctarank(call: Call) -> str:
-    kind = call.type()
-    is_shared = call.has("shared::cluster")
-    call.ends()
-    function, kind = ("getctarank", "u32") if is_shared else ("getctarank_generic", kind)
-    return call.set(0, f"tkjit_ptx::{function}({call.value(1, kind)})")
+    function, kind = (call.opcode, "u32") if is_shared else (f"{call.opcode}_generic", "u64")
+    ranks = [call.value(2, "u32")] if call.opcode == "mapa" else []
+    return call.set(0, f"tkjit_ptx::{function}({', '.join([call.value(1, kind), *ranks])})")
 
 
 @instruction("st.async")

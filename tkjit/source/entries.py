@@ -140,13 +140,13 @@ def kernel_functions(text: str) -> Iterator[KernelFunction]:
     >>> [str(kernel) for kernel in kernel_functions("template <int N> __global__ void f(float* x, int n) {}")]
     ['f<int N>(float* x, int n)']
     """
-    for kernel, _ in _kernels(text, outline(tokens_of(text))):
+    for kernel, _ in kernels_in(text, outline(tokens_of(text))):
         yield kernel
 
 
 def entry_function(text: str, found: Outline, name: str) -> tuple[KernelFunction, Function] | None:
     """Return the kernel that an entry names, with its body, or None if there is not exactly one."""
-    kernels = list(_kernels(text, found))
+    kernels = list(kernels_in(text, found))
     exact = [candidate for candidate in kernels if candidate[0].name == name]
     named = exact or [
         candidate for candidate in kernels if candidate[0].name.rpartition("::")[2] == name.rpartition("::")[2]
@@ -154,7 +154,8 @@ def entry_function(text: str, found: Outline, name: str) -> tuple[KernelFunction
     return named[0] if len(named) == 1 else None
 
 
-def _kernels(text: str, found: Outline) -> Iterator[tuple[KernelFunction, Function]]:
+def kernels_in(text: str, found: Outline) -> Iterator[tuple[KernelFunction, Function]]:
+    """Yield each ``__global__`` function that a source defines, with its head and body."""
     for function in found.functions:
         if "__global__" in [token.text for token in function.head] and not function.is_member:
             for kernel in _kernel(text, function):

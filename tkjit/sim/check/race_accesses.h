@@ -117,7 +117,7 @@ class Check {
         return (other.kind == block_atomic || access_.kind == block_atomic) && other.block != access_.block;
     }
 
-    /// Whether an asynchronous operation, or its tensor map, reads what a thread wrote, but the write is not visible to it.
+    /// Whether the write is not visible to the asynchronous operation that reads it, or that reads it as its tensor map.
     bool needs_proxy_fence(const Access& earlier) const {
         if (access_.kind == map_read) {
             const auto& fences = state_of(*current_thread).map_fences;

@@ -1,5 +1,5 @@
-// Products of warpgroups (`wgmma`). Like a copy, a product counts as a thread of its own, which reads its tiles until
-// each thread of the warpgroup has waited for it. Until then, no thread may use the product's registers.
+// Products of warpgroups (`wgmma`). Like a copy, a product counts as a separate thread, which reads its tiles until each
+// thread of the warpgroup has waited for it. Until then, no thread may use the product's registers.
 //
 // Source: PTX ISA, "wgmma.mma_async", "wgmma.fence", "wgmma.wait_group".
 #pragma once

@@ -52,7 +52,7 @@ struct one_block {
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
-// source/clusters.py has removed those that the simulator can take into account; the alignment means nothing
+// source/clusters.py removes it from the kernels that it supports, and this rejects the others; the alignment is unused
 #define __cluster_dims__(...) __attribute__((aligned(tkjit::sim::one_block<__VA_ARGS__>::alignment)))
 #define __block_size__(...)
 

@@ -52,8 +52,8 @@ inline LaunchMode with_declared_cluster(LaunchMode mode, const void* kernel) {
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, LaunchMode mode);
 
-/// Waits in a dependent launch until the launches before it have ended, and their writes are visible. Here they always have,
-/// and only the race detector knows what a thread must not rely on before.
+/// Waits in a dependent launch until the launches before it have ended. In the simulator they have ended already, but the
+/// race detector reports accesses that come before this call.
 #ifdef TKJIT_SIM_RACE
 void wait_for_previous_launches();
 #else

@@ -136,7 +136,7 @@ inline void wait_for_others(Block& block) {
     }
 }
 
-/// Gives the cluster's other blocks their turns, after a turn in which a few threads have polled in vain.
+/// Lets the cluster's other blocks run after a few threads have polled in vain.
 inline void note_spin_in_cluster(Block& block) {
     constexpr unsigned spins_per_turn = 8;
     const unsigned long long progress = block.progress - block.device_turns;

@@ -81,7 +81,8 @@ inline constexpr long long patience_ns = 5'000'000'000;  // while blocks do noth
 
 /// Returns whether an OS thread is going to begin another block. On a busy machine, this may take a long time.
 inline bool more_will_begin(const Launch& launch) {
-    return !launch.cooperative && !is_several(launch.cluster) && !one_at_a_time && !__atomic_load_n(&launch.lacks_room, __ATOMIC_RELAXED) &&
+    return !launch.cooperative && !is_several(launch.cluster) && !one_at_a_time &&
+           !__atomic_load_n(&launch.lacks_room, __ATOMIC_RELAXED) &&
            __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count &&
            __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_begun_blocks;
 }

@@ -40,7 +40,7 @@ void set_register_count(unsigned count, Site site) {
 }
 
 /// Called when a block ends. If its warps ask for more registers than the block has, the last increase never returns on
-/// a device. Warps that did not ask keep what they began with.
+/// a device. Warps that never call setmaxnreg keep their registers.
 void check_registers(Block& block) {
     const unsigned at_launch = most_registers_at_launch(block);
     unsigned wanted = 0, available = 0;

@@ -292,7 +292,7 @@ inline bool run_on(Block& block) {
     return end_unless_parked(block);
 }
 
-/// Makes a block a cluster of its own.
+/// Makes a block the only one of its cluster.
 inline void begin_alone(Block& block) {
     block.alone = {{1, 1, 1}, 1, {&block}, 0, 0, 0, 0, nullptr, false};
     block.cluster_rank = 0;
