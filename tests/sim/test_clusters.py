@@ -329,10 +329,39 @@ def test_declared_clusters(declared, entry):
     assert kernel(torch.ones(6)).tolist() == [2] * 6
 
 
-def test_a_declared_cluster_of_a_template_is_rejected():
-    source = f"\ntemplate <int N> __global__ void __cluster_dims__(N) f(Globals g) {DOUBLED}"
-    with pytest.raises(ToolchainError, match=r"inline\.cu:2 declares the cluster of a template or in a header"):
-        define(source, VECTORS, entry="f<2>", grid=2, block=3)(torch.ones(6))
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_the_declared_cluster_of_a_template_depends_on_its_instance(blocks):
+    source = """
+    template <int N, typename... Ts>
+    __global__ void __cluster_dims__(N, 1) sizes(Globals g) {
+        unsigned size;
+        asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(size));
+        g.y[blockIdx.x] = g.x[blockIdx.x] + size;
+    }
+    """
+    kernel = define(source, VECTORS, entry=f"sizes<{blocks}, int, float>", grid="N", block=1)
+    assert kernel(torch.zeros(8)).tolist() == [blocks] * 8
+
+
+def test_a_cluster_that_is_declared_in_a_header_is_rejected(tmp_path):
+    (tmp_path / "doubled.cuh").write_text(f"__global__ void __cluster_dims__(2) f(tkjit_globals g) {DOUBLED}")
+    (tmp_path / "f.cu").write_text('#define tkjit_globals Globals\n#include "doubled.cuh"\n')
+    with pytest.raises(ToolchainError, match=r"declares the cluster of a kernel in a header"):
+        define(tmp_path / "f.cu", VECTORS, entry="f", grid=2, block=3)(torch.ones(6))
+
+
+def test_clusters_wait_for_clusters_with_higher_numbers():
+    source = """
+    __global__ void __cluster_dims__(2, 1, 1) last_first(Globals g) {
+        volatile float* y = g.y.raw_ptr;
+        if (blockIdx.x + 2 < gridDim.x) while (y[blockIdx.x + 2] == 0) __nanosleep(20);
+        y[blockIdx.x] = y[blockIdx.x + 2 < gridDim.x ? blockIdx.x + 2 : blockIdx.x] + 1;
+    }
+    """
+    signature = '(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N", Zero]) -> Tensor'
+    kernel = define(source, signature, entry="last_first", grid="N", block=1)
+    y = kernel(torch.zeros(120))
+    assert y.tolist() == [60 - i // 2 for i in range(120)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ A host compiler has no attribute for it, so the simulator keeps a list of such k
 
 from __future__ import annotations
 
-from tkjit.source.entries import kernels_in
+from tkjit.source.entries import kernels_in, template_names
 from tkjit.source.lexer import Edit, Token, closing
 from tkjit.source.scopes import outline
 
@@ -15,17 +15,22 @@ _DIMS = "__cluster_dims__"
 def declared_clusters(text: str, tokens: list[Token]) -> list[Edit]:
     """Move each kernel's ``__cluster_dims__`` from its head to a variable after its body.
 
-    Templates keep theirs, which the simulator accepts only for clusters of one block.
+    A template refers to a variable of its own in its body instead, so that each instance has one.
     """
     edits = []
     for number, (kernel, function) in enumerate(kernels_in(text, outline(tokens))):
         head = function.head
         at = next((i for i, token in enumerate(head) if token.text == _DIMS), None)
         end = None if at is None else closing(head, at + 1)
-        if at is None or end is None or kernel.template:
+        if at is None or end is None:
             continue
         name, dims = kernel.name.rpartition("::")[2], text[head[at + 2].start : head[end].start]
         edits.append(Edit(head[at].start, head[end].end, ""))
+        if kernel.template:
+            arguments = ", ".join(template_names(kernel.template, with_defaults=True))
+            use = f" (void)&::tkjit::sim::ClusterOf<&{name}<{arguments}>, {dims}>::declared;"
+            edits.append(Edit(function.start, function.start, use))
+            continue
         declared = f" static const ::tkjit::sim::DeclaredCluster tkjit_cluster_{number}({name}, dim3({dims}));"
         edits.append(Edit(function.end + 1, function.end + 1, declared))
     return edits

@@ -193,11 +193,16 @@ def _spelled(text: str, tokens: list[Token]) -> str:
     return " ".join(word for word in words if word not in _HIDDEN)
 
 
-def template_names(template: str) -> list[str]:
-    """Return the names of a template's parameters that have no default.
+def template_names(template: str, *, with_defaults: bool = False) -> list[str]:
+    """Return the names of a template's parameters, by default only of those that have no default themselves.
 
     >>> template_names("typename T, int N = 4")
     ['T']
+    >>> template_names("typename T, int N = 4, class... Ts", with_defaults=True)
+    ['T', 'N', 'Ts...']
     """
     parts = [[token.text for token in part] for part in split(with_angles_apart(tokens_of(template)))]
-    return [part[-1] for part in parts if "=" not in part]
+    if not with_defaults:
+        return [part[-1] for part in parts if "=" not in part]
+    named = [part[: part.index("=")] if "=" in part else part for part in parts]
+    return [f"{part[-1]}..." if "." in part else part[-1] for part in named]

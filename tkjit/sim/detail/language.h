@@ -29,7 +29,7 @@ constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp
 namespace tkjit::sim {
 template <unsigned x, unsigned y = 1, unsigned z = 1>
 struct one_block {
-    static_assert(x * y * z == 1, "the simulator supports __cluster_dims__ only on non-template kernels in the source file itself");
+    static_assert(x * y * z == 1, "the simulator supports __cluster_dims__ only on kernels in the source file itself");
     static constexpr int alignment = 16;
 };
 }  // namespace tkjit::sim

@@ -40,6 +40,14 @@ struct DeclaredCluster {
     static inline const DeclaredCluster* first = nullptr;
 };
 
+/// The declaration of a template's instance, which refers to it in its body.
+template <auto kernel, unsigned x, unsigned y = 1, unsigned z = 1>
+struct ClusterOf {
+    static const DeclaredCluster declared;
+};
+template <auto kernel, unsigned x, unsigned y, unsigned z>
+const DeclaredCluster ClusterOf<kernel, x, y, z>::declared(kernel, dim3(x, y, z));
+
 /// Returns a mode with the cluster that a kernel's declaration asks for, if it does.
 inline LaunchMode with_declared_cluster(LaunchMode mode, const void* kernel) {
     for (const DeclaredCluster* each = DeclaredCluster::first; each; each = each->next) {

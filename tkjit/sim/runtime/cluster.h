@@ -1,4 +1,4 @@
-// The barrier of a cluster, and the turns of its blocks.
+// The barrier of a cluster, the turns of its blocks, and those of the clusters on an OS thread.
 #pragma once
 
 #include "../check/race.h"
@@ -81,16 +81,19 @@ inline unsigned long long number_in_grid(const Launch& launch, unsigned long lon
     return (z * grid.y + y) * grid.x + x;
 }
 
+/// Returns a number that grows when something happens in the cluster. Polling for other devices does not count.
 inline unsigned long long progress_of(const Cluster& cluster) {
     unsigned long long sum = 0;
-    for (unsigned i = 0; i < cluster.count; i++) sum += cluster.blocks[i]->progress;
+    for (unsigned i = 0; i < cluster.count; i++) sum += cluster.blocks[i]->progress - cluster.blocks[i]->device_turns;
     return sum;
 }
 
-/// Runs a cluster's blocks. One that has to wait for others gives up its turn.
+/// Runs a cluster's blocks. One that has to wait for others gives up its turn. `steps` counts the rounds, of all clusters
+/// on the OS thread, in which something has happened.
 class ClusterRun {
   public:
-    ClusterRun(Launch& launch, Block* const* blocks, unsigned long long number) : launch_(launch), number_(number) {
+    ClusterRun(Launch& launch, Block* const* blocks, unsigned long long number, unsigned long long& steps)
+        : launch_(launch), number_(number), steps_(steps) {
         cluster_.dims = launch.cluster;
         cluster_.count = launch.cluster.x * launch.cluster.y * launch.cluster.z;
         for (unsigned rank = 0; rank < cluster_.count; rank++) {
@@ -102,7 +105,9 @@ class ClusterRun {
         left_ = cluster_.count;
     }
 
-    void run() {
+    /// Gives each block a turn, until all have ended or only poll. Returns false if they only poll: another cluster may
+    /// have to run first.
+    bool run() {
         const unsigned first = schedule::any_of(cluster_.count);
         while (left_ && !launch_failed(launch_)) {
             const unsigned long long before = progress_of(cluster_);
@@ -110,13 +115,22 @@ class ClusterRun {
             for (unsigned turn = 0; turn < cluster_.count && !launch_failed(launch_); turn++) {
                 give_turn_to((first + turn) % cluster_.count);
             }
-            note_round(can_continue_ || progress_of(cluster_) != before);
+            const bool has_progressed = can_continue_ || progress_of(cluster_) != before;
+            note_round(has_progressed);
+            if (!has_progressed && polls_) return launch_failed(launch_);
         }
+        return true;
+    }
+
+    /// Called when the cluster has ended, or the launch has failed.
+    void end() {
         for (unsigned rank = 0; rank < cluster_.count; rank++) {
             set_in_vain(*cluster_.blocks[rank], false);
             if (states_[rank] == State::waits) reset_after_fault(*cluster_.blocks[rank]);
         }
     }
+
+    Block* const* blocks() const { return cluster_.blocks; }
 
   private:
     enum class State { new_block, waits, has_ended };
@@ -142,17 +156,18 @@ class ClusterRun {
     /// Finds out whether the cluster waits for something that can never happen. If some of its threads poll, it may be for
     /// a block of another cluster.
     void note_round(bool has_progressed) {
-        constexpr unsigned most_idle_rounds = 1 << 9, rounds_before_rest = 64;
-        if (has_progressed) {
+        constexpr unsigned most_idle_rounds = 1 << 9;
+        steps_ += has_progressed;
+        if (steps_ != last_step_) {
+            last_step_ = steps_;
             if (idle_rounds_) set_all_in_vain(false);
             idle_rounds_ = 0;
-            return;
         }
+        if (has_progressed) return;
         if (idle_rounds_++ == 0) idle_since_ns_ = now_ns();
         const bool is_idle = one_at_a_time ? idle_rounds_ > most_idle_rounds : now_ns() - idle_since_ns_ > patience_ns;
         if (is_idle) set_all_in_vain(true);
         cluster_.is_stuck = !polls_ || (is_idle && (one_at_a_time || all_in_vain(launch_)));
-        if (polls_ && !one_at_a_time && idle_rounds_ > rounds_before_rest) rest();
     }
 
     void set_all_in_vain(bool in_vain) {
@@ -161,6 +176,7 @@ class ClusterRun {
 
     Launch& launch_;
     const unsigned long long number_;
+    unsigned long long &steps_, last_step_ = 0;
     Cluster cluster_{};
     State states_[most_cluster_blocks] = {};
     uint3 indices_[most_cluster_blocks];

@@ -12,8 +12,8 @@ namespace tkjit::sim {
 
 // All blocks of a cooperative launch must run at the same time. Each needs an OS thread, and a block's stacks.
 inline constexpr unsigned most_cooperative_blocks = 512;
-// The most blocks that may have begun without having ended, in case they wait for each other: as many as fill an H100.
-inline constexpr int most_begun_blocks = 132;
+// The most blocks that may have begun without having ended, in case they wait for each other: as many as fill a B200.
+inline constexpr int most_begun_blocks = 148;
 inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
 inline long long now_ns() {

@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 
 #include <utility>
@@ -140,23 +141,82 @@ inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, B
     if (next != &first) put_away(next);
 }
 
-/// Runs the grid's clusters on the calling OS thread until none are left or one has failed. The caller keeps `first`.
+/// The clusters that have begun on an OS thread. While one polls, the others continue, and a new one begins.
+class ClustersOfThread {
+  public:
+    ClustersOfThread(Launch& launch, Helpers* helpers, ParkedBlocks& parked)
+        : launch_(launch), helpers_(helpers), parked_(parked), size_(launch.cluster.x * launch.cluster.y * launch.cluster.z) {}
+    ClustersOfThread(const ClustersOfThread&) = delete;
+    ClustersOfThread& operator=(const ClustersOfThread&) = delete;
+    ~ClustersOfThread() {
+        while (count_) end(0);
+        for (Block* block : spare_) put_away(block);
+    }
+
+    void run() {
+        constexpr unsigned passes_before_rest = 64;
+        unsigned idle_passes = 0;
+        while (!launch_failed(launch_) && (begin() || count_)) {
+            const unsigned long long before = steps_;
+            for (unsigned i = 0; i < count_;) runs_[i]->run() ? end(i) : void(i++);
+            idle_passes = steps_ == before ? idle_passes + 1 : 0;
+            if (!one_at_a_time && idle_passes > passes_before_rest) rest();
+        }
+    }
+
+  private:
+    /// Returns whether there is another cluster, and it is begun.
+    bool begin() {
+        const int running = __atomic_load_n(&launch_.running, __ATOMIC_RELAXED);
+        if (count_ && running + static_cast<int>(size_) > most_begun_blocks) return false;
+        if (__atomic_load_n(&launch_.next_block, __ATOMIC_RELAXED) >= launch_.block_count || !prepare()) return false;
+        const unsigned long long number = __atomic_fetch_add(&launch_.next_block, 1ull, __ATOMIC_RELAXED);
+        if (number >= launch_.block_count) return false;
+        __atomic_fetch_add(&launch_.running, static_cast<int>(size_), __ATOMIC_RELAXED);
+        runs_[count_++] = new ClusterRun(launch_, spare_, schedule::block_at(number), steps_);
+        memset(spare_, 0, sizeof(spare_));
+        return true;
+    }
+
+    /// Prepares the blocks of another cluster. It is a fault if there is not even memory for one.
+    bool prepare() {
+        for (unsigned i = 0; i < size_; i++) {
+            if (spare_[i] == nullptr) spare_[i] = prepare_block(launch_, helpers_, parked_);
+            if (spare_[i]) continue;
+            if (count_ == 0 && claim_fault(launch_)) ErrorText(launch_.error_text).append("out of memory for the blocks of a cluster");
+            return false;
+        }
+        return true;
+    }
+
+    void end(unsigned i) {
+        ClusterRun* const run = runs_[i];
+        runs_[i] = runs_[--count_];
+        run->end();
+        for (unsigned rank = 0; rank < size_; rank++) {
+            Block* const block = run->blocks()[rank];
+            spare_[rank] ? put_away(block) : void(spare_[rank] = block);
+        }
+        delete run;
+        __atomic_fetch_sub(&launch_.running, static_cast<int>(size_), __ATOMIC_RELAXED);
+        if (__atomic_load_n(&launch_.in_vain, __ATOMIC_RELAXED)) note_change(launch_);
+    }
+
+    Launch& launch_;
+    Helpers* const helpers_;
+    ParkedBlocks& parked_;
+    const unsigned size_;
+    ClusterRun* runs_[most_begun_blocks];
+    unsigned count_ = 0;
+    unsigned long long steps_ = 0;
+    Block* spare_[most_cluster_blocks] = {};
+};
+
+/// Runs the grid's clusters on the calling OS thread until none are left or one has failed. The caller keeps `first`, of
+/// which only the stack for signals is used.
 inline void run_clusters(Launch& launch, Helpers* helpers, ParkedBlocks& parked, Block& first) {
     const BorrowedSignalStack signal_stack(helpers ? nullptr : first.signal_stack);
-    const unsigned count = launch.cluster.x * launch.cluster.y * launch.cluster.z;
-    Block* blocks[most_cluster_blocks] = {&first};
-    unsigned prepared = 1;
-    while (prepared < count && (blocks[prepared] = prepare_block(launch, helpers, parked))) prepared++;
-    if (prepared < count && claim_fault(launch)) ErrorText(launch.error_text).append("out of memory for the blocks of a cluster");
-    while (!launch_failed(launch)) {
-        const unsigned long long number = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
-        if (number >= launch.block_count) break;
-        __atomic_fetch_add(&launch.running, static_cast<int>(count), __ATOMIC_RELAXED);
-        ClusterRun(launch, blocks, schedule::block_at(number)).run();
-        __atomic_fetch_sub(&launch.running, static_cast<int>(count), __ATOMIC_RELAXED);
-        if (__atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED)) note_change(launch);
-    }
-    for (unsigned i = 1; i < prepared; i++) put_away(blocks[i]);
+    ClustersOfThread(launch, helpers, parked).run();
 }
 
 /// Makes the calling OS thread work on a launch. Only the caller's OS thread passes `helpers`.
