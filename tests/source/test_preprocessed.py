@@ -29,6 +29,11 @@ def test_named_operands_are_translated():
     assert "tkjit_out0 = (a[i])" in made and "input_r((b ? 1 : c::d))" in made
 
 
+def test_operands_may_lack_the_comma_between_them():
+    made = adapt_preprocessed('void f() { asm volatile("st.shared.b16 [%0], %1;" :: "r"(g(a) + 1) "h"(b)); }')
+    assert "input_r((g(a) + 1))" in made and "input_h((b))" in made
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -104,6 +104,9 @@ def _read(text: str, place: int) -> _Statement | None:
         if mark is None:
             if piece["string"] and depth == 1 and not parts:
                 strings.append(piece["string"])
+            elif piece["string"] and depth == 1 and begun is not None and _ends_operand(text[begun:at]):
+                parts[-1].append(text[begun : piece.start()])
+                begun = piece.start()
         elif mark in "([{":
             depth += 1
         elif mark in ")]}" and depth > 1:
@@ -120,6 +123,11 @@ def _read(text: str, place: int) -> _Statement | None:
                 parts[-1] += [Operand(*found) for found in _USUAL_OPERAND.findall(text, at, usual.end() + 1)]
                 begun, at = None, usual.end()
     return None
+
+
+def _ends_operand(text: str) -> bool:
+    """Whether a text that ends with a string has a whole operand before it: nvcc accepts a list without the comma."""
+    return text[: text.rindex('"', 0, -1)].rstrip().endswith(")")
 
 
 def _edit(statement: _Statement, place: int, texts: Callable[[], list[str]]) -> Edit | None:
