@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arch
+from tkjit.compile.targets import DEFAULT_MODEL, NEWEST_MODEL, Target, generation, modelled_arch
 from tkjit.spec import Spec
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -216,7 +216,7 @@ def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
     preprocessor, _ = common_flags(given)
     return [
         *_CXX_FLAGS,
-        *_model(target.model or NEWEST_MODEL),
+        *_model(target.model or DEFAULT_MODEL),
         *_march(target),
         "-fPIC",
         "-fvisibility=hidden",
@@ -283,10 +283,12 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
 
 
 def _model(arch: str) -> list[str]:
-    """Return the flag that sets ``__CUDA_ARCH__``, or no flag for the simulator's default architecture."""
+    """Return the flags that set ``__CUDA_ARCH__``, or none for the simulator's default architecture."""
     # an architecture that is newer than the simulator's occurs only if the kernel has a source for the CPU
-    is_newest = arch == NEWEST_MODEL or generation(arch) > generation(NEWEST_MODEL)
-    return [] if is_newest else [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}"]
+    if arch == DEFAULT_MODEL or generation(arch) > generation(NEWEST_MODEL):
+        return []
+    features = ["-DTKJIT_SIM_HAS_FEATURES"] if arch.endswith("a") else []
+    return [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}", *features]
 
 
 def _march(target: Target) -> list[str]:

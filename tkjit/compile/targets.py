@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from tkjit.errors import ToolchainError
 
-NEWEST_MODEL = "90a"  # the newest architecture that the simulator models
+DEFAULT_MODEL = "90a"  # the architecture that the simulator models unless a kernel is only written for others
+NEWEST_MODEL = "103a"  # the newest architecture that it can model
 _ARCH = re.compile(r"[0-9]{2,3}[af]?")
 
 
@@ -111,7 +112,7 @@ def modelled_arch(archs: Iterable[str], asked: str = "") -> str:
     -------
     str
         The architecture that the user asks for, if the kernel has a source for it. Otherwise, the newest of the
-        kernel's architectures that the simulator models, or the oldest if the simulator models none of them.
+        kernel's architectures up to the simulator's default, or the oldest if all of them are newer.
 
     Examples
     --------
@@ -125,10 +126,10 @@ def modelled_arch(archs: Iterable[str], asked: str = "") -> str:
     serves = any(arch == asked or (arch.isdigit() and generation(arch) <= generation(asked)) for arch in own if asked)
     if asked and ("" in archs or serves or not own):
         return asked
-    modelled = [arch for arch in own if generation(arch) <= generation(NEWEST_MODEL)]
+    older = [arch for arch in own if generation(arch) <= generation(DEFAULT_MODEL)]
     if "" in archs or not own:
-        return NEWEST_MODEL
-    return modelled[-1] if modelled else own[0]
+        return DEFAULT_MODEL
+    return older[-1] if older else own[0]
 
 
 def generation(arch: str) -> int:

@@ -18,7 +18,7 @@ from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import read_dependencies, shadows
 from tkjit.compile import flags
 from tkjit.compile.flags import Flags
-from tkjit.compile.targets import NEWEST_MODEL, Target
+from tkjit.compile.targets import DEFAULT_MODEL, Target
 from tkjit.errors import CompileError
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
@@ -167,4 +167,4 @@ def of_host_halves(env: Environment) -> CommonHeaderPlan:
 
 
 def _plain_flags(target: Target) -> tuple[str, ...]:
-    return tuple(flags.cpu_flags(Compilation.std, NEWEST_MODEL, target, checks_bounds=True))
+    return tuple(flags.cpu_flags(Compilation.std, DEFAULT_MODEL, target, checks_bounds=True))

@@ -25,6 +25,7 @@ TYPES = {
     "s64": "int64_t",
     "b128": "unsigned __int128",
     "f32": "float",
+    "f32x2": "float2",
     "f64": "double",
     "f16": "__half",
     "bf16": "__nv_bfloat16",
@@ -98,7 +99,8 @@ class Call:
         return bool(found)
 
     def one_of(self, words: Iterable[str], default: str = "") -> str:
-        found = next((word for word in self.modifiers if word in set(words)), None)
+        known = set(words)
+        found = next((word for word in self.modifiers if word in known), None)
         if found is None:
             if not default:
                 raise Unknown

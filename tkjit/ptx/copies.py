@@ -97,7 +97,8 @@ def _tensor(call: Call) -> str:
     comes_from = call.one_of(("shared::cta", "global"))
     loads = call.has(_COMPLETES)
     is_multicast = call.has("multicast::cluster")
-    call.has("bulk_group")
+    of_pair = call.has("cta_group::2")  # the mbarrier may be in the other block of the pair
+    call.has("bulk_group", "cta_group::1")
     call.ends()
     if goes_to == "global" and comes_from == "shared::cta":
         map_, source = call.address(0, "global"), call.address(1, "shared")
@@ -106,7 +107,8 @@ def _tensor(call: Call) -> str:
         to, map_ = call.address(0, "shared"), call.address(1, "global")
         arguments = f"{to}, {map_}, {call.coordinates(1)}, {call.address(2, 'shared')}"
         if is_multicast:
-            return f"tkjit_ptx::tensor_load_to_blocks<{rank}>({arguments}, {call.value(3, 'u16')});"
+            pair = ", true" if of_pair else ""
+            return f"tkjit_ptx::tensor_load_to_blocks<{rank}>({arguments}, {call.value(3, 'u16')}{pair});"
         return f"tkjit_ptx::tensor_load<{rank}>({arguments});"
     raise Unknown
 

@@ -6,7 +6,7 @@ An unsupported instruction becomes a trap and not an error, because many are in 
 from __future__ import annotations
 
 # importing these modules registers their instructions
-from tkjit.ptx import arithmetic, copies, moves, synchronisation, warpgroups, warps  # noqa: F401
+from tkjit.ptx import arithmetic, copies, moves, synchronisation, tcgen05, warpgroups, warps  # noqa: F401
 from tkjit.ptx.call import HANDLERS, Call, Spelling, Unknown
 from tkjit.ptx.grammar import Instruction
 

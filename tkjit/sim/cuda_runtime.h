@@ -69,7 +69,17 @@
 // meaning. Any other source is compiled only once. source/cuda_arch.py has renamed the macro in that source itself, but
 // a header that still tests __CUDA_ARCH__ would get only its host branch, so the name is poisoned.
 #ifdef TKJIT_SIM_HAS_FEATURES
+#if TKJIT_SIM_CUDA_ARCH == 900
 #define __CUDA_ARCH_FEAT_SM90_ALL 1
+#elif TKJIT_SIM_CUDA_ARCH == 1000
+#define __CUDA_ARCH_FEAT_SM100_ALL 1
+#elif TKJIT_SIM_CUDA_ARCH == 1030
+#define __CUDA_ARCH_FEAT_SM103_ALL 1
+#endif
+#if TKJIT_SIM_CUDA_ARCH >= 1000
+#define __CUDA_ARCH_SPECIFIC__ TKJIT_SIM_CUDA_ARCH
+#define __CUDA_ARCH_FAMILY_SPECIFIC__ 1000
+#endif
 #endif
 #if defined(TKJIT_SIM_TRANSLATES)
 #ifndef TKJIT_SIM_FOR_HOST

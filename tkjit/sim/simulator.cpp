@@ -19,6 +19,9 @@
 #include "runtime/tensor_map.h"
 #include "runtime/warp.h"
 #include "runtime/registers.h"
+#include "runtime/launch_control.h"
+#include "runtime/tcgen05.h"
+#include "runtime/tensor_memory.h"
 #include "runtime/wgmma.h"
 #ifdef TKJIT_SIM_CHECKED
 #include "check/host.h"

@@ -45,7 +45,7 @@ extern "C" void* __real_memset(void* to, int value, size_t bytes);
 inline void move(void* to, const void* from, size_t bytes) { __real_memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { __real_memset(to, value, bytes); }
 // What copies do; a wait for one kind does not cover the others. A store reads first, and its writes may take longer.
-enum class Copier { loads, stores, products, store_writes };
+enum class Copier { loads, stores, products, store_writes, tensor_products, tensor_loads, tensor_stores };
 Moment begin_copy(Copier copier, Site site);
 Moment pending(Copier copier, const void* destination, size_t bytes, Site site);
 void landed(const void* destination, size_t bytes, const Moment& moment);
@@ -91,6 +91,18 @@ void note_mbarrier_end(const void* barrier);
 void fence_mbarrier_init();
 void note_completion_at(const void* barrier, Site site);
 
+// Tensor memory (race_tensor_memory.h). A place is given by lanes and columns. A warp's loads and stores, and a thread's
+// products and copies (tcgen05.mma, tcgen05.cp), each count as a separate thread.
+void begin_tensor_memory(unsigned column, unsigned columns);
+void end_tensor_memory(unsigned column, unsigned columns, Site site);
+void access_tensor_memory(unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_store, Site site);
+void use_tensor_memory(const Block& block, unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_write,
+                       const Moment& issued, bool reads = true);
+/// Records `tcgen05.wait`, for the warp's stores or its loads.
+void finish_tensor_accesses(bool stores);
+Moment last_tensor_operation(Site site);
+void fence_tensor_memory(bool before_meeting);
+
 /// Records that a thread exits without having waited for a bulk store.
 void note_store_at_exit(Site site);
 
@@ -113,7 +125,7 @@ inline void write(const void*, size_t, Site) {}
 inline Moment landing_of(Moment) { return {}; }
 inline void move(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { memset(to, value, bytes); }
-enum class Copier { loads, stores, products, store_writes };
+enum class Copier { loads, stores, products, store_writes, tensor_products, tensor_loads, tensor_stores };
 inline void commit_stores() {}
 inline void finish_store_writes(unsigned) {}
 inline Moment begin_copy(Copier, Site) { return {}; }
@@ -128,6 +140,13 @@ inline void release_tensor_maps() {}
 inline void acquire_tensor_maps() {}
 inline void read_tensor_map(const void*, size_t, Site) {}
 inline void fence_async_proxy(bool, bool) {}
+inline void begin_tensor_memory(unsigned, unsigned) {}
+inline void end_tensor_memory(unsigned, unsigned, Site) {}
+inline void access_tensor_memory(unsigned, unsigned, unsigned, unsigned, bool, Site) {}
+inline void use_tensor_memory(const Block&, unsigned, unsigned, unsigned, unsigned, bool, Moment, bool = true) {}
+inline void finish_tensor_accesses(bool) {}
+inline Moment last_tensor_operation(Site) { return {}; }
+inline void fence_tensor_memory(bool) {}
 inline void read_by_copy(const void*, size_t, Moment) {}
 inline void finish(Moment) {}
 inline void note_places(const Barrier&, Site) {}

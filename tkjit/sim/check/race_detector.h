@@ -18,6 +18,7 @@
 #include "race_accesses.h"
 #include "race_products.h"
 #include "race_state.h"
+#include "race_tensor_memory.h"
 #include "regions.h"
 #include "shadow.h"
 

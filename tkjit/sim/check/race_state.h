@@ -88,7 +88,8 @@ struct ThreadState : View {
     std::shared_ptr<const View> released_mbarriers;  // at its last fence.mbarrier_init; only a cluster's barrier passes it on
     bool in_block_scope = false, swaps = false;  // see detail/scopes.h
     std::vector<unsigned> calls;  // places, outermost first
-    unsigned copies[4] = {};       // the number issued, by kind; a warpgroup's first thread counts wgmma products
+    unsigned copies[7] = {};  // the number issued, by kind; a warpgroup's first thread counts wgmma products, and a warp's
+                              // first lane its accesses to tensor memory
     std::vector<unsigned> store_groups;  // for each group of stores not waited for yet: the writes issued before its commit
     std::vector<unsigned> groups;  // for each wgmma group not waited for yet: the products issued before its commit
     unsigned committed_products = 0, finished_products = 0;
@@ -98,9 +99,12 @@ struct ThreadState : View {
     bool in_wgmma_statement = false;
 };
 
+struct TensorCells;  // race_tensor_memory.h
+
 struct BlockState {
     unsigned number;
     std::vector<ThreadState> threads;
+    std::shared_ptr<TensorCells> tensor_cells;  // null until the block uses tensor memory
 };
 
 /// An object at which threads meet. It collects the knowledge of the arriving threads, and their knowledge at their last

@@ -56,6 +56,7 @@ enum class Operation : unsigned char {
     wgmma,
     setmaxnreg,
     cluster_barrier,
+    tensor_memory,
 };
 
 const char* operation_name(Operation operation);
@@ -66,6 +67,7 @@ struct Helpers;
 class ParkedBlocks;
 struct PendingCopy;
 struct BulkCopies;
+struct TensorMemory;
 
 /// The asynchronous copies that a thread has issued and not yet waited for, oldest first (see copy_queue.h).
 struct CopyQueue {
@@ -214,7 +216,8 @@ struct Block {
     char* dynamic_shared;  // within the window
     unsigned window_used;
     unsigned static_offsets[most_static_slots];  // in the window; 0 if the variable has no place yet
-    void* matrices;  // buffer for a tensor core's operands (see runtime/wgmma.h)
+    void* matrices;  // buffer for a tensor core's operands (see runtime/wgmma.h and runtime/tcgen05.h)
+    TensorMemory* tensor_memory;  // null until its first allocation (see runtime/tensor_memory.h)
     BulkCopies* bulk_copies;  // its pending bulk copies; null until the first (see bulk_copies.h)
     void* race_state;         // what each thread knows of the others' accesses (see check/race.h)
     Thread* visitor;  // a thread that stopped so that the OS thread's stack can check for an interruption

@@ -38,9 +38,10 @@ enum class Reduction : unsigned char { none, add_, min_, max_, and_, or_, xor_ }
 void tensor_load(void* shared_destination, const TensorMap* map, const int* coordinates, unsigned rank,
                  uint64_t* barrier, Site site);
 
-/// The same for several blocks of the cluster: each rank whose bit is set gets the box, and has its own barrier.
+/// The same for several blocks of the cluster: each rank whose bit is set gets the box, and has its own barrier. With
+/// `of_pair`, the barrier is in that block of the pair whose rank has the same parity as that of `barrier`.
 void tensor_load_to_blocks(void* shared_destination, const TensorMap* map, const int* coordinates, unsigned rank,
-                           uint64_t* barrier, unsigned ranks, Site site);
+                           uint64_t* barrier, unsigned ranks, bool of_pair, Site site);
 
 /// Copies a box from shared to global memory, or combines it with the old contents there. The copy belongs to the
 /// running thread's bulk group.

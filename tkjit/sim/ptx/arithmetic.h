@@ -12,7 +12,7 @@
 namespace tkjit::sim::ptx {
 
 template <class T>
-inline constexpr bool is_pair = std::is_same_v<T, __half2> || std::is_same_v<T, __nv_bfloat162>;
+inline constexpr bool is_pair = std::is_same_v<T, __half2> || std::is_same_v<T, __nv_bfloat162> || std::is_same_v<T, float2>;
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
 

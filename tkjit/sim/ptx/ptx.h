@@ -5,4 +5,5 @@
 #include "memory.h"
 #include "multicast.h"
 #include "synchronisation.h"
+#include "tcgen05.h"
 #include "tensors.h"

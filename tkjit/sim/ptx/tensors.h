@@ -77,8 +77,8 @@ inline void tensor_load(char* to, const char* map, const int (&coordinates)[rank
 
 template <unsigned rank>
 inline void tensor_load_to_blocks(char* to, const char* map, const int (&coordinates)[rank], char* barrier, unsigned ranks,
-                                  Site site = Site::here()) {
-    sim::tensor_load_to_blocks(to, map_at(map), coordinates, rank, reinterpret_cast<uint64_t*>(barrier), ranks, site);
+                                  bool of_pair = false, Site site = Site::here()) {
+    sim::tensor_load_to_blocks(to, map_at(map), coordinates, rank, reinterpret_cast<uint64_t*>(barrier), ranks, of_pair, site);
 }
 
 /// PTX ISA, `cp.async.bulk.tensor` to global memory.

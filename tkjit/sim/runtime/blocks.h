@@ -27,6 +27,7 @@ inline void unmap(Block* block) {
     unmap_stacks(*block);
     if (block->window) munmap(block->window, mapped_window_bytes);
     free(block->matrices);
+    free(block->tensor_memory);
     free(block->thread_locals);
     for (Thread& thread : block->threads) free(thread.copies.copies);
     free_bulk_copies(*block);

@@ -52,6 +52,7 @@ const char* operation_name(Operation operation) {
         "wgmma",
         "setmaxnreg",
         "barrier.cluster",
+        "an access to tensor memory",
     };
     return operation_names[static_cast<int>(operation)];
 }

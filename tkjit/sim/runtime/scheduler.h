@@ -27,6 +27,8 @@ bool is_interrupted(Block& block);               // launch.h
 void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h
 void check_registers(Block& block);              // registers.h
+void end_tensor_memory(Block& block);            // tensor_memory.h
+void clear_tensor_memory(Block& block);          // tensor_memory.h
 void wait_for_grid(Block& block, Site site);     // cooperative.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
 bool land_for_waiters(Block& block);             // bulk_copies.h
@@ -261,6 +263,7 @@ inline void reset_after_fault(Block& block) {
     }
     for (unsigned i = 0; i < block.thread_count; i++) block.threads[i].copies.count = 0;
     clear_bulk_copies(block);
+    if (block.tensor_memory) clear_tensor_memory(block);
     block.fault = {};
     block.thrown_at = nullptr;
     memset(block.warps, 0, sizeof(block.warps));
@@ -278,6 +281,7 @@ inline bool end_unless_parked(Block& block) {
     if (block.parked) return false;
     if (!block.abandoned && block.bulk_copies) end_bulk_copies(block);
     if (!block.abandoned && one_at_a_time && block.registers.most) check_registers(block);
+    if (!block.abandoned && block.tensor_memory) end_tensor_memory(block);
     current_thread = nullptr;
     race::end_block(block);
     if (block.abandoned) reset_after_fault(block);

@@ -54,10 +54,12 @@ void tensor_load(void* shared_destination, const TensorMap* map, const int* coor
 }
 
 void tensor_load_to_blocks(void* shared_destination, const TensorMap* map, const int* coordinates, unsigned rank,
-                           uint64_t* barrier, unsigned ranks, Site site) {
+                           uint64_t* barrier, unsigned ranks, bool of_pair, Site site) {
+    const unsigned parity = rank_of(barrier) % 2;
     for (unsigned rest = ranks; rest; rest &= rest - 1) {
         const unsigned block = static_cast<unsigned>(__builtin_ctz(rest));
-        auto* const own_barrier = reinterpret_cast<uint64_t*>(in_other_block(barrier, block, site));
+        const unsigned signalled = of_pair ? (block & ~1u) | parity : block;
+        auto* const own_barrier = reinterpret_cast<uint64_t*>(in_other_block(barrier, signalled, site));
         tensor_load(in_other_block(shared_destination, block, site), map, coordinates, rank, own_barrier, site);
     }
 }

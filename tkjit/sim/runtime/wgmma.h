@@ -1,107 +1,28 @@
-// A warpgroup's product, and the matrix layouts that descriptors describe.
+// A warpgroup's product.
 //
 // Each product of two elements is exact. The products are summed from the lowest k up, rounding to float after each
 // addition. A device keeps more bits in some sums and fewer in others.
 #pragma once
 
-#include "../check/copies.h"
 #include "../check/race.h"
 #include "../detail/block.h"
 #include "../detail/fault.h"
 #include "../detail/float16_rounding.h"
-#include "../detail/fp8_rounding.h"
 #include "../detail/numerics.h"
 #include "../detail/site.h"
-#include "../detail/tensor_map.h"
 #include "../detail/wgmma.h"
-#include "../detail/window.h"
 #include "fault.h"
+#include "matrix_operands.h"
 #include "scheduler.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 namespace tkjit::sim {
 
-/// Source: PTX ISA, "Matrix Descriptor Format". The fields of 14 bits are addresses without their low four bits.
-struct MatrixDescriptor {
-    unsigned start, leading, stride, swizzle_bytes;
-
-    explicit MatrixDescriptor(uint64_t bits)
-        : start((bits & 0x3fff) << 4),
-          leading((bits >> 16 & 0x3fff) << 4),
-          stride((bits >> 32 & 0x3fff) << 4),
-          swizzle_bytes(bits >> 62 ? 256u >> (bits >> 62) : 0) {}
-};
-
-/// A matrix that is stored in contiguous runs of 16 bytes, along K or (with `by_other`) along M or N. Source: PTX ISA,
-/// "Strides" and "Canonical Layouts".
-class SharedMatrix {
-  public:
-    SharedMatrix(uint64_t bits, bool by_other, const race::Moment& issued, Site site)
-        : matrix_(bits), by_other_(by_other), issued_(issued), site_(site) {
-        if (bits >> 49 & 7) fail(site, "wgmma: the simulator supports only matrix descriptors with a base offset of 0");
-    }
-
-    /// Returns the 16 bytes that begin at unit `k_unit` of K, in row `other` (of M or N).
-    const char* along_k(unsigned other, unsigned k_unit) const {
-        const unsigned width = matrix_.swizzle_bytes ? matrix_.swizzle_bytes : 16;
-        const unsigned step = matrix_.swizzle_bytes ? 16 : matrix_.leading;
-        return at(other % 8 * width + other / 8 * matrix_.stride + k_unit * step);
-    }
-
-    /// Returns the 16 bytes that begin at unit `other_unit` of M or N, in row `k` of K.
-    const char* along_other(unsigned other_unit, unsigned k) const {
-        if (matrix_.swizzle_bytes == 0) {
-            return at(other_unit * matrix_.stride + k % 8 * 16 + k / 8 * matrix_.leading);
-        }
-        const unsigned units = matrix_.swizzle_bytes / 16;
-        return at(other_unit % units * 16 + other_unit / units * matrix_.leading + k % 8 * matrix_.swizzle_bytes +
-                  k / 8 * matrix_.stride);
-    }
-
-    bool by_other() const { return by_other_; }
-
-  private:
-    const char* at(unsigned offset) const {
-        const char* const place = in_window(swizzled(matrix_.start + offset, matrix_.swizzle_bytes), 16, site_);
-        check::may_use(place, 16, "read", site_);
-        race::read_meanwhile(place, 16, issued_);
-        return place;
-    }
-
-    MatrixDescriptor matrix_;
-    bool by_other_;
-    race::Moment issued_;
-    Site site_;
-};
-
-template <Element element>
-inline auto element_value(const char* bytes) {
-    if constexpr (element == Element::f16 || element == Element::bf16) {
-        unsigned short bits;
-        memcpy(&bits, bytes, 2);
-        return element == Element::f16 ? half_value(bits) : bfloat16_value(bits);
-    } else if constexpr (element == Element::tf32) {  // reads only 10 bits of the mantissa
-        uint32_t bits;
-        memcpy(&bits, bytes, 4);
-        return __builtin_bit_cast(float, bits & 0xffffe000u);
-    } else if constexpr (element == Element::e4m3) {
-        return e4m3_value(static_cast<unsigned char>(*bytes));
-    } else if constexpr (element == Element::e5m2) {
-        return fp8_value(static_cast<unsigned char>(*bytes), __NV_E5M2);
-    } else if constexpr (element == Element::s8) {
-        return static_cast<int32_t>(static_cast<signed char>(*bytes));
-    } else {
-        return static_cast<int32_t>(static_cast<unsigned char>(*bytes));
-    }
-}
-
 inline constexpr unsigned wgmma_m = 64;
 inline constexpr unsigned most_wgmma_n = 256;
 inline constexpr unsigned most_wgmma_k = 32;
-inline constexpr unsigned row_bytes = 32;  // of a row of A or a column of B, along K
 
 /// The operands as numbers: A by rows, and a copy of B for each of the four threads that share a row of D, in the order
 /// of the threads' registers, so that sums are computed in place.
@@ -111,22 +32,6 @@ struct Matrices {
     alignas(64) Number b[4][most_wgmma_k][most_wgmma_n / 2];
     char rows[most_wgmma_n][row_bytes];  // first of A and then of B, before they are converted
 };
-
-/// Reads rows of A, or columns of B. Only 16-bit elements can be contiguous along M or N.
-inline void read_rows(char (*rows)[row_bytes], const SharedMatrix& from, unsigned count) {
-    if (!from.by_other()) {
-        for (unsigned row = 0; row < count; row++) {
-            for (unsigned unit = 0; unit < 2; unit++) memcpy(rows[row] + 16 * unit, from.along_k(row, unit), 16);
-        }
-        return;
-    }
-    for (unsigned i = 0; i < row_bytes / 2; i++) {
-        for (unsigned unit = 0; unit < count / 8; unit++) {
-            const char* const bytes = from.along_other(unit, i);
-            for (unsigned e = 0; e < 8; e++) memcpy(rows[8 * unit + e] + 2 * i, bytes + 2 * e, 2);
-        }
-    }
-}
 
 /// Reads rows of A from registers. A lane's a[i] holds four bytes of row lane / 4 + 8 (i % 2), starting at byte 4 (lane
 /// % 4) + 16 (i / 2).
@@ -162,11 +67,6 @@ inline ConvertRow<Number> row_converter(Element element) {
         }
     }
 }
-
-template <class Number, unsigned lanes>
-struct Several {
-    typedef Number type __attribute__((vector_size(lanes * sizeof(Number))));
-};
 
 /// Computes `blocks * lanes` of a thread's sums. D's elements come in groups of four, from two rows.
 template <unsigned blocks, unsigned lanes, class Number>
@@ -307,7 +207,7 @@ inline void read_a(Matrices<Number>& to, Element element, const Thread* threads,
     if (first.a_registers) {
         read_registers(to.rows, threads);
     } else {
-        read_rows(to.rows, SharedMatrix(first.a, first.a_by_columns, issued, site), wgmma_m);
+        read_rows(to.rows, SharedMatrix(*current_block, first.a, first.a_by_columns, issued, site), wgmma_m);
     }
     const ConvertRow<Number> convert = row_converter<Number>(element);
     for (unsigned row = 0; row < wgmma_m; row++) convert(to.a[row], to.rows[row], first.sign_a);
@@ -317,7 +217,7 @@ template <class Number>
 inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const Thread* threads, const race::Moment& issued,
                    Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
-    read_rows(to.rows, SharedMatrix(first.b, first.b_by_rows, issued, site), shape.n);
+    read_rows(to.rows, SharedMatrix(*current_block, first.b, first.b_by_rows, issued, site), shape.n);
     const ConvertRow<Number> convert = row_converter<Number>(shape.b);
     const unsigned k = wgmma_k(shape.b);
     for (unsigned column = 0; column < shape.n; column += 8) {
@@ -340,12 +240,6 @@ inline void multiply_warpgroup(Thread* threads, const WgmmaShape& shape, Matrice
     read_b(matrices, shape, threads, issued, site);
     race::end_reads_of_product();
     multiply_all(threads, shape, matrices);
-}
-
-inline void* room_for_matrices(Block& block, Site site) {
-    if (block.matrices == nullptr) block.matrices = aligned_alloc(64, sizeof(Matrices<float>));
-    if (block.matrices == nullptr) fail(site, "out of memory for the matrices of wgmma");
-    return block.matrices;
 }
 
 /// Fails if the warpgroup's threads pass different descriptors or a different scale-d, because these apply to the whole
@@ -377,11 +271,10 @@ __attribute__((noinline)) void wgmma(const WgmmaShape& shape, WgmmaOperands& ope
     }
     Thread* const threads = &block.threads[number * warpgroup_threads];
     check_agreement(threads, site);
-    void* const room = room_for_matrices(block, site);
     if (shape.sums == Sums::s32) {
-        multiply_warpgroup(threads, shape, *static_cast<Matrices<int32_t>*>(room), site);
+        multiply_warpgroup(threads, shape, room_for_matrices<Matrices<int32_t>>(block, site), site);
     } else {
-        multiply_warpgroup(threads, shape, *static_cast<Matrices<float>*>(room), site);
+        multiply_warpgroup(threads, shape, room_for_matrices<Matrices<float>>(block, site), site);
     }
     group.arrived = 0;
     push_ready_list(block, group.first, group.last);

@@ -85,6 +85,10 @@ __attribute__((noinline)) char* in_cluster_window(unsigned long long address, un
     if (address >> rank_shift && rank < cluster.count && offset <= window_bytes - bytes) {
         return cluster.blocks[rank]->window + offset;
     }
+    // a generic address works as well on a device, which uses only the low bits
+    const char* const generic = reinterpret_cast<const char*>(address);
+    char* const window = owner_of(generic).window;
+    if (static_cast<size_t>(generic - window) <= window_bytes - bytes) return window + (generic - window);
     fail(site, "the shared address 0x%llx, of %u bytes, is outside of the block's %u KiB", address, bytes,
          window_bytes >> 10);
 }

@@ -57,6 +57,7 @@ inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& park
         put_idle_block(block);
         return nullptr;
     }
+    if (block->tensor_memory) clear_tensor_memory(*block);  // a block of a pair may have had memory before it began
     block->launch = &launch;
     block->helpers = helpers;
     block->beside = one_at_a_time || launch.grid_barrier || is_several(launch.cluster) ? nullptr : &parked;

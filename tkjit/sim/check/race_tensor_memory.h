@@ -1,0 +1,191 @@
+// Accesses to tensor memory (`tcgen05`). The products and copies of one thread are done in the order in which it issues
+// them. All other operations there are unordered until they have been waited for: a warp's loads and stores by
+// tcgen05.wait, a thread's products and copies at an mbarrier at which tcgen05.commit arrives.
+//
+// Source: PTX ISA, "tcgen05 memory consistency model".
+#pragma once
+
+#include "../detail/block.h"
+#include "../detail/site.h"
+#include "../detail/tcgen05.h"
+#include "../detail/warp.h"
+#include "findings.h"
+#include "race.h"
+#include "race_accesses.h"
+#include "race_copies.h"
+#include "race_state.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+
+namespace tkjit::sim::race {
+
+inline constexpr unsigned lanes_per_cell = 16;
+
+struct TensorCell {
+    static constexpr unsigned readers = 4;
+    Access write;
+    Access reads[readers];
+    bool is_allocated;
+};
+
+struct TensorCells {
+    TensorCell cells[tensor_lanes / lanes_per_cell][tensor_columns];
+};
+
+/// What an operation of a kind in tensor memory is called, and how a thread waits for it.
+inline const char* name_of_tensor_operation(Copier copier, bool is_write) {
+    if (copier == Copier::tensor_loads) return "tcgen05.ld";
+    if (copier == Copier::tensor_stores) return "tcgen05.st";
+    return is_write ? "tcgen05 write" : "tcgen05 read";
+}
+inline const char* wait_of(Copier copier) {
+    if (copier == Copier::tensor_loads) return "the warp must call tcgen05.wait::ld before it meets the thread that goes on";
+    if (copier == Copier::tensor_stores) return "the warp must call tcgen05.wait::st before it meets the thread that goes on";
+    return "call tcgen05.commit after it, and wait at the mbarrier";
+}
+
+/// Returns what issued an access, from the number that stands for its thread.
+inline Copier copier_of(const Access& access) {
+    const dim3 block = launch_states[access.launch - 1].block;
+    return static_cast<Copier>(access.thread / (block.x * block.y * block.z) - 1);
+}
+
+class TensorCheck {
+  public:
+    /// is_of_warp : whether all lanes of the running warp make the access together. It is then enough if one of them knows
+    /// that an earlier one is over.
+    TensorCheck(const Access& access, bool is_write, bool reads, bool is_of_warp)
+        : access_(access), is_write_(is_write), reads_(reads), is_of_warp_(is_of_warp) {}
+
+    void operator()(TensorCell& cell, unsigned lane, unsigned column) {
+        if (reads_ && cell.write.kind == none && cell.is_allocated) report_blank(lane, column);
+        if (cell.write.kind != none && !is_over(cell.write)) report_race(cell.write, true, lane, column);
+        if (!is_write_) return read(cell);
+        for (const Access& earlier : cell.reads) {
+            if (earlier.kind != none && !is_over(earlier)) report_race(earlier, false, lane, column);
+        }
+        const bool is_allocated = cell.is_allocated;
+        cell = {};
+        cell.write = access_;
+        cell.is_allocated = is_allocated;
+    }
+
+  private:
+    bool is_over(const Access& earlier) const {
+        if (earlier.launch != launches) return true;
+        if (earlier.block == access_.block && earlier.thread == access_.thread) return true;  // of the same issuer, in order
+        if (is_known(earlier, *current_thread)) return true;
+        if (!is_of_warp_) return false;
+        const Thread* const first = current_thread - lane_of(*current_thread);
+        for (unsigned lane = 0; lane < warp_threads; lane++) {
+            if (is_known(earlier, first[lane])) return true;
+        }
+        return false;
+    }
+
+    static bool is_known(const Access& earlier, const Thread& thread) {
+        return state_of(thread).knows.includes(earlier.block, earlier.thread, earlier.clock);
+    }
+
+    void read(TensorCell& cell) {
+        for (Access& earlier : cell.reads) {
+            const bool is_same = earlier.block == access_.block && earlier.thread == access_.thread;
+            if (earlier.kind != none && !is_same && !is_over(earlier)) continue;
+            earlier = access_;
+            return;
+        }
+        static unsigned turn = 0;
+        cell.reads[turn++ % TensorCell::readers] = access_;
+    }
+
+    void report_blank(unsigned lane, unsigned column) {
+        if (!told().emplace(access_.where, 0, "blank").second) return;
+        check::Json json;
+        json.text("kind", "uninitialized").text("text", place(lane, column) + " of tensor memory is read before anything has written it; "
+                  "let the first tcgen05.mma of a sum not add to D (enable-input-d false), or store zeros first");
+        check::write_line(json.object("here", described(access_, name_of_tensor_operation(copier_of(access_), is_write_))));
+    }
+
+    void report_race(const Access& earlier, bool earlier_writes, unsigned lane, unsigned column) {
+        const auto [first, second] = std::minmax(access_.where, earlier.where);
+        if (!told().emplace(first, second, "race").second) return;
+        const Copier by = copier_of(earlier);
+        check::Json json;
+        json.text("kind", "race").text("text", "nothing orders two accesses to " + place(lane, column) + " of tensor memory; after the " +
+                  name_of_tensor_operation(by, earlier_writes) + ", " + wait_of(by));
+        json.object("here", described(access_, name_of_tensor_operation(copier_of(access_), is_write_)));
+        check::write_line(json.object("there", described(earlier, name_of_tensor_operation(by, earlier_writes))));
+    }
+
+    static std::string place(unsigned lane, unsigned column) {
+        return "lane " + std::to_string(lane) + ", column " + std::to_string(column);
+    }
+
+    using Told = std::set<std::tuple<unsigned, unsigned, std::string>>;
+    static Told& told() {
+        static Told told;
+        return told;
+    }
+
+    const Access access_;
+    const bool is_write_, reads_, is_of_warp_;
+};
+
+/// Visits the cells of a place. The tensor memory of a block that has not begun, or has exited, has none.
+template <class Visit>
+inline void for_each_tensor_cell(const Block& block, unsigned lane, unsigned lanes, unsigned column, unsigned columns, Visit visit) {
+    if (block.race_state == nullptr) return;
+    std::shared_ptr<TensorCells>& all = state_of(block).tensor_cells;
+    if (all == nullptr) all = std::make_shared<TensorCells>();
+    for (unsigned part = lane / lanes_per_cell; part * lanes_per_cell < lane + lanes && part < tensor_lanes / lanes_per_cell; part++) {
+        for (unsigned i = column; i < column + columns; i++) visit(all->cells[part][i], part * lanes_per_cell, i);
+    }
+}
+
+void begin_tensor_memory(unsigned column, unsigned columns) {
+    const auto allocate = [](TensorCell& cell, unsigned, unsigned) { cell.is_allocated = true; };
+    for_each_tensor_cell(*current_block, 0, tensor_lanes, column, columns, allocate);
+}
+
+/// An access by the running thread's warp, or by the warp's loads or stores.
+inline Moment tensor_access(Copier copier, Site site) {
+    return begin(copier, *(current_thread - lane_of(*current_thread)), site);
+}
+
+void end_tensor_memory(unsigned column, unsigned columns, Site site) {
+    TensorCheck check(access_of(tensor_access(Copier::tensor_stores, site), asynchronous), true, false, true);
+    for_each_tensor_cell(*current_block, 0, tensor_lanes, column, columns, check);
+    for_each_tensor_cell(*current_block, 0, tensor_lanes, column, columns, [](TensorCell& cell, unsigned, unsigned) { cell = {}; });
+}
+
+void access_tensor_memory(unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_store, Site site) {
+    const Moment issued = tensor_access(is_store ? Copier::tensor_stores : Copier::tensor_loads, site);
+    for_each_tensor_cell(*current_block, lane, lanes, column, columns,
+                         TensorCheck(access_of(issued, asynchronous), is_store, !is_store, true));
+}
+
+void use_tensor_memory(const Block& block, unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_write,
+                       const Moment& issued, bool reads) {
+    for_each_tensor_cell(block, lane, lanes, column, columns, TensorCheck(access_of(issued, asynchronous), is_write, reads, false));
+}
+
+void finish_tensor_accesses(bool stores) {
+    const Copier copier = stores ? Copier::tensor_stores : Copier::tensor_loads;
+    const Thread& first = *(current_thread - lane_of(*current_thread));
+    const unsigned issued = state_of(first).copies[static_cast<unsigned>(copier)];
+    finish({launches, state_of(*first.block).number, numbered(copier, first), issued, 0});
+}
+
+Moment last_tensor_operation(Site site) {
+    const Thread& thread = *current_thread;
+    return {launches, state_of(*thread.block).number, numbered(Copier::tensor_products, thread),
+            state_of(thread).copies[static_cast<unsigned>(Copier::tensor_products)], place_of(site)};
+}
+
+void fence_tensor_memory(bool) {}
+
+}  // namespace tkjit::sim::race
