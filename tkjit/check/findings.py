@@ -17,6 +17,7 @@ MODE_OF = {
     "proxy": "race",
     "fence": "race",
     "wgmma": "race",
+    "tcgen05": "race",
     "uninitialized": "init",
     "copy": "init",
     "unwritten": "init",
@@ -54,8 +55,8 @@ class Finding:
     Parameters
     ----------
     kind : str
-        ``memory``, ``race``, ``fence``, ``proxy``, ``wgmma``, ``volatile``, ``divergence``, ``uninitialized``,
-        ``copy``, ``unwritten``, ``order``, ``result``, ``overflow``, ``constant`` or ``fault``.
+        ``memory``, ``race``, ``fence``, ``proxy``, ``wgmma``, ``tcgen05``, ``volatile``, ``divergence``,
+        ``uninitialized``, ``copy``, ``unwritten``, ``order``, ``result``, ``overflow``, ``constant`` or ``fault``.
     text : str
         A one-line message.
     here, there : Place or None

@@ -131,11 +131,13 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     opening = ["namespace tkjit_ptx = ::tkjit::sim::ptx;"]
     outputs = [(i, operand.expression) for i, operand in enumerate(operands) if operand.is_output]
     closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, _ in outputs]
-    product = next((one for one in block.walk() if _is_wgmma(one)), None)
+    product = next((one for one in block.walk() if _is(one, "wgmma.mma_async")), None)
     elements = _elements_of_a(product, spelling) if product else []
-    if product:
-        opening.append("[[maybe_unused]] const ::tkjit::sim::WgmmaStatement tkjit_statement{};")
-        closing.append(f"tkjit_ptx::note_sums({', '.join(f'tkjit_out{i}' for i, _ in outputs)});")
+    loads = any(_is(one, "tcgen05.ld") for one in block.walk())
+    if product or loads:  # the race detector has to know which registers they use until they have been waited for
+        opening.append("[[maybe_unused]] const ::tkjit::sim::AsynchronousStatement tkjit_statement{};")
+        note = "note_sums" if product else "note_loaded"
+        closing.append(f"tkjit_ptx::{note}({', '.join(f'tkjit_out{i}' for i, _ in outputs)});")
     if elements:
         names = [f"tkjit_in{i}" for i in elements]
         opening += [f"auto&& tkjit_in{i} = {operands[i].expression};" for i in elements]
@@ -146,8 +148,8 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     return " ".join(["do {", *opening, body, *closing, "} while (0)"])
 
 
-def _is_wgmma(statement: object) -> TypeGuard[Instruction]:
-    return isinstance(statement, Instruction) and statement.text.startswith("wgmma.mma_async")
+def _is(statement: object, opcode: str) -> TypeGuard[Instruction]:
+    return isinstance(statement, Instruction) and statement.text.startswith(opcode)
 
 
 def _elements_of_a(product: Instruction, spelling: _Spelling) -> list[int]:

@@ -115,7 +115,7 @@ inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, bool adds = true, s
                                            std::is_same_v<Sum, float> ? sim::Sums::f32 : sim::Sums::s32};
     sim::WgmmaOperands operands{sum, nullptr, a, b, adds, 1, 1, a_is_columns, b_is_columns};
     sim::wgmma(shape, operands, site);
-    sim::note_wgmma_registers(sum, sizeof(sum), true);
+    sim::note_registers(sum, sizeof(sum), sim::RegisterUse::sums);
 }
 
 /// The same for two types of 8-bit floats. A and B are tiles of `wgmma_rows`.
@@ -126,7 +126,7 @@ inline void wgmma(float (&sum)[N / 2], uint64_t a, uint64_t b, bool adds = true,
     static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<TypeA>(), detail::wgmma_element<TypeB>(), sim::Sums::f32};
     sim::WgmmaOperands operands{sum, nullptr, a, b, adds, 1, 1, false, false};
     sim::wgmma(shape, operands, site);
-    sim::note_wgmma_registers(sum, sizeof(sum), true);
+    sim::note_registers(sum, sizeof(sum), sim::RegisterUse::sums);
 }
 
 /// The same with A in registers, for elements of 16 bits: the fragment of a 16 x 16 matrix of `mma` in each warp.
@@ -137,8 +137,8 @@ inline void wgmma(float (&sum)[N / 2], const uint32_t (&a)[4], uint64_t b, sim::
     static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<T>(), detail::wgmma_element<T>(), sim::Sums::f32};
     sim::WgmmaOperands operands{sum, a, 0, b, true, 1, 1, false, b_is_columns};
     sim::wgmma(shape, operands, site);
-    sim::note_wgmma_registers(sum, sizeof(sum), true);
-    sim::note_wgmma_registers(a, sizeof(a), false);
+    sim::note_registers(sum, sizeof(sum), sim::RegisterUse::sums);
+    sim::note_registers(a, sizeof(a), sim::RegisterUse::a);
 }
 
 #else

@@ -101,6 +101,7 @@ void use_tensor_memory(const Block& block, unsigned lane, unsigned lanes, unsign
 /// Records `tcgen05.wait`, for the warp's stores or its loads.
 void finish_tensor_accesses(bool stores);
 Moment last_tensor_operation(Site site);
+void release_tensor_operations(const void* object);
 void fence_tensor_memory(bool before_meeting);
 
 /// Records that a thread exits without having waited for a bulk store.
@@ -146,6 +147,7 @@ inline void access_tensor_memory(unsigned, unsigned, unsigned, unsigned, bool, S
 inline void use_tensor_memory(const Block&, unsigned, unsigned, unsigned, unsigned, bool, Moment, bool = true) {}
 inline void finish_tensor_accesses(bool) {}
 inline Moment last_tensor_operation(Site) { return {}; }
+inline void release_tensor_operations(const void*) {}
 inline void fence_tensor_memory(bool) {}
 inline void read_by_copy(const void*, size_t, Moment) {}
 inline void finish(Moment) {}

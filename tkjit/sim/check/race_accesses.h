@@ -120,9 +120,8 @@ class Check {
     /// Whether the write is not visible to the asynchronous operation that reads it, or that reads it as its tensor map.
     bool needs_proxy_fence(const Access& earlier) const {
         if (access_.kind == map_read) {
-            const auto& fences = state_of(*current_thread).map_fences;
-            const bool is_seen = fences && fences->acquired.includes(earlier.block, earlier.thread, earlier.clock);
-            return earlier.launch == launches && !is_seen;
+            const SharedFences& fences = state_of(*current_thread).map_fences;
+            return earlier.launch == launches && !fences.have_ordered(earlier.block, earlier.thread, earlier.clock);
         }
         if (access_.kind != asynchronous || !reads_ || earlier.kind == asynchronous) return false;
         return !is_seen_by_async(earlier, *current_thread, region_.space);

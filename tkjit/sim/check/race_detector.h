@@ -70,8 +70,21 @@ void leave(const void* object) {
     state.released_in_block.learn(meeting.block_fences_completed);
 }
 
+/// Returns the state of the thread that issued an asynchronous operation, if its block is of the running cluster.
+inline const ThreadState* issuer_of(const Moment& issued) {
+    const Cluster& cluster = *current_block->cluster;
+    for (unsigned i = 0; i < cluster.count; i++) {
+        const Block& block = *cluster.blocks[i];
+        if (block.race_state && state_of(block).number == issued.block) return &state_of(block).threads[issued.thread % block.thread_count];
+    }
+    return nullptr;
+}
+
 void arrive_for(const void* object, const Moment& issued) {
-    meetings[object].gathered.knows.learn(issued.block, issued.thread, issued.clock);
+    View& gathered = meetings[object].gathered;
+    gathered.knows.learn(issued.block, issued.thread, issued.clock);
+    const ThreadState* const issuer = is_over(0) ? nullptr : issuer_of(issued);
+    if (issuer) gathered.knows_previous_launches |= issuer->knows_previous_launches;
 }
 
 // ---- atomics
@@ -117,13 +130,10 @@ void fence_async_proxy(bool shared, bool global) {
 /// Source: PTX ISA, "membar / fence: fence.proxy.tensormap".
 void release_tensor_maps() {
     ThreadState& state = state_of(*current_thread);
-    state.learn_map_fences({state.knows, {}});
+    state.map_fences.release(state.knows);
     state.knows.advance(current_thread->linear);
 }
-void acquire_tensor_maps() {
-    ThreadState& state = state_of(*current_thread);
-    if (state.map_fences) state.learn_map_fences({{}, state.map_fences->released});
-}
+void acquire_tensor_maps() { state_of(*current_thread).map_fences.acquire(); }
 
 /// Learns what atomic operations have passed on. After a compare-and-swap without acquire order, which takes a lock, a
 /// fence has to follow. Any other reading side counts as an acquire, because kernels put their fences on the writing side.

@@ -49,7 +49,7 @@ inline void note_plain(const void* address, size_t bytes, bool is_write, void* r
     if (current_thread == nullptr) return note_host_access(address, bytes, is_write);
     if (check::region_of(reinterpret_cast<uintptr_t>(address)) || is_of_absent_block(address)) {
         access(address, bytes, is_write, !is_write, plain, place_before(return_address));
-    } else if (const ProductRegisters* const used = find_product_registers(address, bytes, is_write)) {
+    } else if (const PendingRegisters* const used = find_pending_registers(address, bytes, is_write)) {
         report_registers(*used, is_write, place_before(return_address));
     }
 }

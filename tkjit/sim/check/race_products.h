@@ -1,4 +1,4 @@
-// Products of warpgroups (`wgmma`). Like a copy, a product counts as a separate thread, which reads its tiles until each
+// Products of warpgroups (`wgmma`), and registers in use by them or by loads from tensor memory. Like a copy, a product counts as a separate thread, which reads its tiles until each
 // thread of the warpgroup has waited for it. Until then, no thread may use the product's registers.
 //
 // Source: PTX ISA, "wgmma.mma_async", "wgmma.fence", "wgmma.wait_group".
@@ -15,6 +15,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <set>
 #include <string>
@@ -28,12 +29,14 @@ namespace tkjit::sim::race {
 inline View set_aside;
 
 /// Reports a wrong use of wgmma, but only once for each pair of places.
-inline void report_product(const Access& access, const char* what, const char* text, const Access* product = nullptr) {
+inline void report_product(const Access& access, const char* what, const char* text, const Access* product = nullptr,
+                           const char* product_name = "wgmma") {
+    const bool is_load = strcmp(product_name, "tcgen05.ld") == 0;
     static std::set<std::tuple<unsigned, unsigned, std::string>> told;
     if (!told.emplace(access.where, product ? product->where : 0, text).second) return;
     check::Json json;
-    json.text("kind", "wgmma").text("text", text).object("here", described(access, what));
-    if (product) json.object("there", described(*product, "wgmma"));
+    json.text("kind", is_load ? "tcgen05" : "wgmma").text("text", text).object("here", described(access, what));
+    if (product) json.object("there", described(*product, product_name));
     check::write_line(json);
 }
 
@@ -74,26 +77,29 @@ inline const Thread& first_of_warpgroup(const Thread& thread) {
     return thread.block->threads[thread.linear / warpgroup_threads * warpgroup_threads];
 }
 
-/// Returns the registers of a product that the running thread may not access yet, or null. The compiler reports accesses
-/// to local variables whose address the kernel, or the simulator's wgmma, takes.
-inline const ProductRegisters* find_product_registers(const void* address, size_t bytes, bool is_write) {
+/// Returns pending registers that the running thread may not access yet, or null. The compiler reports accesses to local
+/// variables whose address the kernel, or the simulator's function, takes.
+inline const PendingRegisters* find_pending_registers(const void* address, size_t bytes, bool is_write) {
     const ThreadState& state = state_of(*current_thread);
-    if (state.in_wgmma_statement) return nullptr;
+    if (state.in_asynchronous_statement) return nullptr;
     const auto begin = reinterpret_cast<uintptr_t>(address);
-    for (const ProductRegisters& one : state.product_registers) {
+    for (const PendingRegisters& one : state.pending_registers) {
         const bool is_apart = begin + bytes <= one.begin || one.end <= begin;
-        if (!is_apart && (is_write || one.are_sums)) return &one;
+        if (!is_apart && (is_write || one.use != RegisterUse::a)) return &one;
     }
     return nullptr;
 }
 
-inline void report_registers(const ProductRegisters& registers, bool is_write, unsigned where) {
-    const Access product = access_of(*current_thread, asynchronous, registers.where);
+inline void report_registers(const PendingRegisters& registers, bool is_write, unsigned where) {
+    static constexpr const char* texts[] = {
+        "a thread uses the sums of a wgmma that it has not waited for; call wgmma_wait<0>(sums) first",
+        "a thread writes registers of A that a wgmma may still read; call wgmma_wait<0>(sums) first",
+        "a thread uses the registers of a tcgen05.ld that it has not waited for; call tcgen05.wait::ld first",
+    };
+    const Access other = access_of(*current_thread, asynchronous, registers.where);
+    const bool is_load = registers.use == RegisterUse::loaded;
     report_product(access_of(*current_thread, plain, where), is_write ? "write" : "read",
-                   registers.are_sums
-                       ? "a thread uses the sums of a wgmma that it has not waited for; call wgmma_wait<0>(sums) first"
-                       : "a thread writes registers of A that a wgmma may still read; call wgmma_wait<0>(sums) first",
-                   &product);
+                   texts[static_cast<unsigned>(registers.use)], &other, is_load ? "tcgen05.ld" : "wgmma");
 }
 
 }  // namespace tkjit::sim::race
@@ -121,30 +127,33 @@ void wait_for_wgmma(unsigned pending_groups) {
                       over[-1], 0};
     finish(last);
     state_of(thread).finished_products = last.clock;
-    std::erase_if(state_of(thread).product_registers, [&](const auto& one) { return one.product <= last.clock; });
+    std::erase_if(state_of(thread).pending_registers,
+                  [&](const auto& one) { return one.use != RegisterUse::loaded && one.product <= last.clock; });
     groups.erase(groups.begin(), over);
 }
 
 /// The registers of an `asm` statement come one by one, and most of them continue those before them.
-void note_wgmma_registers(const void* registers, size_t bytes, bool are_sums) {
+void note_registers(const void* registers, size_t bytes, RegisterUse use) {
     using namespace race;
+    const bool is_load = use == RegisterUse::loaded;
     const ThreadState& first = state_of(first_of_warpgroup(*current_thread));
-    const unsigned product = first.copies[static_cast<unsigned>(Copier::products)];
+    const unsigned product = is_load ? 0 : first.copies[static_cast<unsigned>(Copier::products)];
+    const unsigned where = is_load ? state_of(*current_thread).last_tensor_load : first.last_product;
     const auto begin = reinterpret_cast<uintptr_t>(registers);
-    std::vector<ProductRegisters>& known = state_of(*current_thread).product_registers;
-    for (ProductRegisters& one : known) {
-        if (one.are_sums != are_sums) continue;
+    std::vector<PendingRegisters>& known = state_of(*current_thread).pending_registers;
+    for (PendingRegisters& one : known) {
+        if (one.use != use) continue;
         const bool is_within = one.begin <= begin && begin + bytes <= one.end;
         if (!is_within && (one.end != begin || one.product != product)) continue;
         if (!is_within) one.end += bytes;
         one.product = product;
-        one.where = first.last_product;
+        one.where = where;
         return;
     }
-    known.push_back({begin, begin + bytes, product, first.last_product, are_sums});
+    known.push_back({begin, begin + bytes, product, where, use});
 }
 
-WgmmaStatement::WgmmaStatement() { race::state_of(*current_thread).in_wgmma_statement = true; }
-WgmmaStatement::~WgmmaStatement() { race::state_of(*current_thread).in_wgmma_statement = false; }
+AsynchronousStatement::AsynchronousStatement() { race::state_of(*current_thread).in_asynchronous_statement = true; }
+AsynchronousStatement::~AsynchronousStatement() { race::state_of(*current_thread).in_asynchronous_statement = false; }
 
 }  // namespace tkjit::sim

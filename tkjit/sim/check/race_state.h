@@ -3,6 +3,7 @@
 
 #include "../detail/block.h"
 #include "../detail/vector_types.h"
+#include "../detail/wgmma.h"
 #include "clocks.h"
 #include "places.h"
 #include "regions.h"
@@ -19,9 +20,37 @@ namespace tkjit::sim::race {
 using check::places;
 using check::Region;
 
-/// The accesses before a release by fence.proxy.tensormap, and those before an acquire that knows of the release.
-struct MapFences {
+/// The accesses before a fence that releases, and those before one that acquires and knows of the release:
+/// fence.proxy.tensormap for tensor maps, tcgen05.fence for tensor memory.
+struct Fences {
     Knowledge released, acquired;
+};
+
+/// Null for almost all kernels, which keeps views small.
+class SharedFences {
+  public:
+    const Fences* operator->() const { return fences_.get(); }
+    explicit operator bool() const { return fences_ != nullptr; }
+
+    void learn(const Fences& other) {
+        Fences joined = fences_ ? *fences_ : Fences{};
+        joined.released.learn(other.released);
+        joined.acquired.learn(other.acquired);
+        fences_ = std::make_shared<const Fences>(joined);
+    }
+    void learn(const SharedFences& other) {
+        if (other.fences_ && other.fences_ != fences_) learn(*other.fences_);
+    }
+    void release(const Knowledge& known) { learn(Fences{known, {}}); }
+    void acquire() {
+        if (fences_) learn(Fences{{}, fences_->released});
+    }
+    bool have_ordered(unsigned block, unsigned thread, unsigned clock) const {
+        return fences_ && fences_->acquired.includes(block, thread, clock);
+    }
+
+  private:
+    std::shared_ptr<const Fences> fences_;
 };
 
 /// What a thread, or an object at which threads meet, knows: which accesses are over, and which of these accesses the
@@ -33,7 +62,7 @@ struct View {
     Knowledge seen_by_async[2];  // by state space: shared, global
     Knowledge fenced_by_writer[2];  // those of them after which the accessing thread itself has executed the fence
     Knowledge unfenced;          // known from a compare-and-swap, and over only once a fence follows
-    std::shared_ptr<const MapFences> map_fences;  // null for almost all kernels, which keeps views small
+    SharedFences map_fences, tensor_fences;
     bool knows_previous_launches = false;  // that they have ended, if this is a dependent launch
 
     bool is_empty() const { return knows.is_empty(); }
@@ -57,28 +86,22 @@ struct View {
         knows_previous_launches &= other.knows_previous_launches;
     }
 
-    void learn_map_fences(const MapFences& other) {
-        MapFences fences = map_fences ? *map_fences : MapFences{};
-        fences.released.learn(other.released);
-        fences.acquired.learn(other.acquired);
-        map_fences = std::make_shared<const MapFences>(fences);
-    }
-
   private:
     void learn_of_proxies(const View& other) {
         for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
         for (unsigned i = 0; i < 2; i++) fenced_by_writer[i].learn(other.fenced_by_writer[i]);
-        if (other.map_fences && other.map_fences != map_fences) learn_map_fences(*other.map_fences);
+        map_fences.learn(other.map_fences);
+        tensor_fences.learn(other.tensor_fences);
         knows_previous_launches |= other.knows_previous_launches;
     }
 };
 
-/// Registers of a thread that a product uses until the thread has waited for it: its sums, or elements of A.
-struct ProductRegisters {
+/// Registers of a thread that a product, or a load from tensor memory, uses until the thread has waited for it.
+struct PendingRegisters {
     uintptr_t begin, end;
     unsigned product;  // the number of the warpgroup's product, which counts from 1
     unsigned where;
-    bool are_sums;
+    RegisterUse use;
 };
 
 /// The detector's record of a CUDA thread.
@@ -95,8 +118,9 @@ struct ThreadState : View {
     unsigned committed_products = 0, finished_products = 0;
     bool has_fenced_registers = false;  // by wgmma.fence, since it last waited for all products
     unsigned last_product = 0;          // the place of the warpgroup's last product
-    std::vector<ProductRegisters> product_registers;
-    bool in_wgmma_statement = false;
+    unsigned last_tensor_load = 0;      // and of the thread's last tcgen05.ld
+    std::vector<PendingRegisters> pending_registers;
+    bool in_asynchronous_statement = false;
 };
 
 struct TensorCells;  // race_tensor_memory.h

@@ -20,6 +20,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace tkjit::sim::race {
 
@@ -58,16 +59,14 @@ class TensorCheck {
   public:
     /// is_of_warp : whether all lanes of the running warp make the access together. It is then enough if one of them knows
     /// that an earlier one is over.
-    TensorCheck(const Access& access, bool is_write, bool reads, bool is_of_warp)
-        : access_(access), is_write_(is_write), reads_(reads), is_of_warp_(is_of_warp) {}
+    TensorCheck(const Access& access, bool is_write, bool reads, bool is_of_warp, bool frees = false)
+        : access_(access), is_write_(is_write), reads_(reads), is_of_warp_(is_of_warp), frees_(frees) {}
 
     void operator()(TensorCell& cell, unsigned lane, unsigned column) {
         if (reads_ && cell.write.kind == none && cell.is_allocated) report_blank(lane, column);
-        if (cell.write.kind != none && !is_over(cell.write)) report_race(cell.write, true, lane, column);
+        compare(cell.write, true, lane, column);
         if (!is_write_) return read(cell);
-        for (const Access& earlier : cell.reads) {
-            if (earlier.kind != none && !is_over(earlier)) report_race(earlier, false, lane, column);
-        }
+        for (const Access& earlier : cell.reads) compare(earlier, false, lane, column);
         const bool is_allocated = cell.is_allocated;
         cell = {};
         cell.write = access_;
@@ -75,26 +74,48 @@ class TensorCheck {
     }
 
   private:
-    bool is_over(const Access& earlier) const {
-        if (earlier.launch != launches) return true;
-        if (earlier.block == access_.block && earlier.thread == access_.thread) return true;  // of the same issuer, in order
-        if (is_known(earlier, *current_thread)) return true;
-        if (!is_of_warp_) return false;
+    void compare(const Access& earlier, bool earlier_writes, unsigned lane, unsigned column) {
+        if (earlier.kind == none || earlier.launch != launches || is_same_issuer(earlier)) return;
+        if (!is_over(earlier)) report_race(earlier, earlier_writes, lane, column);
+        else if (!frees_ && !is_fenced(earlier)) report_fence(earlier, earlier_writes, lane, column);
+    }
+
+    /// The issuer's operations of one kind are in order.
+    bool is_same_issuer(const Access& earlier) const { return earlier.block == access_.block && earlier.thread == access_.thread; }
+
+    /// Returns whether the running thread, or another one of the warp whose access it is, has a property.
+    template <class Test>
+    bool holds_in_warp(Test test) const {
+        if (test(state_of(*current_thread))) return true;
         const Thread* const first = current_thread - lane_of(*current_thread);
-        for (unsigned lane = 0; lane < warp_threads; lane++) {
-            if (is_known(earlier, first[lane])) return true;
+        for (unsigned lane = 0; is_of_warp_ && lane < warp_threads; lane++) {
+            if (test(state_of(first[lane]))) return true;
         }
         return false;
     }
 
-    static bool is_known(const Access& earlier, const Thread& thread) {
-        return state_of(thread).knows.includes(earlier.block, earlier.thread, earlier.clock);
+    /// Products and copies also follow those of other threads that have executed the fences, without a wait.
+    bool is_over(const Access& earlier) const {
+        const bool are_pipelined = copier_of(access_) == Copier::tensor_products && copier_of(earlier) == Copier::tensor_products;
+        return holds_in_warp([&](const ThreadState& state) {
+            return state.knows.includes(earlier.block, earlier.thread, earlier.clock) ||
+                   (are_pipelined && state.tensor_fences.have_ordered(earlier.block, earlier.thread, earlier.clock));
+        });
+    }
+
+    /// Within a warp, the wait is enough.
+    bool is_fenced(const Access& earlier) const {
+        const unsigned threads = current_block->thread_count;
+        const bool is_same_warp = earlier.block == state_of(*current_block).number &&
+                                  earlier.thread % threads / warp_threads == current_thread->linear / warp_threads;
+        return is_same_warp || holds_in_warp([&](const ThreadState& state) {
+            return state.tensor_fences.have_ordered(earlier.block, earlier.thread, earlier.clock);
+        });
     }
 
     void read(TensorCell& cell) {
         for (Access& earlier : cell.reads) {
-            const bool is_same = earlier.block == access_.block && earlier.thread == access_.thread;
-            if (earlier.kind != none && !is_same && !is_over(earlier)) continue;
+            if (earlier.kind != none && earlier.launch == launches && !is_same_issuer(earlier) && !is_over(earlier)) continue;
             earlier = access_;
             return;
         }
@@ -107,7 +128,7 @@ class TensorCheck {
         check::Json json;
         json.text("kind", "uninitialized").text("text", place(lane, column) + " of tensor memory is read before anything has written it; "
                   "let the first tcgen05.mma of a sum not add to D (enable-input-d false), or store zeros first");
-        check::write_line(json.object("here", described(access_, name_of_tensor_operation(copier_of(access_), is_write_))));
+        check::write_line(json.object("here", described(access_, name())));
     }
 
     void report_race(const Access& earlier, bool earlier_writes, unsigned lane, unsigned column) {
@@ -117,9 +138,23 @@ class TensorCheck {
         check::Json json;
         json.text("kind", "race").text("text", "nothing orders two accesses to " + place(lane, column) + " of tensor memory; after the " +
                   name_of_tensor_operation(by, earlier_writes) + ", " + wait_of(by));
-        json.object("here", described(access_, name_of_tensor_operation(copier_of(access_), is_write_)));
+        json.object("here", described(access_, name()));
         check::write_line(json.object("there", described(earlier, name_of_tensor_operation(by, earlier_writes))));
     }
+
+    void report_fence(const Access& earlier, bool earlier_writes, unsigned lane, unsigned column) {
+        const auto [first, second] = std::minmax(access_.where, earlier.where);
+        if (!told().emplace(first, second, "fence").second) return;
+        const bool is_commit = copier_of(earlier) == Copier::tensor_products;
+        check::Json json;
+        json.number("warning", 1).text("kind", "fence").text("text", "two threads access " + place(lane, column) + " of tensor memory in order, but without " +
+                  (is_commit ? "tcgen05.fence::after_thread_sync; call it after the wait"
+                             : "both tcgen05.fence::before_thread_sync, before the threads meet, and ::after_thread_sync, after it"));
+        json.object("here", described(access_, name()));
+        check::write_line(json.object("there", described(earlier, name_of_tensor_operation(copier_of(earlier), earlier_writes))));
+    }
+
+    const char* name() const { return frees_ ? "tcgen05.dealloc" : name_of_tensor_operation(copier_of(access_), is_write_); }
 
     static std::string place(unsigned lane, unsigned column) {
         return "lane " + std::to_string(lane) + ", column " + std::to_string(column);
@@ -132,7 +167,7 @@ class TensorCheck {
     }
 
     const Access access_;
-    const bool is_write_, reads_, is_of_warp_;
+    const bool is_write_, reads_, is_of_warp_, frees_;
 };
 
 /// Visits the cells of a place. The tensor memory of a block that has not begun, or has exited, has none.
@@ -157,13 +192,15 @@ inline Moment tensor_access(Copier copier, Site site) {
 }
 
 void end_tensor_memory(unsigned column, unsigned columns, Site site) {
-    TensorCheck check(access_of(tensor_access(Copier::tensor_stores, site), asynchronous), true, false, true);
+    TensorCheck check(access_of(tensor_access(Copier::tensor_stores, site), asynchronous), true, false, true, true);
     for_each_tensor_cell(*current_block, 0, tensor_lanes, column, columns, check);
     for_each_tensor_cell(*current_block, 0, tensor_lanes, column, columns, [](TensorCell& cell, unsigned, unsigned) { cell = {}; });
 }
 
 void access_tensor_memory(unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_store, Site site) {
     const Moment issued = tensor_access(is_store ? Copier::tensor_stores : Copier::tensor_loads, site);
+    const Thread* const first = current_thread - lane_of(*current_thread);
+    for (unsigned i = 0; i < warp_threads && !is_store; i++) state_of(first[i]).last_tensor_load = issued.where;
     for_each_tensor_cell(*current_block, lane, lanes, column, columns,
                          TensorCheck(access_of(issued, asynchronous), is_store, !is_store, true));
 }
@@ -178,6 +215,16 @@ void finish_tensor_accesses(bool stores) {
     const Thread& first = *(current_thread - lane_of(*current_thread));
     const unsigned issued = state_of(first).copies[static_cast<unsigned>(copier)];
     finish({launches, state_of(*first.block).number, numbered(copier, first), issued, 0});
+    const auto is_loaded = [](const PendingRegisters& one) { return one.use == RegisterUse::loaded; };
+    if (!stores) std::erase_if(state_of(*current_thread).pending_registers, is_loaded);
+}
+
+/// Adds what the running thread has issued.
+inline Knowledge with_own_products(Knowledge known) {
+    const Thread& thread = *current_thread;
+    known.learn(state_of(*thread.block).number, numbered(Copier::tensor_products, thread),
+                state_of(thread).copies[static_cast<unsigned>(Copier::tensor_products)]);
+    return known;
 }
 
 Moment last_tensor_operation(Site site) {
@@ -186,6 +233,16 @@ Moment last_tensor_operation(Site site) {
             state_of(thread).copies[static_cast<unsigned>(Copier::tensor_products)], place_of(site)};
 }
 
-void fence_tensor_memory(bool) {}
+void fence_tensor_memory(bool before_meeting) {
+    ThreadState& state = state_of(*current_thread);
+    if (!before_meeting) return state.tensor_fences.acquire();
+    state.tensor_fences.release(with_own_products(state.knows));
+    state.knows.advance(current_thread->linear);
+}
+
+/// Releases the thread's operations, as tcgen05.commit does.
+void release_tensor_operations(const void* object) {
+    meetings[object].gathered.tensor_fences.release(with_own_products(state_of(*current_thread).knows));
+}
 
 }  // namespace tkjit::sim::race

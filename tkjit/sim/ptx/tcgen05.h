@@ -3,6 +3,7 @@
 
 #include "../detail/launch_control.h"
 #include "../detail/tcgen05.h"
+#include "../detail/wgmma.h"
 #include "operands.h"
 
 namespace tkjit::sim::ptx {
@@ -22,6 +23,12 @@ inline void tcgen05_ld(uint32_t (&registers)[count], uint32_t address, unsigned 
 template <TensorShape shape, bool packs, unsigned count>
 inline void tcgen05_st(const uint32_t (&registers)[count], uint32_t address, unsigned split = 0, Site site = Site::here()) {
     store_tensor_memory({shape, count, packs, address, split}, registers, site);
+}
+
+/// Records the registers of an `asm` statement's `tcgen05.ld`, if they are the kernel's variables.
+template <class... Registers>
+inline void note_loaded(const Registers&... registers) {
+    (note_registers(&registers, sizeof(registers), RegisterUse::loaded), ...);
 }
 
 inline void tcgen05_cp(CtaGroup group, TensorCopyShape shape, uint32_t address, uint64_t descriptor, Site site = Site::here()) {

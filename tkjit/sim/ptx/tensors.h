@@ -111,11 +111,11 @@ inline void wgmma(Sum (&d)[count], uint64_t a, uint64_t b, bool accumulates, int
 /// Records the registers of an `asm` statement's `wgmma`, if they are the kernel's variables.
 template <class... Sums>
 inline void note_sums(const Sums&... sums) {
-    (note_wgmma_registers(&sums, sizeof(sums), true), ...);
+    (note_registers(&sums, sizeof(sums), RegisterUse::sums), ...);
 }
 template <class... Elements>
 inline void note_a(const std::remove_reference_t<Elements>&... elements) {
-    ((std::is_lvalue_reference_v<Elements> ? note_wgmma_registers(&elements, sizeof(elements), false) : void()), ...);
+    ((std::is_lvalue_reference_v<Elements> ? note_registers(&elements, sizeof(elements), RegisterUse::a) : void()), ...);
 }
 
 /// PTX ISA, `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.

@@ -409,6 +409,8 @@ void copy_to_tensor_memory(CtaGroup group, TensorCopyShape shape, uint32_t addre
 inline void arrive_when_done(uint64_t* barrier, const race::Moment& last, Site site) {
     MbarrierBits bits = checked_bits(barrier, "tcgen05.commit", site);
     if (bits.pending == 0) fail(site, "tcgen05.commit: the mbarrier expects no arrival in this phase");
+    race::release_tensor_operations(barrier);
+    race::arrive(barrier);  // what happened before the operations were issued is over once they are
     race::arrive_for(barrier, last);
     bits.pending--;
     race::note_mbarrier_arrival(barrier, bits.pending, bits.count, site);

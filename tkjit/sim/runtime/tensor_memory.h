@@ -103,6 +103,7 @@ inline void allocate_columns(CtaGroup group, unsigned columns, uint32_t* address
 
 void allocate_tensor_memory(CtaGroup group, unsigned columns, uint32_t* address, Site site) {
     once_for_warp(site, [&] { allocate_columns(group, columns, address, site); });
+    __syncwarp(~0u, site);  // every lane counts as having written the address
 }
 
 void free_tensor_memory(CtaGroup group, uint32_t address, unsigned columns, Site site) {
