@@ -45,6 +45,10 @@ def value_of(**sources: str) -> int:
         ("90", {"common": FEATURE}, 0),
         ("90", {"common": ASKS}, 900),
         ("", {"sm_90": FEATURE}, 0),
+        ("", {"sm_100a": ASKS}, 1000),
+        ("", {"sm_90a": ASKS, "sm_100a": "5"}, 900),
+        ("100a", {"sm_90a": "4", "sm_100a": ASKS}, 1000),
+        ("103a", {"common": ASKS}, 1030),
     ],
 )
 def test_the_model_selects_the_source_and_the_macro(session_cache, monkeypatch, asked, sources, value):
@@ -53,7 +57,7 @@ def test_the_model_selects_the_source_and_the_macro(session_cache, monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"), [("100a", "the simulator does not model sm_100a"), ("x", "'x' is not a GPU arch")]
+    ("asked", "message"), [("120a", "the simulator does not model sm_120a"), ("x", "'x' is not a GPU arch")]
 )
 def test_an_architecture_that_cannot_be_modelled_is_rejected(session_cache, monkeypatch, asked, message):
     monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)

@@ -98,7 +98,9 @@ def test_inputs_are_read_before_outputs_are_written():
 
 
 def test_an_unsupported_instruction_becomes_a_trap_with_its_name():
-    assert 'unknown("tcgen05.wait::ld.sync.aligned")' in translate("tcgen05.wait::ld.sync.aligned;", [])
+    assert 'unknown("tcgen05.shift.cta_group::1.down")' in translate(
+        "tcgen05.shift.cta_group::1.down [%0];", [Operand("r", "0")]
+    )
     assert 'unknown("ld.global.mystery.b32: unsupported modifier .mystery")' in translate(
         "ld.global.mystery.b32 %0, [%1];", [Operand("=r", "a"), Operand("l", "b")]
     )

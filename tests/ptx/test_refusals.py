@@ -38,8 +38,8 @@ def run(body: str, threads: int = 32, **options) -> torch.Tensor:
 # statements that compile, but raise an error when a kernel reaches them
 REFUSED = [
     (
-        'asm volatile("tcgen05.fence::before_thread_sync;");',
-        "the simulator has no tcgen05.fence::before_thread_sync",
+        'asm volatile("tcgen05.shift.cta_group::1.down [%0];" :: "r"(0));',
+        "the simulator has no tcgen05.shift.cta_group::1.down",
     ),
     (
         'asm volatile("ld.global.mystery.b32 %0, [%1];" : "=f"(x[0]) : "l"(x));',
@@ -159,11 +159,11 @@ def test_static_shared_memory_that_does_not_fit():
 
 def test_an_architecture_that_is_not_modelled():
     @tkjit.kernel(
-        archs={"100a": "__global__ void one(float* x) { x[0] = 1; }"}, entry="one", args=True, grid=1, block=1
+        archs={"120a": "__global__ void one(float* x) { x[0] = 1; }"}, entry="one", args=True, grid=1, block=1
     )
     def newer(x: InOut[Tensor, "float32", "N"]) -> None: ...
 
-    with pytest.raises(ToolchainError, match="written for sm_100a, which the simulator does not model; it models"):
+    with pytest.raises(ToolchainError, match="written for sm_120a, which the simulator does not model; it models"):
         newer(torch.zeros(1))
 
 

@@ -109,8 +109,8 @@ def test_a_kernel_that_cannot_be_verified_is_reported_with_the_reason(directory,
     (tmp_path / "bare.py").write_text(HEAD + text)
     status, (outcome,) = verified(capsys, "bare")
     assert status == 1 and "bare has no reference" in outcome["refused"] and not outcome["problems"]
-    status, outcomes = verified(capsys, "right", "--model-arch", "100a")
-    assert status == 1 and all("does not model sm_100a" in one["refused"] for one in outcomes)
+    status, outcomes = verified(capsys, "right", "--model-arch", "120a")
+    assert status == 1 and all("does not model sm_120a" in one["refused"] for one in outcomes)
     assert main(["verify", "unknown"]) == 1
     assert "no kernel is named 'unknown'" in capsys.readouterr().err
     if not torch.cuda.is_available():
