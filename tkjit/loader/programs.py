@@ -91,6 +91,7 @@ class ProgramPlan(Plan):
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
+        from tkjit.source.unsupported import retry_flags
 
         unit = compiler.Unit(
             self.what,
@@ -100,6 +101,7 @@ class ProgramPlan(Plan):
             self._sources[0],
             search=(*self._flags.search, *self._env.header_path),
             repair=translation.repair,
+            retry_flags=retry_flags,
         )
         product = compiler.compile_binary(unit, staging, PROGRAM, self._steps(staging))
         for number in range(len(self._sources)):

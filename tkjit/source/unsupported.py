@@ -109,9 +109,13 @@ def retry_flags(log: str, system: Collection[str] = ()) -> tuple[str, ...]:
     ('-DTKJIT_SIM_LAUNCHES_BY_CALL',)
     >>> retry_flags("a.cuh:5:7: error: declaration of 'using X = X<int>' changes meaning of 'X' [-fpermissive]")
     ('-fpermissive',)
+    >>> retry_flags("a.cuh:5:1: error: inlining failed in call to 'always_inline' 'int f(int)': function not inlinable")
+    ('-DTKJIT_SIM_INLINES_BY_CHOICE',)
     """
     if (errors := _ERROR.findall(log)) and all("changes meaning of" in error for error in errors):
         return ("-fpermissive",)  # nvcc accepts them; this flag also allows other mistakes, but there are none
+    if errors and all("inlining failed in call to" in error for error in errors):
+        return ("-DTKJIT_SIM_INLINES_BY_CHOICE",)  # for nvcc, __forceinline__ is a request; functions may call each other
     asked = ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if _only_system_asks(log, system) else ()
     return (*asked, "-DTKJIT_SIM_LAUNCHES_BY_CALL") if _LAUNCH_DEFECT.search(log) else asked
 

@@ -84,7 +84,8 @@ inline cudaDeviceProp device_properties() {
 #else
     device.multiProcessorCount = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 #endif
-    device.major = 9;
+    device.major = TKJIT_SIM_CUDA_ARCH / 100;
+    device.minor = TKJIT_SIM_CUDA_ARCH / 10 % 10;
     device.clockRate = device.memoryClockRate = 1000000;
     device.memoryBusWidth = 64;
     device.l2CacheSize = 1 << 20;

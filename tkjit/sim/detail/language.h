@@ -81,7 +81,11 @@ struct one_block {
 #define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"))) __thread
 #endif
 
+#ifdef TKJIT_SIM_INLINES_BY_CHOICE  // g++ rejects functions that it must, but cannot, inline (source/unsupported.py)
+#define __forceinline__ inline
+#else
 #define __forceinline__ inline __attribute__((always_inline))
+#endif
 // Defined as empty, because libstdc++ itself writes __attribute__((__noinline__)). Only an optimisation hint is lost.
 #define __noinline__
 #define __align__(bytes) __attribute__((aligned(bytes)))
