@@ -88,6 +88,25 @@ def test_blocks_read_each_others_shared_memory(source, options):
         assert torch.equal(kernel(x), swapped(x))
 
 
+def test_the_upper_bits_of_a_shared_address_are_the_rank():
+    """CUTLASS clears the lowest of them, to reach the first block of a pair."""
+    source = """
+    __global__ void swapped(Globals g) {
+        __shared__ float own;
+        const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(&own));
+        if (address >> 24 != blockIdx.x % 4) __trap();
+        own = -1;
+        asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+        if (blockIdx.x % 2)
+            asm volatile("st.shared::cluster.f32 [%0], %1;" :: "r"(address & 0xfeffffff), "f"(g.x[blockIdx.x]) : "memory");
+        asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+        g.y[blockIdx.x] = own;
+    }
+    """
+    y = define(source, VECTORS, entry="swapped", grid="N", block=1, cluster=4)(torch.arange(8.0))
+    assert y.tolist() == [1, -1, 3, -1, 5, -1, 7, -1]
+
+
 def test_a_cluster_in_three_dimensions():
     source = """
     #include <cooperative_groups.h>

@@ -58,13 +58,11 @@ inline char* in_other_block(const void* address, unsigned rank, Site site) {
 /// PTX ISA, `mapa` of a 32-bit address.
 inline uint32_t cluster_address(uint32_t address, unsigned rank, Site site) {
     block_of_cluster(rank, site);
-    return (rank + 1) << rank_shift | (address & ((1u << rank_shift) - 1));
+    return rank << rank_shift | (address & ((1u << rank_shift) - 1));
 }
 
 /// PTX ISA, `getctarank`.
-inline unsigned rank_of_address(uint32_t address) {
-    return address >> rank_shift ? (address >> rank_shift) - 1 : cluster_rank();
-}
+inline unsigned rank_of_address(uint32_t address) { return address >> rank_shift; }
 inline unsigned rank_of(const void* address) { return owner_of(address).cluster_rank; }
 
 }  // namespace tkjit::sim

@@ -23,9 +23,11 @@ inline size_t offset_in_window(const void* address) {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(current_block->window);
 }
 
-// In a shared::cluster address of 32 bits, the upper eight bits are one more than the rank of the block whose window it
-// refers to, or 0 for the running block.
+// In a shared address of 32 bits, the upper eight bits are the rank in its cluster of the block whose window it refers to, as
+// on a device: CUTLASS clears the lowest of them to reach the first block of a pair.
 inline constexpr unsigned rank_shift = 24;
+
+inline size_t first_shared_address(const Block& block) { return static_cast<size_t>(block.cluster_rank) << rank_shift; }
 
 /// Returns the memory at an address in another block's window, or fails.
 char* in_cluster_window(unsigned long long address, unsigned bytes, Site site);
@@ -35,8 +37,9 @@ size_t shared_address_of(const void* address);
 
 /// Returns the memory at an address in the window.
 inline char* in_window(unsigned long long address, unsigned bytes, Site site) {
-    if (__builtin_expect(address > window_bytes - bytes, false)) return in_cluster_window(address, bytes, site);
-    return current_block->window + address;
+    const unsigned long long offset = address - first_shared_address(*current_block);
+    if (__builtin_expect(offset > window_bytes - bytes, false)) return in_cluster_window(address, bytes, site);
+    return current_block->window + offset;
 }
 
 /// Returns the slot for a declaration of static shared variables. Each instance of a template has its own slot.
@@ -66,7 +69,8 @@ inline Variables& static_shared(Site site = Site::here()) {
 
 inline size_t __cvta_generic_to_shared(const void* address) {
     const size_t offset = tkjit::sim::offset_in_window(address);
-    return offset < tkjit::sim::window_bytes ? offset : tkjit::sim::shared_address_of(address);
+    if (offset >= tkjit::sim::window_bytes) return tkjit::sim::shared_address_of(address);
+    return tkjit::sim::first_shared_address(*tkjit::sim::current_block) + offset;
 }
 
 inline void* __cvta_shared_to_generic(size_t shared_address, tkjit::sim::Site site = tkjit::sim::Site::here()) {

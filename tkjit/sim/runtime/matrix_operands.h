@@ -62,8 +62,11 @@ class SharedMatrix {
 
   private:
     const char* at(unsigned offset) const {
-        const char* const own = in_window(swizzled(matrix_.start + offset, matrix_.swizzle_bytes), 16, site_);
-        const char* const place = owner_.window + (own - current_block->window);
+        const unsigned in_owner = swizzled(matrix_.start + offset, matrix_.swizzle_bytes);
+        if (in_owner > window_bytes - 16) {
+            fail(site_, "the shared address 0x%x, of 16 bytes, is outside of the block's %u KiB", in_owner, window_bytes >> 10);
+        }
+        const char* const place = owner_.window + in_owner;
         check::may_use(place, 16, "read", site_);
         race::read_meanwhile(place, 16, issued_);
         return place;

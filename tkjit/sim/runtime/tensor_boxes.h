@@ -162,8 +162,9 @@ inline void check_tensor(const TensorMap* map, const int* coordinates, unsigned 
         fail(site, "%s: coordinate %d of the innermost dimension is %lld bytes; it must be a multiple of 16 bytes", what,
              coordinates[0], begins);
     }
-    const char* const window = owner_of(shared).window;
-    in_window(static_cast<size_t>(static_cast<const char*>(shared) - window), box_bytes(*map), site);
+    const Block& owner = owner_of(shared);
+    const auto offset = static_cast<size_t>(static_cast<const char*>(shared) - owner.window);
+    in_window(first_shared_address(owner) + offset, box_bytes(*map), site);
 }
 
 inline TensorCopy* new_tensor_copy(const TensorMap& map, const int* coordinates, const void* shared, Site site) {

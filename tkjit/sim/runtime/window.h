@@ -80,9 +80,9 @@ unsigned total_smem_size() { return current_block->window_used - reserved_window
 }  // namespace ptx
 
 __attribute__((noinline)) char* in_cluster_window(unsigned long long address, unsigned bytes, Site site) {
-    const unsigned long long rank = (address >> rank_shift) - 1, offset = address & ((1u << rank_shift) - 1);
+    const unsigned long long rank = address >> rank_shift, offset = address & ((1u << rank_shift) - 1);
     const Cluster& cluster = *current_block->cluster;
-    if (address >> rank_shift && rank < cluster.count && offset <= window_bytes - bytes) {
+    if (rank < cluster.count && offset <= window_bytes - bytes) {
         return cluster.blocks[rank]->window + offset;
     }
     // a generic address works as well on a device, which uses only the low bits
@@ -98,7 +98,7 @@ __attribute__((noinline)) char* in_cluster_window(unsigned long long address, un
 __attribute__((noinline)) size_t shared_address_of(const void* address) {
     const Block& owner = owner_of(address);
     if (&owner == current_block) return offset_in_window(address);
-    return static_cast<size_t>(owner.cluster_rank + 1) << rank_shift | static_cast<size_t>(static_cast<const char*>(address) - owner.window);
+    return first_shared_address(owner) + static_cast<size_t>(static_cast<const char*>(address) - owner.window);
 }
 
 }  // namespace tkjit::sim
