@@ -98,7 +98,8 @@ def test_the_upper_bits_of_a_shared_address_are_the_rank():
         own = -1;
         asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
         if (blockIdx.x % 2)
-            asm volatile("st.shared::cluster.f32 [%0], %1;" :: "r"(address & 0xfeffffff), "f"(g.x[blockIdx.x]) : "memory");
+            asm volatile("st.shared::cluster.f32 [%0], %1;"
+                         :: "r"(address & 0xfeffffff), "f"(g.x[blockIdx.x]) : "memory");
         asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
         g.y[blockIdx.x] = own;
     }
