@@ -34,6 +34,27 @@ void multiplied(const __half* a, const __half* b, __half* d, int m, int n, int k
     gemm_tn(n, m, k, Half(1.0f), (const Half*)b, k, (const Half*)a, k, Half(0.0f), (Half*)d, n);
 }}
 """
+CUTE_FOR_BLACKWELL = """
+#define main tutorial_main
+#include "{file}"
+#undef main
+
+void multiplied(const __half* a, const __half* b, __half* d, int m, int n, int k) {{
+    const auto rows_of = [](int rows, int cols) {{
+        return cute::make_layout(cute::make_shape(rows, cols), cute::make_stride(cols, cute::Int<1>{{}}));
+    }};
+    float *c, *sums;
+    cudaMalloc(&c, sizeof(float) * m * n);
+    cudaMalloc(&sums, sizeof(float) * m * n);
+    cudaMemset(c, 0, sizeof(float) * m * n);
+    using Half = cutlass::half_t;
+    gemm_host_f16xf16_f32_f32_tnt((const Half*)a, rows_of(m, k), (const Half*)b, rows_of(n, k), c, rows_of(m, n), sums,
+                                  rows_of(m, n), 1.0f, 0.0f);
+    for (int i = 0; i < m * n; ++i) d[i] = __float2half(sums[i]);  // the memory of the simulator is the host's
+    cudaFree(c);
+    cudaFree(sums);
+}}
+"""
 COLLECTIVE = """
 #include "cute/tensor.hpp"
 #include "cutlass/cutlass.h"
@@ -49,9 +70,9 @@ COLLECTIVE = """
 using Half = cutlass::half_t;
 using Row = cutlass::layout::RowMajor;
 using Column = cutlass::layout::ColumnMajor;
-using Block = cute::Shape<cute::_128, cute::_128, cute::_64>;
+using Block = cute::Shape<cute::{rows}, cute::_128, cute::_64>;
 using Blocks = cute::Shape<cute::_2, cute::_1, cute::_1>;
-using Arch = cutlass::arch::Sm90;
+using Arch = cutlass::arch::{arch};
 using Tensors = cutlass::arch::OpClassTensorOp;
 using Epilogue = cutlass::epilogue::collective::CollectiveBuilder<
     Arch, Tensors, Block, Blocks, cutlass::epilogue::collective::EpilogueTileAuto, float, float, Half, Row, 8, Half,
@@ -89,7 +110,7 @@ void multiplied(const __half* a, const __half* b, __half* d, int m, int n, int k
 }}
 """
 DEEPGEMM = """
-#include <deep_gemm/impls/sm90_bf16_gemm.cuh>
+#include <deep_gemm/impls/{arch}_bf16_gemm.cuh>
 
 #include <stdexcept>
 
@@ -109,22 +130,21 @@ CUtensorMap map_of(const Number* x, uint64_t rows, uint64_t cols, uint32_t box_r
 }}
 
 void multiplied(const Number* a, const Number* b, Number* d, int m, int n, int k) {{
-    constexpr int rows = 128, cols = 128, depth = 64, stages = 4, blocks = 4;
-    const auto kernel = &sm90_bf16_gemm_impl<cute::UMMA::Major::K, cute::UMMA::Major::K, 0, 0, 0, 1, rows, cols, depth,
-                                             128, 128, 128, stages, 128, 256, 2, true, blocks, GemmType::Normal, false,
-                                             cutlass::bfloat16_t>;
+    constexpr int rows = 128, cols = 128, loaded_cols = {loaded_cols}, depth = 64, stages = 4, blocks = 4;
+    constexpr auto by_k = cute::UMMA::Major::K;
+    const auto kernel = &{arch}_bf16_gemm_impl<by_k, by_k, 0, 0, 0, {options}>;
     cudaLaunchAttribute attribute;
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim.x = 2;
     attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
     cudaLaunchConfig_t config = {{}};
     config.gridDim = blocks;
-    config.blockDim = 384;
+    config.blockDim = {threads};
     config.attrs = &attribute;
     config.numAttrs = 1;
-    config.dynamicSmemBytes = (rows * cols + stages * (rows + cols) * depth) * sizeof(Number) + 1024;
+    config.dynamicSmemBytes = (rows * cols + stages * (rows + loaded_cols) * depth) * sizeof(Number) + 1024;
     cudaLaunchKernelEx(&config, kernel, (int*)nullptr, uint32_t(m), uint32_t(n), uint32_t(k), map_of(a, m, k, rows),
-                       map_of(b, n, k, cols), map_of(d, m, n, rows));
+                       map_of(b, n, k, loaded_cols), map_of(d, m, n, rows));
 }}
 """
 
@@ -140,28 +160,72 @@ class Product(NamedTuple):
     needs: str = "cutlass"
 
 
+HOPPER = {"arch": "Sm90", "rows": "_128"}
 PRODUCTS = {
     "CuTe tutorial, sgemm_sm80.cu": Product(CUTE, "80", "float16", (256, 128, 192), {"file": "sgemm_sm80.cu"}),
     "CuTe tutorial, wgmma_sm90.cu": Product(CUTE, "90a", "float16", (256, 128, 192), {"file": "hopper/wgmma_sm90.cu"}),
     "CuTe tutorial, wgmma_tma_sm90.cu, cluster 2 x 1": Product(
         CUTE, "90a", "float16", (128, 256, 256), {"file": "hopper/wgmma_tma_sm90.cu"}
     ),
+    "CuTe tutorial, 02_mma_tma_sm100.cu": Product(
+        CUTE_FOR_BLACKWELL, "100a", "float16", (256, 512, 192), {"file": "blackwell/02_mma_tma_sm100.cu"}
+    ),
+    "CuTe tutorial, 04_mma_tma_2sm_sm100.cu, pairs of blocks": Product(
+        CUTE_FOR_BLACKWELL, "100a", "float16", (1024, 1024, 128), {"file": "blackwell/04_mma_tma_2sm_sm100.cu"}
+    ),
     "CUTLASS, collective builder, pingpong, cluster 2 x 1": Product(
         COLLECTIVE,
         "90a",
         "float16",
         (384, 256, 320),
-        {"schedule": "KernelTmaWarpSpecializedPingpong", "epilogue": "TmaWarpSpecialized"},
+        HOPPER | {"schedule": "KernelTmaWarpSpecializedPingpong", "epilogue": "TmaWarpSpecialized"},
     ),
     "CUTLASS, collective builder, cooperative, cluster 2 x 1": Product(
         COLLECTIVE,
         "90a",
         "float16",
         (384, 256, 320),
-        {"schedule": "KernelTmaWarpSpecializedCooperative", "epilogue": "TmaWarpSpecializedCooperative"},
+        HOPPER | {"schedule": "KernelTmaWarpSpecializedCooperative", "epilogue": "TmaWarpSpecializedCooperative"},
+    ),
+    "CUTLASS, collective builder, for sm_100a, pairs of blocks": Product(
+        COLLECTIVE,
+        "100a",
+        "float16",
+        (512, 256, 320),
+        {
+            "arch": "Sm100",
+            "rows": "_256",
+            "schedule": "KernelTmaWarpSpecialized2SmSm100",
+            "epilogue": "TmaWarpSpecialized2Sm",
+        },
     ),
     "DeepGEMM, sm90_bf16_gemm, multicast, cluster 2 x 1": Product(
-        DEEPGEMM, "90a", "bfloat16", (384, 384, 512), needs="DeepGEMM"
+        DEEPGEMM,
+        "90a",
+        "bfloat16",
+        (384, 384, 512),
+        {
+            "arch": "sm90",
+            "threads": "384",
+            "loaded_cols": "cols",
+            "options": "1, rows, cols, depth, 128, 128, 128, stages, 128, 256, 2, true, blocks, GemmType::Normal, false, "
+            "cutlass::bfloat16_t",
+        },
+        needs="DeepGEMM",
+    ),
+    "DeepGEMM, sm100_bf16_gemm, pairs of blocks": Product(
+        DEEPGEMM,
+        "100a",
+        "bfloat16",
+        (512, 384, 512),
+        {
+            "arch": "sm100",
+            "threads": "256",
+            "loaded_cols": "cols / 2",
+            "options": "rows, cols, depth, 1, 128, 128, 128, stages, 128, 128, 2, false, blocks, 128, false, false, "
+            "GemmType::Normal, false, cutlass::bfloat16_t, 100",
+        },
+        needs="DeepGEMM",
     ),
 }
 # directories of headers in a checkout, which the proof identifies

@@ -133,7 +133,8 @@ def _cp(call: Call) -> str:
     return f"tkjit_ptx::tcgen05_cp({group}, {shape}, {_address(call, 0)}, {call.value(1, 'b64')});"
 
 
-# Maps each kind with scales to the words for the number of elements that share one. The first is the default.
+# Maps each kind with scales to the words for the number of elements that share one. The first is the default, except for
+# mxf4nvf4, which has none.
 _SCALES = {
     "mxf8f6f4": {"scale_vec::1X": 32, "block32": 32},
     "mxf4": {"scale_vec::2X": 32, "block32": 32},
@@ -150,9 +151,9 @@ def _mma(call: Call) -> str:
     if is_scaled != (kind in _SCALES):
         raise Unknown
     words = _SCALES.get(kind, {})
-    block = words[call.one_of(words, next(iter(words)))] if is_scaled else 0
-    # hints for the reuse of A or B
-    call.has(*(f"collector::{one}::{use}" for one in "ab" for use in ("fill", "use", "lastuse", "discard")))
+    default = "" if kind == "mxf4nvf4" else next(iter(words), "")
+    block = words[call.one_of(words, default)] if is_scaled else 0
+    call.has(*(f"collector::a::{use}" for use in ("fill", "use", "lastuse", "discard")))  # hints
     call.ends()
 
     a = call.operand(1)
@@ -173,9 +174,11 @@ def _mma(call: Call) -> str:
     if call.count > after and isinstance(call.operand(after), Vector):
         kept = call.values(after, "u32")
         after += 1
+        if len(kept) != (8 if group.endswith("pair") else 4):
+            raise Unknown("a mask of lanes has 4 registers, or 8 for a pair of blocks")
     fields.append(f".accumulates = {call.value(after, 'pred')}")
     fields.append(f".shift_of_d = {call.value(after + 1, 'u32') if call.count > after + 1 else '0u'}")
-    fields.append(f".lanes_kept = {{{', '.join(kept or [])}}}")
+    fields.append(f".disabled_lanes = {{{', '.join(kept or [])}}}")
     return f"tkjit_ptx::tcgen05_mma({_SIM}TensorProduct{{{', '.join(fields)}}});"
 
 
@@ -186,8 +189,10 @@ def _commit(call: Call) -> str:
     is_multicast = call.has("multicast::cluster")
     call.ends()
     # Without a state space, the address is generic; a device takes the low bits of either kind of address.
-    ranks = f", {call.value(1, 'u16')}" if is_multicast else ""
-    return f"tkjit_ptx::tcgen05_commit({call.address(0, 'shared')}{ranks});"
+    barrier = call.address(0, "shared")
+    if is_multicast:
+        return f"tkjit_ptx::tcgen05_commit_to({barrier}, {call.value(1, 'u16')});"
+    return f"tkjit_ptx::tcgen05_commit({barrier});"
 
 
 @instruction("clusterlaunchcontrol.try_cancel.async")

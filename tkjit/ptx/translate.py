@@ -133,11 +133,12 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, _ in outputs]
     product = next((one for one in block.walk() if _is(one, "wgmma.mma_async")), None)
     elements = _elements_of_a(product, spelling) if product else []
-    loads = any(_is(one, "tcgen05.ld") for one in block.walk())
-    if product or loads:  # the race detector has to know which registers they use until they have been waited for
+    loaded = _loaded(block, spelling)
+    if product or loaded:  # the race detector has to know which registers they use until they have been waited for
         opening.append("[[maybe_unused]] const ::tkjit::sim::AsynchronousStatement tkjit_statement{};")
         note = "note_sums" if product else "note_loaded"
-        closing.append(f"tkjit_ptx::{note}({', '.join(f'tkjit_out{i}' for i, _ in outputs)});")
+        noted = [i for i, _ in outputs] if product else loaded
+        closing.append(f"tkjit_ptx::{note}({', '.join(f'tkjit_out{i}' for i in noted)});")
     if elements:
         names = [f"tkjit_in{i}" for i in elements]
         opening += [f"auto&& tkjit_in{i} = {operands[i].expression};" for i in elements]
@@ -150,6 +151,17 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
 
 def _is(statement: object, opcode: str) -> TypeGuard[Instruction]:
     return isinstance(statement, Instruction) and statement.text.startswith(opcode)
+
+
+def _loaded(block: Block, spelling: _Spelling) -> list[int]:
+    """Return the operands that a ``tcgen05.ld`` writes, unless the statement waits for it."""
+    loaded: list[int] = []
+    for statement in block.walk():
+        if _is(statement, "tcgen05.wait::ld"):
+            loaded = []
+        elif _is(statement, "tcgen05.ld") and isinstance(statement.operands[0], Vector):
+            loaded += [spelling.index(part.text) for part in statement.operands[0].parts if part.kind == "operand"]
+    return list(dict.fromkeys(loaded))
 
 
 def _elements_of_a(product: Instruction, spelling: _Spelling) -> list[int]:

@@ -21,6 +21,7 @@
 #include "runtime/registers.h"
 #include "runtime/launch_control.h"
 #include "runtime/tcgen05.h"
+#include "runtime/tcgen05_completion.h"
 #include "runtime/tensor_memory.h"
 #include "runtime/wgmma.h"
 #ifdef TKJIT_SIM_CHECKED

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tkjit.source.entries import kernels_in, template_names
 from tkjit.source.lexer import Edit, Token, closing
 from tkjit.source.scopes import outline
+from tkjit.source.tokens import split
 
 _DIMS = "__cluster_dims__"
 
@@ -24,11 +25,15 @@ def declared_clusters(text: str, tokens: list[Token]) -> list[Edit]:
         end = None if at is None else closing(head, at + 1)
         if at is None or end is None:
             continue
+        arguments = template_names(kernel.template, with_defaults=True) if kernel.template else []
+        if any(not word.removesuffix("...").isidentifier() or word in ("typename", "class") for word in arguments):
+            continue  # a parameter has no name, so the instance cannot be named
         name, dims = kernel.name.rpartition("::")[2], text[head[at + 2].start : head[end].start]
         edits.append(Edit(head[at].start, head[end].end, ""))
         if kernel.template:
-            arguments = ", ".join(template_names(kernel.template, with_defaults=True))
-            use = f" (void)&::tkjit::sim::ClusterOf<&{name}<{arguments}>, {dims}>::declared;"
+            each = (text[part[0].start : part[-1].end] for part in split(head[at + 2 : end]))
+            extents = ", ".join(f"({extent})" for extent in each)
+            use = f" (void)&::tkjit::sim::ClusterOf<&{name}<{', '.join(arguments)}>, {extents}>::declared;"
             edits.append(Edit(function.start, function.start, use))
             continue
         declared = f" static const ::tkjit::sim::DeclaredCluster tkjit_cluster_{number}({name}, dim3({dims}));"

@@ -3,7 +3,6 @@
 
 __global__ void wrong(Globals g) {
     __shared__ uint32_t slot;
-    __shared__ uint64_t done;
     const int which = g.which.raw_ptr[0], warp = threadIdx.x / 32;
     g.y.raw_ptr[0] = 0;
     if (which == 0) allocate(&slot, 48);

@@ -6,6 +6,7 @@ __global__ void squares(Globals g) {
     __shared__ uint64_t arrived;
     const uint32_t to = __cvta_generic_to_shared(&response), barrier = __cvta_generic_to_shared(&arrived);
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(barrier));
+    asm volatile("fence.mbarrier_init.release.cluster;");
     uint32_t number = blockIdx.x, is_canceled = 1, phase = 0;
     while (is_canceled) {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;" :: "r"(barrier));

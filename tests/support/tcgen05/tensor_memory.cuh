@@ -1,4 +1,4 @@
-// Allocates tensor memory for a block of 128 threads, reads it, and frees it.
+// Allocates tensor memory for a block, reads it in the first four warps, and frees it.
 #pragma once
 
 #include <stdint.h>

@@ -94,12 +94,14 @@ void note_completion_at(const void* barrier, Site site);
 // Tensor memory (race_tensor_memory.h). A place is given by lanes and columns. A warp's loads and stores, and a thread's
 // products and copies (tcgen05.mma, tcgen05.cp), each count as a separate thread.
 void begin_tensor_memory(unsigned column, unsigned columns);
-void end_tensor_memory(unsigned column, unsigned columns, Site site);
+void note_dealloc(unsigned column, unsigned columns, Site site);
 void access_tensor_memory(unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_store, Site site);
 void use_tensor_memory(const Block& block, unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_write,
                        const Moment& issued, bool reads = true);
 /// Records `tcgen05.wait`, for the warp's stores or its loads.
 void finish_tensor_accesses(bool stores);
+/// Begins a thread's product or copy. What the thread knows at the last of them is what a commit passes on.
+Moment begin_tensor_operation(Site site);
 Moment last_tensor_operation(Site site);
 void release_tensor_operations(const void* object);
 void fence_tensor_memory(bool before_meeting);
@@ -142,10 +144,11 @@ inline void acquire_tensor_maps() {}
 inline void read_tensor_map(const void*, size_t, Site) {}
 inline void fence_async_proxy(bool, bool) {}
 inline void begin_tensor_memory(unsigned, unsigned) {}
-inline void end_tensor_memory(unsigned, unsigned, Site) {}
+inline void note_dealloc(unsigned, unsigned, Site) {}
 inline void access_tensor_memory(unsigned, unsigned, unsigned, unsigned, bool, Site) {}
 inline void use_tensor_memory(const Block&, unsigned, unsigned, unsigned, unsigned, bool, Moment, bool = true) {}
 inline void finish_tensor_accesses(bool) {}
+inline Moment begin_tensor_operation(Site) { return {}; }
 inline Moment last_tensor_operation(Site) { return {}; }
 inline void release_tensor_operations(const void*) {}
 inline void fence_tensor_memory(bool) {}

@@ -1,5 +1,6 @@
-// Products of warpgroups (`wgmma`), and registers in use by them or by loads from tensor memory. Like a copy, a product counts as a separate thread, which reads its tiles until each
-// thread of the warpgroup has waited for it. Until then, no thread may use the product's registers.
+// Products of warpgroups (`wgmma`), and registers in use by them or by loads from tensor memory. Like a copy, a product
+// counts as a separate thread, which reads its tiles until each thread of the warpgroup has waited for it. Until then, no
+// thread may use the product's registers.
 //
 // Source: PTX ISA, "wgmma.mma_async", "wgmma.fence", "wgmma.wait_group".
 #pragma once
@@ -15,7 +16,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <set>
 #include <string>
@@ -29,14 +29,13 @@ namespace tkjit::sim::race {
 inline View set_aside;
 
 /// Reports a wrong use of wgmma, but only once for each pair of places.
-inline void report_product(const Access& access, const char* what, const char* text, const Access* product = nullptr,
-                           const char* product_name = "wgmma") {
-    const bool is_load = strcmp(product_name, "tcgen05.ld") == 0;
+inline void report_product(const Access& access, const char* what, const char* text, const Access* other = nullptr,
+                           const char* other_what = "wgmma", const char* kind = "wgmma") {
     static std::set<std::tuple<unsigned, unsigned, std::string>> told;
-    if (!told.emplace(access.where, product ? product->where : 0, text).second) return;
+    if (!told.emplace(access.where, other ? other->where : 0, text).second) return;
     check::Json json;
-    json.text("kind", is_load ? "tcgen05" : "wgmma").text("text", text).object("here", described(access, what));
-    if (product) json.object("there", described(*product, product_name));
+    json.text("kind", kind).text("text", text).object("here", described(access, what));
+    if (other) json.object("there", described(*other, other_what));
     check::write_line(json);
 }
 
@@ -99,7 +98,8 @@ inline void report_registers(const PendingRegisters& registers, bool is_write, u
     const Access other = access_of(*current_thread, asynchronous, registers.where);
     const bool is_load = registers.use == RegisterUse::loaded;
     report_product(access_of(*current_thread, plain, where), is_write ? "write" : "read",
-                   texts[static_cast<unsigned>(registers.use)], &other, is_load ? "tcgen05.ld" : "wgmma");
+                   texts[static_cast<unsigned>(registers.use)], &other, is_load ? "tcgen05.ld" : "wgmma",
+                   is_load ? "tcgen05" : "wgmma");
 }
 
 }  // namespace tkjit::sim::race

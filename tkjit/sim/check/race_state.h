@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../detail/block.h"
+#include "../detail/pending_registers.h"
 #include "../detail/vector_types.h"
-#include "../detail/wgmma.h"
 #include "clocks.h"
 #include "places.h"
 #include "regions.h"
@@ -40,6 +40,10 @@ class SharedFences {
     }
     void learn(const SharedFences& other) {
         if (other.fences_ && other.fences_ != fences_) learn(*other.fences_);
+    }
+    /// Learns of releases only: each thread has to acquire itself.
+    void learn_releases(const SharedFences& other) {
+        if (other.fences_ && other.fences_ != fences_) release(other.fences_->released);
     }
     void release(const Knowledge& known) { learn(Fences{known, {}}); }
     void acquire() {
@@ -91,7 +95,7 @@ struct View {
         for (unsigned i = 0; i < 2; i++) seen_by_async[i].learn(other.seen_by_async[i]);
         for (unsigned i = 0; i < 2; i++) fenced_by_writer[i].learn(other.fenced_by_writer[i]);
         map_fences.learn(other.map_fences);
-        tensor_fences.learn(other.tensor_fences);
+        tensor_fences.learn_releases(other.tensor_fences);
         knows_previous_launches |= other.knows_previous_launches;
     }
 };
@@ -119,6 +123,7 @@ struct ThreadState : View {
     bool has_fenced_registers = false;  // by wgmma.fence, since it last waited for all products
     unsigned last_product = 0;          // the place of the warpgroup's last product
     unsigned last_tensor_load = 0;      // and of the thread's last tcgen05.ld
+    std::shared_ptr<const View> at_tensor_operation;  // its view when it issued its last tcgen05.mma or tcgen05.cp
     std::vector<PendingRegisters> pending_registers;
     bool in_asynchronous_statement = false;
 };

@@ -57,15 +57,20 @@ inline Copier copier_of(const Access& access) {
 
 class TensorCheck {
   public:
-    /// is_of_warp : whether all lanes of the running warp make the access together. It is then enough if one of them knows
-    /// that an earlier one is over.
-    TensorCheck(const Access& access, bool is_write, bool reads, bool is_of_warp, bool frees = false)
-        : access_(access), is_write_(is_write), reads_(reads), is_of_warp_(is_of_warp), frees_(frees) {}
+    struct How {
+        bool writes, reads;
+        // Whether all lanes of the running warp make the access together. It is then enough if one of them knows that an
+        // earlier one is over.
+        bool is_of_warp;
+        bool frees;
+    };
+
+    TensorCheck(const Access& access, How how) : access_(access), how_(how) {}
 
     void operator()(TensorCell& cell, unsigned lane, unsigned column) {
-        if (reads_ && cell.write.kind == none && cell.is_allocated) report_blank(lane, column);
+        if (how_.reads && cell.write.kind == none && cell.is_allocated) report_blank(lane, column);
         compare(cell.write, true, lane, column);
-        if (!is_write_) return read(cell);
+        if (!how_.writes) return read(cell);
         for (const Access& earlier : cell.reads) compare(earlier, false, lane, column);
         const bool is_allocated = cell.is_allocated;
         cell = {};
@@ -77,18 +82,20 @@ class TensorCheck {
     void compare(const Access& earlier, bool earlier_writes, unsigned lane, unsigned column) {
         if (earlier.kind == none || earlier.launch != launches || is_same_issuer(earlier)) return;
         if (!is_over(earlier)) report_race(earlier, earlier_writes, lane, column);
-        else if (!frees_ && !is_fenced(earlier)) report_fence(earlier, earlier_writes, lane, column);
+        else if (!how_.frees && !is_fenced(earlier)) report_fence(earlier, earlier_writes, lane, column);
     }
 
-    /// The issuer's operations of one kind are in order.
-    bool is_same_issuer(const Access& earlier) const { return earlier.block == access_.block && earlier.thread == access_.thread; }
+    /// The issuer's operations of one kind are in order, except that columns must not be freed while they are stored to.
+    bool is_same_issuer(const Access& earlier) const {
+        return !how_.frees && earlier.block == access_.block && earlier.thread == access_.thread;
+    }
 
     /// Returns whether the running thread, or another one of the warp whose access it is, has a property.
     template <class Test>
     bool holds_in_warp(Test test) const {
         if (test(state_of(*current_thread))) return true;
         const Thread* const first = current_thread - lane_of(*current_thread);
-        for (unsigned lane = 0; is_of_warp_ && lane < warp_threads; lane++) {
+        for (unsigned lane = 0; how_.is_of_warp && lane < warp_threads; lane++) {
             if (test(state_of(first[lane]))) return true;
         }
         return false;
@@ -103,10 +110,10 @@ class TensorCheck {
         });
     }
 
-    /// Within a warp, the wait is enough.
+    /// Within a warp, the wait is enough after a load or a store.
     bool is_fenced(const Access& earlier) const {
         const unsigned threads = current_block->thread_count;
-        const bool is_same_warp = earlier.block == state_of(*current_block).number &&
+        const bool is_same_warp = copier_of(earlier) != Copier::tensor_products && earlier.block == state_of(*current_block).number &&
                                   earlier.thread % threads / warp_threads == current_thread->linear / warp_threads;
         return is_same_warp || holds_in_warp([&](const ThreadState& state) {
             return state.tensor_fences.have_ordered(earlier.block, earlier.thread, earlier.clock);
@@ -154,7 +161,7 @@ class TensorCheck {
         check::write_line(json.object("there", described(earlier, name_of_tensor_operation(copier_of(earlier), earlier_writes))));
     }
 
-    const char* name() const { return frees_ ? "tcgen05.dealloc" : name_of_tensor_operation(copier_of(access_), is_write_); }
+    const char* name() const { return how_.frees ? "tcgen05.dealloc" : name_of_tensor_operation(copier_of(access_), how_.writes); }
 
     static std::string place(unsigned lane, unsigned column) {
         return "lane " + std::to_string(lane) + ", column " + std::to_string(column);
@@ -167,7 +174,7 @@ class TensorCheck {
     }
 
     const Access access_;
-    const bool is_write_, reads_, is_of_warp_, frees_;
+    const How how_;
 };
 
 /// Visits the cells of a place. The tensor memory of a block that has not begun, or has exited, has none.
@@ -191,10 +198,13 @@ inline Moment tensor_access(Copier copier, Site site) {
     return begin(copier, *(current_thread - lane_of(*current_thread)), site);
 }
 
-void end_tensor_memory(unsigned column, unsigned columns, Site site) {
-    TensorCheck check(access_of(tensor_access(Copier::tensor_stores, site), asynchronous), true, false, true, true);
-    for_each_tensor_cell(*current_block, 0, tensor_lanes, column, columns, check);
-    for_each_tensor_cell(*current_block, 0, tensor_lanes, column, columns, [](TensorCell& cell, unsigned, unsigned) { cell = {}; });
+void note_dealloc(unsigned column, unsigned columns, Site site) {
+    const Access access = access_of(tensor_access(Copier::tensor_stores, site), asynchronous);
+    TensorCheck check(access, {.writes = true, .reads = false, .is_of_warp = true, .frees = true});
+    for_each_tensor_cell(*current_block, 0, tensor_lanes, column, columns, [&](TensorCell& cell, unsigned lane, unsigned i) {
+        check(cell, lane, i);
+        cell = {};
+    });
 }
 
 void access_tensor_memory(unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_store, Site site) {
@@ -202,12 +212,13 @@ void access_tensor_memory(unsigned lane, unsigned lanes, unsigned column, unsign
     const Thread* const first = current_thread - lane_of(*current_thread);
     for (unsigned i = 0; i < warp_threads && !is_store; i++) state_of(first[i]).last_tensor_load = issued.where;
     for_each_tensor_cell(*current_block, lane, lanes, column, columns,
-                         TensorCheck(access_of(issued, asynchronous), is_store, !is_store, true));
+                         TensorCheck(access_of(issued, asynchronous), {is_store, !is_store, true, false}));
 }
 
 void use_tensor_memory(const Block& block, unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_write,
                        const Moment& issued, bool reads) {
-    for_each_tensor_cell(block, lane, lanes, column, columns, TensorCheck(access_of(issued, asynchronous), is_write, reads, false));
+    for_each_tensor_cell(block, lane, lanes, column, columns,
+                         TensorCheck(access_of(issued, asynchronous), {is_write, reads, false, false}));
 }
 
 void finish_tensor_accesses(bool stores) {
@@ -227,6 +238,13 @@ inline Knowledge with_own_products(Knowledge known) {
     return known;
 }
 
+Moment begin_tensor_operation(Site site) {
+    ThreadState& state = state_of(*current_thread);
+    state.at_tensor_operation = std::make_shared<const View>(state);
+    state.knows.advance(current_thread->linear);  // what the thread does from now on is not part of it
+    return begin_copy(Copier::tensor_products, site);
+}
+
 Moment last_tensor_operation(Site site) {
     const Thread& thread = *current_thread;
     return {launches, state_of(*thread.block).number, numbered(Copier::tensor_products, thread),
@@ -240,9 +258,13 @@ void fence_tensor_memory(bool before_meeting) {
     state.knows.advance(current_thread->linear);
 }
 
-/// Releases the thread's operations, as tcgen05.commit does.
+/// Passes on what had happened before the thread's last operation, which is over when that is, and releases the operations.
 void release_tensor_operations(const void* object) {
-    meetings[object].gathered.tensor_fences.release(with_own_products(state_of(*current_thread).knows));
+    View& gathered = meetings[object].gathered;
+    const auto& view = state_of(*current_thread).at_tensor_operation;
+    if (view == nullptr) return;
+    gathered.learn(*view);
+    gathered.tensor_fences.release(with_own_products(view->knows));
 }
 
 }  // namespace tkjit::sim::race

@@ -169,6 +169,7 @@ struct Cluster {
     unsigned count;
     Block* blocks[most_cluster_blocks];
     unsigned begun, exited_threads;  // the latter only if there are several blocks
+    unsigned ended;           // blocks, as bits by rank
     unsigned arrived, phase;  // of the barrier
     Thread* first;            // of those that wait at the barrier, most recent first
     bool is_stuck;            // no block can continue

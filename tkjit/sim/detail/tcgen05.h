@@ -61,14 +61,15 @@ struct TensorProduct {
     uint32_t instruction;  // the instruction descriptor
     bool accumulates;      // else D = A B
     unsigned shift_of_d;   // D is divided by 2 to this power first
-    uint32_t lanes_kept[8];  // a bit for each lane of D, by block, that is not written
+    uint32_t disabled_lanes[8];  // a bit for each lane of D, by block, that is not written
 };
 
 void multiply_in_tensor_memory(const TensorProduct& product, Site site);
 
-/// Arrives at an mbarrier once the thread's copies and products are done. With `ranks`, at the mbarriers in the same
-/// place of these blocks of the cluster.
-void commit_tensor_operations(uint64_t* barrier, unsigned ranks, Site site);
+/// Arrives at an mbarrier once the thread's copies and products are done, or at those in the same place of all blocks of the
+/// cluster whose bit in `ranks` is set.
+void commit_tensor_operations(uint64_t* barrier, Site site);
+void commit_tensor_operations_to(uint64_t* barrier, unsigned ranks, Site site);
 
 /// `tcgen05.fence`: orders the thread's operations in tensor memory with those of threads that it meets later or has met.
 void fence_tensor_memory(bool before_meeting);

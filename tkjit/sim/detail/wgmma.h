@@ -4,6 +4,7 @@
 // Here the multiplication reads and writes immediately. A device may do so at any time before the wait.
 #pragma once
 
+#include "pending_registers.h"
 #include "site.h"
 
 #include <stddef.h>
@@ -40,30 +41,15 @@ struct WgmmaOperands {
 
 void wgmma(const WgmmaShape& shape, WgmmaOperands& operands, Site site);
 
-/// What an asynchronous instruction does with registers: it adds to the sums of a product, it reads elements of A, or it
-/// writes what `tcgen05.ld` loads.
-enum class RegisterUse : unsigned char { sums, a, loaded };
-
 // Only the race detector needs to know which products have been waited for, and which registers they use until then.
 #ifdef TKJIT_SIM_RACE
 void commit_wgmma();
 void wait_for_wgmma(unsigned pending_groups);
 void fence_wgmma();
-
-/// Records registers that the thread's last product, or its last load from tensor memory, uses until it is waited for.
-void note_registers(const void* registers, size_t bytes, RegisterUse use);
-
-/// An `asm` statement with such an instruction. It copies the registers of its operands, which is no access by the kernel.
-struct AsynchronousStatement {
-    AsynchronousStatement();
-    ~AsynchronousStatement();
-};
 #else
 inline void commit_wgmma() {}
 inline void wait_for_wgmma(unsigned) {}
 inline void fence_wgmma() {}
-inline void note_registers(const void*, size_t, RegisterUse) {}
-struct AsynchronousStatement {};
 #endif
 
 }  // namespace tkjit::sim

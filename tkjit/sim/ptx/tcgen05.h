@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../detail/launch_control.h"
+#include "../detail/pending_registers.h"
 #include "../detail/tcgen05.h"
-#include "../detail/wgmma.h"
 #include "operands.h"
 
 namespace tkjit::sim::ptx {
@@ -37,8 +37,11 @@ inline void tcgen05_cp(CtaGroup group, TensorCopyShape shape, uint32_t address, 
 
 inline void tcgen05_mma(const TensorProduct& product, Site site = Site::here()) { multiply_in_tensor_memory(product, site); }
 
-inline void tcgen05_commit(char* barrier, unsigned ranks = 0, Site site = Site::here()) {
-    commit_tensor_operations(aligned<uint64_t>(barrier, site), ranks, site);
+inline void tcgen05_commit(char* barrier, Site site = Site::here()) {
+    commit_tensor_operations(aligned<uint64_t>(barrier, site), site);
+}
+inline void tcgen05_commit_to(char* barrier, unsigned ranks, Site site = Site::here()) {
+    commit_tensor_operations_to(aligned<uint64_t>(barrier, site), ranks, site);
 }
 
 inline void try_cancel(char* response, char* barrier, bool for_cluster, Site site = Site::here()) {

@@ -28,7 +28,8 @@ inline void rest() {
     nanosleep(&nap, nullptr);
 }
 
-inline bool is_several(uint3 dims) { return dims.x * dims.y * dims.z != 1; }
+inline unsigned volume_of(uint3 dims) { return dims.x * dims.y * dims.z; }
+inline bool is_several(uint3 dims) { return volume_of(dims) != 1; }
 
 struct Grid;  // cooperative.h
 
@@ -77,14 +78,16 @@ struct Helpers {
     pthread_t threads[max_helpers];  // while a thread is being created, its place holds the caller
 };
 
+inline int blocks_of_cluster(const Launch& launch) { return static_cast<int>(volume_of(launch.cluster)); }
+
 inline constexpr long long patience_ns = 5'000'000'000;  // while blocks do nothing but wait
 
 /// Returns whether an OS thread is going to begin another block. On a busy machine, this may take a long time.
 inline bool more_will_begin(const Launch& launch) {
-    return !launch.cooperative && !is_several(launch.cluster) && !one_at_a_time &&
+    return !launch.cooperative && !one_at_a_time &&
            !__atomic_load_n(&launch.lacks_room, __ATOMIC_RELAXED) &&
            __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count &&
-           __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_begun_blocks;
+           __atomic_load_n(&launch.running, __ATOMIC_RELAXED) + blocks_of_cluster(launch) <= most_begun_blocks;
 }
 
 /// Returns whether no running block can make progress: each has only waited for a long time and has had a turn since

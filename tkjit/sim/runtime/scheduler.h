@@ -27,7 +27,7 @@ bool is_interrupted(Block& block);               // launch.h
 void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h
 void check_registers(Block& block);              // registers.h
-void end_tensor_memory(Block& block);            // tensor_memory.h
+void check_tensor_memory_is_free(Block& block);  // tensor_memory.h
 void clear_tensor_memory(Block& block);          // tensor_memory.h
 void wait_for_grid(Block& block, Site site);     // cooperative.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
@@ -281,7 +281,8 @@ inline bool end_unless_parked(Block& block) {
     if (block.parked) return false;
     if (!block.abandoned && block.bulk_copies) end_bulk_copies(block);
     if (!block.abandoned && one_at_a_time && block.registers.most) check_registers(block);
-    if (!block.abandoned && block.tensor_memory) end_tensor_memory(block);
+    if (!block.abandoned && block.tensor_memory) check_tensor_memory_is_free(block);
+    block.cluster->ended |= 1u << block.cluster_rank;
     current_thread = nullptr;
     race::end_block(block);
     if (block.abandoned) reset_after_fault(block);
@@ -298,7 +299,7 @@ inline bool run_on(Block& block) {
 
 /// Makes a block the only one of its cluster.
 inline void begin_alone(Block& block) {
-    block.alone = {{1, 1, 1}, 1, {&block}, 0, 0, 0, 0, nullptr, false};
+    block.alone = {{1, 1, 1}, 1, {&block}, 0, 0, 0, 0, 0, nullptr, false};
     block.cluster_rank = 0;
 }
 

@@ -1,4 +1,4 @@
-// The products of tcgen05.mma, and copies to tensor memory.
+// The products of tcgen05.mma.
 //
 // As for wgmma, each product of two elements is exact, and the products are summed from the lowest k up, rounding to float
 // after each addition.
@@ -7,16 +7,14 @@
 #include "../check/race.h"
 #include "../detail/block.h"
 #include "../detail/block_scaling.h"
-#include "../detail/cluster.h"
 #include "../detail/fault.h"
 #include "../detail/float16_rounding.h"
 #include "../detail/site.h"
 #include "../detail/tcgen05.h"
-#include "../detail/wgmma.h"
 #include "fault.h"
 #include "matrix_operands.h"
-#include "mbarrier.h"
 #include "scheduler.h"
+#include "tensor_instruction.h"
 #include "tensor_memory.h"
 #include "trace.h"
 
@@ -26,138 +24,25 @@
 
 namespace tkjit::sim {
 
-inline constexpr unsigned most_product_m = 128, most_product_n = 256, most_product_k = 64;
-
-/// The formats of elements. Source: PTX ISA, "Instruction descriptor".
-enum class TensorElement : unsigned char { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1, u8, s8, e2m1_packed };
-
-/// The fields of an instruction descriptor that all kinds share, and those of the kinds with scales.
-struct TensorInstruction {
-    unsigned m, n;
-    TensorElement a, b;
-    Sums sums;
-    bool negates_a, negates_b, a_by_columns, b_by_rows, saturates;
-    unsigned scale_id_a, scale_id_b;
-    bool scales_are_powers;  // e8m0; else e4m3, without a sign
-};
-
-inline bool is_scaled(TensorKind kind) { return kind >= TensorKind::mxf8f6f4; }
-
-inline TensorElement element_of(TensorKind kind, unsigned code, Site site) {
-    constexpr TensorElement narrow[] = {TensorElement::e4m3, TensorElement::e5m2, TensorElement::e4m3,
-                                        TensorElement::e2m3, TensorElement::e3m2, TensorElement::e2m1};
-    switch (kind) {
-        case TensorKind::f16:
-            if (code < 2) return code ? TensorElement::bf16 : TensorElement::f16;
-            break;
-        case TensorKind::tf32:
-            if (code == 2) return TensorElement::tf32;
-            break;
-        case TensorKind::i8:
-            if (code < 2) return code ? TensorElement::s8 : TensorElement::u8;
-            break;
-        case TensorKind::f8f6f4:
-        case TensorKind::mxf8f6f4:
-            if (code < 6 && code != 2) return narrow[code];
-            break;
-        case TensorKind::mxf4:
-        case TensorKind::mxf4nvf4:
-            if (code == 1) return TensorElement::e2m1_packed;
-            break;
-    }
-    fail(site, "tcgen05.mma: the instruction descriptor has the element type %u, which this kind of product lacks", code);
-}
-
-inline TensorInstruction instruction_of(const TensorProduct& product, Site site) {
-    const uint32_t bits = product.instruction;
-    const bool scaled = is_scaled(product.kind);
-    if (bits & 4) fail(site, "the simulator has no sparse tcgen05.mma");
-    TensorInstruction one{};
-    one.m = (bits >> 24 & 31) << 4;
-    one.n = (bits >> 17 & 63) << 3;
-    one.a = element_of(product.kind, bits >> 7 & 7, site);
-    one.b = element_of(product.kind, bits >> 10 & (product.kind >= TensorKind::mxf4 ? 3 : 7), site);
-    const unsigned sums = bits >> 4 & 3;
-    one.sums = scaled || sums == 1 ? Sums::f32 : sums == 2 ? Sums::s32 : Sums::f16;
-    if ((product.kind == TensorKind::i8) != (one.sums == Sums::s32)) {
-        fail(site, "tcgen05.mma: the instruction descriptor has the type %u of sums, which this kind of product lacks", sums);
-    }
-    one.saturates = !scaled && bits >> 3 & 1;
-    one.negates_a = bits >> 13 & 1;
-    one.negates_b = bits >> 14 & 1;
-    one.a_by_columns = bits >> 15 & 1;
-    one.b_by_rows = bits >> 16 & 1;
-    if (scaled) {
-        one.scale_id_b = bits >> 4 & 3;
-        one.scale_id_a = bits >> 29 & 3;
-        one.scales_are_powers = bits >> 23 & 1;
-        if (bits >> 31) fail(site, "the simulator has no tcgen05.mma with K = 96");
-    }
-    const unsigned blocks = static_cast<unsigned>(product.group);
-    const unsigned least_m = scaled ? 128 : 64 * blocks;
-    if (one.m < least_m || one.m > 128 * blocks || one.m % 64 || (one.m == 192)) {
-        fail(site, "tcgen05.mma: M is %u, but must be %s for cta_group::%u", one.m,
-             blocks == 2 ? "128 or 256" : scaled ? "128" : "64 or 128", blocks);
-    }
-    if (one.n == 0 || one.n > most_product_n || one.n % (8 * blocks)) {
-        fail(site, "tcgen05.mma: N is %u, but must be a multiple of %u up to 256 for cta_group::%u", one.n, 8 * blocks, blocks);
-    }
-    return one;
-}
-
-// ---- elements
-
-/// Returns a number of few bits: a sign, `exponent_bits`, and `mantissa_bits`. It has no infinity and no NaN.
-template <unsigned exponent_bits, unsigned mantissa_bits>
-inline float small_float(unsigned bits) {
-    constexpr int bias = (1 << (exponent_bits - 1)) - 1;
-    const int mantissa = static_cast<int>(bits & ((1u << mantissa_bits) - 1));
-    const int exponent = static_cast<int>(bits >> mantissa_bits & ((1u << exponent_bits) - 1));
-    const int whole = exponent ? mantissa + (1 << mantissa_bits) : mantissa;
-    const float magnitude = ldexpf(static_cast<float>(whole), (exponent ? exponent : 1) - bias - static_cast<int>(mantissa_bits));
-    return bits >> (exponent_bits + mantissa_bits) & 1 ? -magnitude : magnitude;
-}
-
-inline unsigned product_k(TensorElement element) {
-    switch (element) {
-        case TensorElement::f16:
-        case TensorElement::bf16: return 16;
-        case TensorElement::tf32: return 8;
-        case TensorElement::e2m1_packed: return 64;
-        default: return 32;
-    }
-}
-
-/// Returns element `i` of a row of 32 bytes. Sixteen elements of 6 or 4 bits, unless they are packed, take up 16 bytes,
-/// with padding at the end. Source: PTX ISA, "Packing formats of elements in Tensor and Shared memory".
-inline float element_at(const char* row, TensorElement element, unsigned i) {
-    const auto byte_at = [=](unsigned at) { return static_cast<unsigned char>(row[at]); };
-    const auto bits_at = [=](unsigned bits) {
-        const unsigned first = i / 16 * 16 + i % 16 * bits / 8, shift = i % 16 * bits % 8;
-        return (byte_at(first) | (shift + bits > 8 ? byte_at(first + 1) << 8 : 0)) >> shift & ((1u << bits) - 1);
-    };
-    switch (element) {
-        case TensorElement::f16: return element_value<Element::f16>(row + 2 * i);
-        case TensorElement::bf16: return element_value<Element::bf16>(row + 2 * i);
-        case TensorElement::tf32: return element_value<Element::tf32>(row + 4 * i);
-        case TensorElement::e4m3: return e4m3_value(byte_at(i));
-        case TensorElement::e5m2: return e5m2_value(byte_at(i));
-        case TensorElement::u8: return byte_at(i);
-        case TensorElement::s8: return static_cast<signed char>(row[i]);
-        case TensorElement::e2m3: return small_float<2, 3>(bits_at(6));
-        case TensorElement::e3m2: return small_float<3, 2>(bits_at(6));
-        case TensorElement::e2m1: return e2m1_value(static_cast<unsigned char>(bits_at(4)));
-        case TensorElement::e2m1_packed: return e2m1_value(static_cast<unsigned char>(byte_at(i / 2) >> i % 2 * 4 & 15));
-    }
-    __builtin_unreachable();
-}
-
 // ---- operands
 
 /// Returns the lane of a row of A or D, relative to the address. Of 64 rows, 16 are in each quarter of the lanes, or all in
 /// the lower half if the block is one of a pair. Source: PTX ISA, "Data Path Layout Organization".
 inline unsigned lane_of_row(unsigned row, unsigned rows, CtaGroup group) {
     return rows == 64 && group == CtaGroup::one ? row / 16 * 32 + row % 16 : row;
+}
+
+/// Calls `visit(lane)` for each 16 lanes that have rows of A or D.
+template <class Visit>
+inline void for_each_part(unsigned first_lane, unsigned rows, CtaGroup group, Visit visit) {
+    for (unsigned row = 0; row < rows; row += 16) visit(first_lane + lane_of_row(row, rows, group));
+}
+
+/// Fails unless A or D begins at a lane where rows can begin: the first, or the 16th for 64 rows of a block alone.
+inline void check_lane(uint32_t address, unsigned rows, CtaGroup group, Site site) {
+    const unsigned lane = lane_in(address);
+    if (lane == 0 || (lane == 16 && rows == 64 && group == CtaGroup::one)) return;
+    fail(site, "tcgen05.mma: %u rows of A or D cannot begin at lane %u of tensor memory", rows, lane);
 }
 
 /// A block's A by rows, and B by rows of K.
@@ -167,14 +52,10 @@ struct TensorMatrices {
     char rows[most_product_n][row_bytes];  // before they are converted
 };
 
-/// Checks the parts of a descriptor that wgmma does not have.
-inline void check_descriptor(uint64_t bits, const char* what, Site site) {
-    if ((bits >> 46 & 7) != 1) fail(site, "%s: bits 46 to 48 of a matrix descriptor must be 0b001; is it one for wgmma?", what);
-    if (bits >> 52 & 1 || (bits >> 61 & 1)) fail(site, "%s: the simulator lacks this mode of a matrix descriptor", what);
-}
-
 inline void read_shared_rows(TensorMatrices& to, const SharedMatrix& from, TensorElement element, unsigned count, Site site) {
-    if (from.by_other() && product_k(element) != 16 && product_k(element) != 32) {
+    const bool are_packed = element == TensorElement::tf32 || (element >= TensorElement::e2m3 && element <= TensorElement::e2m1) ||
+                            element == TensorElement::e2m1_packed;
+    if (from.by_other() && are_packed) {
         fail(site, "tcgen05.mma: the simulator has no matrices of this type that are contiguous along M or N");
     }
     product_k(element) == 32 ? read_rows<1>(to.rows, from, count) : read_rows<2>(to.rows, from, count);
@@ -190,17 +71,14 @@ inline void read_a_of_block(TensorMatrices& to, const TensorProduct& product, co
             const unsigned lane = lane_in(address) + lane_of_row(row, rows, product.group);
             memcpy(to.rows[row], tensor_words(block, lane, column_in(address), row_bytes / 4, "tcgen05.mma", site), row_bytes);
         }
-        race::use_tensor_memory(block, lane_in(address), tensor_lanes, column_in(address), row_bytes / 4, false, issued);
+        for_each_part(lane_in(address), rows, product.group, [&](unsigned lane) {
+            race::use_tensor_memory(block, lane, 16, column_in(address), row_bytes / 4, false, issued);
+        });
     } else {
         read_shared_rows(to, SharedMatrix(block, product.a, one.a_by_columns, issued, site), one.a, rows, site);
     }
-    const unsigned k = product_k(one.a);
-    for (unsigned row = 0; row < rows; row++) {
-        for (unsigned i = 0; i < k; i++) {
-            const float value = element_at(to.rows[row], one.a, i);
-            to.a[row][i] = one.negates_a ? -value : value;
-        }
-    }
+    const ConvertTensorRow convert = tensor_row_converter(one.a);
+    for (unsigned row = 0; row < rows; row++) convert(to.a[row], to.rows[row], one.negates_a ? -1.0f : 1.0f);
 }
 
 /// Reads the columns of B that a block has, which begin at `first`.
@@ -208,10 +86,12 @@ inline void read_b_of_block(TensorMatrices& to, const TensorProduct& product, co
                             unsigned count, const Block& block, const race::Moment& issued, Site site) {
     read_shared_rows(to, SharedMatrix(block, product.b, one.b_by_rows, issued, site), one.b, count, site);
     const unsigned k = product_k(one.b);
-    for (unsigned column = 0; column < count; column++) {
+    const ConvertTensorRow convert = tensor_row_converter(one.b);
+    for (unsigned column = 0; column < count; column += 8) {
+        float numbers[8][most_product_k];
+        for (unsigned i = 0; i < 8; i++) convert(numbers[i], to.rows[column + i], one.negates_b ? -1.0f : 1.0f);
         for (unsigned i = 0; i < k; i++) {
-            const float value = element_at(to.rows[column], one.b, i);
-            to.b[i][first + column] = one.negates_b ? -value : value;
+            for (unsigned each = 0; each < 8; each++) to.b[i][first + column + each] = numbers[each][i];
         }
     }
 }
@@ -241,7 +121,7 @@ inline void scale_a(TensorMatrices& to, const TensorProduct& product, const Tens
             to.a[row][i] *= scale_at(block, product.scales_a, row, 0, one.scale_id_a + i / product.scale_block, one.scales_are_powers, site);
         }
     }
-    race::use_tensor_memory(block, lane_in(product.scales_a), 32, column_in(product.scales_a), (rows + 31) / 32, false, issued);
+    race::use_tensor_memory(block, lane_in(product.scales_a), tensor_lanes, column_in(product.scales_a), (rows + 31) / 32, false, issued);
 }
 
 /// Scales all columns of B. If the block has only 64 rows of D, the scales of the right half are in other lanes.
@@ -255,7 +135,7 @@ inline void scale_b(TensorMatrices& to, const TensorProduct& product, const Tens
             to.b[i][column] *= scale_at(block, product.scales_b, column % width, column / width * 64, index, one.scales_are_powers, site);
         }
     }
-    race::use_tensor_memory(block, lane_in(product.scales_b), 32, column_in(product.scales_b), (width + 31) / 32, false, issued);
+    race::use_tensor_memory(block, lane_in(product.scales_b), tensor_lanes, column_in(product.scales_b), (width + 31) / 32, false, issued);
 }
 
 // ---- sums
@@ -292,7 +172,7 @@ inline int32_t sum_of_integers(int32_t a, int32_t b, bool saturates) {
 /// Adds to a row of D, which is in 32-bit columns, whatever the type of its sums.
 inline void add_to_row(uint32_t* d, const TensorProduct& product, const TensorInstruction& one, unsigned count, const float* a,
                        const float (*b)[most_product_n]) {
-    float sums[most_product_n];
+    alignas(64) float sums[most_product_n];
     const bool is_integer = one.sums == Sums::s32;
     if (!product.accumulates || is_integer) {
         memset(sums, 0, count * sizeof(float));
@@ -329,16 +209,15 @@ inline void add_to_block(const TensorMatrices& matrices, const TensorProduct& pr
     for (unsigned row = 0; row < rows; row++) {
         for (unsigned part = 0; part < parts; part++) {
             const unsigned lane = lane_of_row(row, rows, product.group) + 64 * part;
-            if (product.lanes_kept[4 * number + lane / 32] >> lane % 32 & 1) continue;
+            if (product.disabled_lanes[4 * number + lane / 32] >> lane % 32 & 1) continue;
             uint32_t* const d = tensor_words(block, first_lane + lane, column, count, "tcgen05.mma", site);
             const auto* const b = reinterpret_cast<const float(*)[most_product_n]>(&matrices.b[0][part * count]);
             add_to_row(d, product, one, count, matrices.a[row], b);
         }
     }
-    const unsigned step = rows == 64 && !is_halved ? 32 : 16;
-    for (unsigned lane = first_lane; lane < tensor_lanes; lane += step) {
+    for_each_part(first_lane, rows * parts, product.group, [&](unsigned lane) {
         race::use_tensor_memory(block, lane, 16, column, count, true, issued, product.accumulates);
-    }
+    });
 }
 
 void multiply_in_tensor_memory(const TensorProduct& product, Site site) {
@@ -347,9 +226,14 @@ void multiply_in_tensor_memory(const TensorProduct& product, Site site) {
     Block& own = *current_block;
     Block* const pair[] = {blocks == 1 || own.cluster_rank % 2 == 0 ? &own : &peer_of(own, site),
                            blocks == 1 ? nullptr : own.cluster_rank % 2 ? &own : &peer_of(own, site)};
-    if (!product.a_in_tensor_memory) check_descriptor(product.a, "tcgen05.mma", site);
+    check_lane(product.d, rows, product.group, site);
+    if (product.a_in_tensor_memory) {
+        check_lane(static_cast<uint32_t>(product.a), rows, product.group, site);
+    } else {
+        check_descriptor(product.a, "tcgen05.mma", site);
+    }
     check_descriptor(product.b, "tcgen05.mma", site);
-    const race::Moment issued = race::begin_copy(race::Copier::tensor_products, site);
+    const race::Moment issued = race::begin_tensor_operation(site);
     auto& matrices = room_for_matrices<TensorMatrices>(own, site);
     const unsigned width = one.n / blocks;
     for (unsigned i = 0; i < blocks; i++) read_b_of_block(matrices, product, one, i * width, width, *pair[i], issued, site);
@@ -363,67 +247,6 @@ void multiply_in_tensor_memory(const TensorProduct& product, Site site) {
     }
     if (traced()) trace(site, "tcgen05.mma of %u x %u x %u", one.m, one.n, product_k(one.a));
     count_event(own);
-    give_way();
-}
-
-// ---- copies
-
-/// Source: PTX ISA, "tcgen05.cp". A row of the matrix goes to each of the lanes that the shape names.
-void copy_to_tensor_memory(CtaGroup group, TensorCopyShape shape, uint32_t address, uint64_t descriptor, Site site) {
-    constexpr unsigned rows_by_shape[] = {128, 4, 128, 64, 64, 32};
-    const unsigned rows = rows_by_shape[static_cast<unsigned>(shape)];
-    const unsigned units = shape == TensorCopyShape::c128x256b || shape == TensorCopyShape::c4x256b ? 2 : 1;
-    const auto lane_of = [&](unsigned row, unsigned copy) {
-        switch (shape) {
-            case TensorCopyShape::c4x256b: return 32 * row;  // the figure's rows are the first lanes of the quarters
-            case TensorCopyShape::c64x128b_02_13: return row + 64 * copy;
-            case TensorCopyShape::c64x128b_01_23: return row / 32 * 64 + row % 32 + 32 * copy;
-            case TensorCopyShape::c32x128b_x4: return row + 32 * copy;
-            default: return row;
-        }
-    };
-    const unsigned copies = shape == TensorCopyShape::c32x128b_x4 ? 4 : rows == 64 ? 2 : 1;
-    check_descriptor(descriptor, "tcgen05.cp", site);
-    const race::Moment issued = race::begin_copy(race::Copier::tensor_products, site);
-    Block& own = *current_block;
-    const unsigned blocks = static_cast<unsigned>(group);
-    for (unsigned i = 0; i < blocks; i++) {
-        Block& block = i == 0 ? own : peer_of(own, site);
-        const SharedMatrix from(block, descriptor, false, issued, site);
-        for (unsigned row = 0; row < rows; row++) {
-            char bytes[32];
-            for (unsigned unit = 0; unit < units; unit++) memcpy(bytes + 16 * unit, from.along_k(row, unit), 16);
-            for (unsigned copy = 0; copy < copies; copy++) {
-                const unsigned lane = lane_in(address) + lane_of(row, copy);
-                memcpy(tensor_words(block, lane, column_in(address), 4 * units, "tcgen05.cp", site), bytes, 16 * units);
-            }
-        }
-        race::use_tensor_memory(block, lane_in(address), tensor_lanes, column_in(address), 4 * units, true, issued, false);
-    }
-    count_event(own);
-    give_way();
-}
-
-// ---- completion
-
-inline void arrive_when_done(uint64_t* barrier, const race::Moment& last, Site site) {
-    MbarrierBits bits = checked_bits(barrier, "tcgen05.commit", site);
-    if (bits.pending == 0) fail(site, "tcgen05.commit: the mbarrier expects no arrival in this phase");
-    race::release_tensor_operations(barrier);
-    race::arrive(barrier);  // what happened before the operations were issued is over once they are
-    race::arrive_for(barrier, last);
-    bits.pending--;
-    race::note_mbarrier_arrival(barrier, bits.pending, bits.count, site);
-    end_phase_if_complete(barrier, bits, site);
-}
-
-void commit_tensor_operations(uint64_t* barrier, unsigned ranks, Site site) {
-    const race::Moment last = race::last_tensor_operation(site);
-    if (ranks == 0) arrive_when_done(barrier, last, site);
-    for (unsigned rest = ranks; rest; rest &= rest - 1) {
-        const auto rank = static_cast<unsigned>(__builtin_ctz(rest));
-        arrive_when_done(reinterpret_cast<uint64_t*>(in_other_block(barrier, rank, site)), last, site);
-    }
     give_way();
 }
 

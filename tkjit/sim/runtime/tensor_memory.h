@@ -40,19 +40,24 @@ inline TensorMemory& tensor_memory_of(Block& block, Site site) {
 
 /// Returns the other block of the pair: the one whose rank in the cluster differs in the last bit.
 inline Block& peer_of(const Block& block, Site site) {
-    if (block.cluster->count % 2) fail(site, "cta_group::2 needs clusters of an even number of blocks, not of %u", block.cluster->count);
-    return *block.cluster->blocks[block.cluster_rank ^ 1];
+    const Cluster& cluster = *block.cluster;
+    if (cluster.count % 2) fail(site, "cta_group::2 needs clusters of an even number of blocks, not of %u", cluster.count);
+    const unsigned rank = block.cluster_rank ^ 1;
+    if (cluster.ended >> rank & 1) fail(site, "cta_group::2: the other block of the pair, of rank %u, has exited", rank);
+    return *cluster.blocks[rank];
 }
 
 inline unsigned bits_of(unsigned columns) { return (1u << columns / columns_per_unit) - 1; }
 
-/// Returns the first of the free columns, as far down as possible.
-inline unsigned find_columns(unsigned taken, unsigned columns, Site site) {
+inline constexpr unsigned no_columns = ~0u;
+
+/// Returns the first of the free columns, as far down as possible, or no_columns.
+inline unsigned find_columns(unsigned taken, unsigned columns) {
     const unsigned units = columns / columns_per_unit;
     for (unsigned first = 0; first + units <= tensor_units; first++) {
         if ((taken >> first & bits_of(columns)) == 0) return first * columns_per_unit;
     }
-    fail(site, "tcgen05.alloc: tensor memory has no %u free columns in a row, of %u, so the allocation waits forever", columns, tensor_columns);
+    return no_columns;
 }
 
 /// Marks columns as allocated. What they hold is undefined; here it is NaN.
@@ -63,69 +68,91 @@ inline void take_columns(TensorMemory& memory, unsigned first, unsigned columns,
     for (auto& lane : memory.words) memset(lane + first, 0xff, columns * sizeof(lane[0]));
 }
 
-/// Runs `act` once for the whole warp, when all of its lanes have arrived.
+/// An instruction that all lanes of a warp execute together, with the operands that have to agree, and a lane's registers.
+struct WarpInstruction {
+    const char* name;
+    uint32_t operands[4];
+    uint32_t* registers;
+};
+
+/// Lets all lanes of the warp arrive, and then runs `act(lanes)` once.
 template <class Act>
-inline void once_for_warp(Site site, Act act) {
+inline void execute_as_warp(WarpInstruction own, Site site, Act act) {
     require_full_warp(Operation::tensor_memory, site);
-    unsigned nothing = 0;
-    collective(~0u, Operation::tensor_memory, nothing, [&](Lanes<unsigned>) { act(); }, site);
+    const auto act_once = [&](Lanes<WarpInstruction> lanes) {
+        lanes.for_each([&](int, const WarpInstruction& each) {
+            if (each.name == own.name && memcmp(each.operands, own.operands, sizeof(own.operands)) == 0) return;
+            fail(site, "%s: the lanes of the warp execute it with different operands, or some execute %s", own.name, each.name);
+        });
+        act(lanes);
+    };
+    collective(~0u, Operation::tensor_memory, own, act_once, site);
 }
 
-inline void allocate_columns(CtaGroup group, unsigned columns, uint32_t* address, Site site) {
+inline constexpr char alloc_name[] = "tcgen05.alloc", dealloc_name[] = "tcgen05.dealloc",
+                      relinquish_name[] = "tcgen05.relinquish_alloc_permit", load_name[] = "tcgen05.ld", store_name[] = "tcgen05.st";
+
+/// Takes columns, of the pair's both blocks if there are two, or returns no_columns. If the other block has asked before, it
+/// has taken them for both.
+inline unsigned take_columns_of(CtaGroup group, unsigned columns, Site site) {
     Block& block = *current_block;
     TensorMemory& memory = tensor_memory_of(block, site);
-    if (columns < columns_per_unit || columns > tensor_columns || (columns & (columns - 1))) {
-        fail(site, "tcgen05.alloc of %u columns: the number must be a power of 2 from 32 to 512", columns);
-    }
-    if (memory.is_relinquished) fail(site, "tcgen05.alloc after tcgen05.relinquish_alloc_permit");
-    unsigned first;
-    if (group == CtaGroup::one) {
-        first = find_columns(memory.taken, columns, site);
-        take_columns(memory, first, columns, site);
-    } else if (memory.promises) {  // the other block has asked before
-        first = memory.promised[0];
+    if (group == CtaGroup::pair && memory.promises) {
+        const unsigned first = memory.promised[0];
         memmove(memory.promised, memory.promised + 1, --memory.promises * sizeof(memory.promised[0]));
-        if (memory.begun[first / columns_per_unit] != columns) {
-            fail(site, "tcgen05.alloc: this block asks for %u columns, and the other one of its pair for %u", columns,
-                 memory.begun[first / columns_per_unit]);
-        }
-    } else {
-        TensorMemory& other = tensor_memory_of(peer_of(block, site), site);
-        first = find_columns(memory.taken | other.taken, columns, site);
-        take_columns(memory, first, columns, site);
-        take_columns(other, first, columns, site);
-        other.promised[other.promises++] = static_cast<unsigned short>(first);
+        if (memory.begun[first / columns_per_unit] == columns) return first;
+        fail(site, "tcgen05.alloc: this block asks for %u columns, and the other one of its pair for %u", columns,
+             memory.begun[first / columns_per_unit]);
     }
-    race::begin_tensor_memory(first, columns);
-    *address = first;
-    race::write(address, sizeof(*address), site);
+    TensorMemory* const other = group == CtaGroup::pair ? &tensor_memory_of(peer_of(block, site), site) : nullptr;
+    const unsigned first = find_columns(memory.taken | (other ? other->taken : 0), columns);
+    if (first == no_columns) return first;
+    take_columns(memory, first, columns, site);
+    if (other) {
+        take_columns(*other, first, columns, site);
+        other->promised[other->promises++] = static_cast<unsigned short>(first);
+    }
+    return first;
 }
 
 void allocate_tensor_memory(CtaGroup group, unsigned columns, uint32_t* address, Site site) {
-    once_for_warp(site, [&] { allocate_columns(group, columns, address, site); });
+    const auto place = static_cast<uint32_t>(offset_in_window(address));
+    execute_as_warp({alloc_name, {static_cast<uint32_t>(group), columns, place}, nullptr}, site, [&](auto) {
+        if (columns < columns_per_unit || columns > tensor_columns || (columns & (columns - 1))) {
+            fail(site, "tcgen05.alloc of %u columns: the number must be a power of 2 from 32 to 512", columns);
+        }
+        if (tensor_memory_of(*current_block, site).is_relinquished) fail(site, "tcgen05.alloc after tcgen05.relinquish_alloc_permit");
+        unsigned first;
+        while ((first = take_columns_of(group, columns, site)) == no_columns) yield_in_spin(site);
+        race::begin_tensor_memory(first, columns);
+        *address = first;
+        race::write(address, sizeof(*address), site);
+    });
     __syncwarp(~0u, site);  // every lane counts as having written the address
 }
 
 void free_tensor_memory(CtaGroup group, uint32_t address, unsigned columns, Site site) {
-    once_for_warp(site, [&] {
-        if (group == CtaGroup::pair) peer_of(*current_block, site);
+    execute_as_warp({dealloc_name, {static_cast<uint32_t>(group), columns, address}, nullptr}, site, [&](auto) {
         TensorMemory& memory = tensor_memory_of(*current_block, site);
         const unsigned unit = address / columns_per_unit;
-        if (address % columns_per_unit || unit >= tensor_units || memory.begun[unit] != columns || columns == 0) {
+        bool is_promised = false;
+        for (unsigned i = 0; i < memory.promises; i++) is_promised |= memory.promised[i] == address;
+        if (address % columns_per_unit || unit >= tensor_units || memory.begun[unit] != columns || columns == 0 || is_promised) {
             fail(site, "tcgen05.dealloc of %u columns at 0x%08x, which were not allocated together", columns, address);
         }
-        race::end_tensor_memory(address, columns, site);
+        race::note_dealloc(address, columns, site);
         memory.taken &= ~(bits_of(columns) << unit);
         memory.begun[unit] = 0;
     });
 }
 
 void relinquish_tensor_memory(Site site) {
-    once_for_warp(site, [&] { tensor_memory_of(*current_block, site).is_relinquished = true; });
+    execute_as_warp({relinquish_name, {}, nullptr}, site,
+                    [&](auto) { tensor_memory_of(*current_block, site).is_relinquished = true; });
 }
 
 /// Called when a block ends. Allocated columns would be missing in the blocks that follow on the multiprocessor.
-void end_tensor_memory(Block& block) {
+void check_tensor_memory_is_free(Block& block) {
     TensorMemory& memory = *block.tensor_memory;
     const bool is_leak = memory.taken && !block.abandoned;
     if (is_leak && claim_fault(*block.launch)) {
@@ -200,7 +227,7 @@ inline void for_each_word(const TensorAccess& access, unsigned warp_lane, Visit 
 /// Checks an access of the running thread's warp. A warp reaches only the 32 lanes that belong to its number in the
 /// warpgroup.
 inline void check_access(const TensorAccess& access, bool is_store, Site site) {
-    const char* const what = is_store ? "tcgen05.st" : "tcgen05.ld";
+    const char* const what = is_store ? store_name : load_name;
     const TensorShape shape = access.shape;
     const unsigned lane = lane_in(access.address), column = column_in(access.address);
     const unsigned first = current_thread->linear / warp_threads % 4 * 32;
@@ -219,25 +246,15 @@ inline void check_access(const TensorAccess& access, bool is_store, Site site) {
     if (has_halves) check(column + access.split);
 }
 
-struct TensorOperands {
-    const TensorAccess* access;
-    uint32_t* registers;
-};
-
 /// Lets the warp's lanes arrive with their registers, and then calls `act(lane, registers)` for each of them.
 template <class Act>
 inline void access_as_warp(const TensorAccess& access, uint32_t* registers, bool is_store, Site site, Act act) {
-    require_full_warp(Operation::tensor_memory, site);
-    TensorOperands operands{&access, registers};
-    const auto act_for_all = [&](Lanes<TensorOperands> lanes) {
-        lanes.for_each([&](int, const TensorOperands& each) {
-            if (each.access->address == access.address) return;
-            fail(site, "%s: the lanes of the warp pass different addresses", is_store ? "tcgen05.st" : "tcgen05.ld");
-        });
+    const uint32_t form = static_cast<uint32_t>(access.shape) << 1 | access.packs;
+    const WarpInstruction own{is_store ? store_name : load_name, {access.address, access.split, access.registers, form}, registers};
+    execute_as_warp(own, site, [&](Lanes<WarpInstruction> lanes) {
         check_access(access, is_store, site);
-        lanes.for_each([&](int lane, const TensorOperands& each) { act(static_cast<unsigned>(lane), each.registers); });
-    };
-    collective(~0u, Operation::tensor_memory, operands, act_for_all, site);
+        lanes.for_each([&](int lane, const WarpInstruction& each) { act(static_cast<unsigned>(lane), each.registers); });
+    });
 }
 
 void load_tensor_memory(const TensorAccess& access, uint32_t* registers, Site site) {

@@ -57,7 +57,6 @@ inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& park
         put_idle_block(block);
         return nullptr;
     }
-    if (block->tensor_memory) clear_tensor_memory(*block);  // a block of a pair may have had memory before it began
     block->launch = &launch;
     block->helpers = helpers;
     block->beside = one_at_a_time || launch.grid_barrier || is_several(launch.cluster) ? nullptr : &parked;
@@ -73,22 +72,23 @@ inline void put_away(Block* block) {
     put_idle_block(block);
 }
 
-/// Counts a block as begun, or returns false if too many are running. An OS thread without other blocks may always
-/// begin one.
+/// Counts a block, or the blocks of a cluster, as begun, or returns false if too many are running. An OS thread without
+/// other blocks may always begin one.
 inline bool take_place(Launch& launch, bool has_others) {
+    const int blocks = blocks_of_cluster(launch);
     int running = __atomic_load_n(&launch.running, __ATOMIC_RELAXED);
     do {
-        if (has_others && running >= most_begun_blocks) return false;
-    } while (!__atomic_compare_exchange_n(&launch.running, &running, running + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        if (has_others && running + blocks > most_begun_blocks) return false;
+    } while (!__atomic_compare_exchange_n(&launch.running, &running, running + blocks, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return true;
 }
 
 inline void give_place_back(Launch& launch) {
-    __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&launch.running, blocks_of_cluster(launch), __ATOMIC_RELAXED);
     if (__atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED)) note_change(launch);
 }
 
-/// Takes the number of the next block. Returns false if none may begin on this OS thread.
+/// Takes the number of the next block or cluster. Returns false if none may begin on this OS thread.
 inline bool take_number(Launch& launch, bool has_others, unsigned long long& number) {
     if (!take_place(launch, has_others)) return false;
     number = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
@@ -159,7 +159,13 @@ class ClustersOfThread {
         unsigned idle_passes = 0;
         while (!launch_failed(launch_) && (begin() || count_)) {
             const unsigned long long before = steps_;
-            for (unsigned i = 0; i < count_;) runs_[i]->run() ? end(i) : void(i++);
+            for (unsigned i = 0; i < count_;) {
+                if (runs_[i]->run()) {
+                    end(i);
+                } else {
+                    i++;
+                }
+            }
             idle_passes = steps_ == before ? idle_passes + 1 : 0;
             if (!one_at_a_time && idle_passes > passes_before_rest) rest();
         }
@@ -168,12 +174,10 @@ class ClustersOfThread {
   private:
     /// Returns whether there is another cluster, and it is begun.
     bool begin() {
-        const int running = __atomic_load_n(&launch_.running, __ATOMIC_RELAXED);
-        if (count_ && running + static_cast<int>(size_) > most_begun_blocks) return false;
+        if (count_ && one_at_a_time) return false;  // the checker forgets the barriers of one cluster when the next begins
         if (__atomic_load_n(&launch_.next_block, __ATOMIC_RELAXED) >= launch_.block_count || !prepare()) return false;
-        const unsigned long long number = __atomic_fetch_add(&launch_.next_block, 1ull, __ATOMIC_RELAXED);
-        if (number >= launch_.block_count) return false;
-        __atomic_fetch_add(&launch_.running, static_cast<int>(size_), __ATOMIC_RELAXED);
+        unsigned long long number;
+        if (!take_number(launch_, count_ != 0, number)) return false;
         runs_[count_++] = new ClusterRun(launch_, spare_, schedule::block_at(number), steps_);
         memset(spare_, 0, sizeof(spare_));
         return true;
@@ -184,6 +188,7 @@ class ClustersOfThread {
         for (unsigned i = 0; i < size_; i++) {
             if (spare_[i] == nullptr) spare_[i] = prepare_block(launch_, helpers_, parked_);
             if (spare_[i]) continue;
+            __atomic_store_n(&launch_.lacks_room, 1, __ATOMIC_RELAXED);
             if (count_ == 0 && claim_fault(launch_)) ErrorText(launch_.error_text).append("out of memory for the blocks of a cluster");
             return false;
         }
@@ -196,11 +201,11 @@ class ClustersOfThread {
         run->end();
         for (unsigned rank = 0; rank < size_; rank++) {
             Block* const block = run->blocks()[rank];
+            if (block->tensor_memory) clear_tensor_memory(*block);  // one of a pair may have had memory before it began
             spare_[rank] ? put_away(block) : void(spare_[rank] = block);
         }
         delete run;
-        __atomic_fetch_sub(&launch_.running, static_cast<int>(size_), __ATOMIC_RELAXED);
-        if (__atomic_load_n(&launch_.in_vain, __ATOMIC_RELAXED)) note_change(launch_);
+        give_place_back(launch_);
     }
 
     Launch& launch_;
