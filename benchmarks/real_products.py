@@ -208,8 +208,8 @@ PRODUCTS = {
             "arch": "sm90",
             "threads": "384",
             "loaded_cols": "cols",
-            "options": "1, rows, cols, depth, 128, 128, 128, stages, 128, 256, 2, true, blocks, GemmType::Normal, false, "
-            "cutlass::bfloat16_t",
+            "options": "1, rows, cols, depth, 128, 128, 128, stages, 128, 256, 2, true, blocks, "
+            "GemmType::Normal, false, cutlass::bfloat16_t",
         },
         needs="DeepGEMM",
     ),

@@ -11,7 +11,7 @@ __global__ void wrong(Globals g) {
 #define LOAD(ADDRESS) asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(loaded) : "r"(ADDRESS))
     if (which == 1) allocate(&slot, 512);
     if (which == 2) return;
-    if (which == 3) LOAD(memory);
+    if (which == 3) LOAD(memory + (96 << 16));
     if (which == 4) LOAD(memory + (warp << 21) + 64);
     if (which == 5) LOAD(memory + (warp << 21) + threadIdx.x % 2);
     if (which == 6 && threadIdx.x == 0)

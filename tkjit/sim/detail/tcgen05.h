@@ -54,7 +54,7 @@ struct TensorProduct {
     CtaGroup group;
     unsigned scale_block;  // the elements along K that share a scale; 0 for a kind without scales
     uint32_t d;            // addresses in tensor memory
-    uint32_t scales_a, scales_b;
+    uint32_t scales_a = 0, scales_b = 0;
     uint64_t a;  // an address in tensor memory, or the descriptor of a matrix in shared memory
     bool a_in_tensor_memory;
     uint64_t b;

@@ -191,6 +191,12 @@ inline unsigned column_in(uint32_t address) { return address & 0xffff; }
 
 // ---- loads and stores
 
+inline unsigned first_lane_of_warp() { return current_thread->linear / warp_threads % 4 * 32; }
+
+/// Returns the lane at which a warp's access begins. An address among the first 32 lanes means the warp's own, as on a
+/// device: DeepGEMM's warps all pass lane 0.
+inline unsigned first_lane_of(uint32_t address) { return lane_in(address) < 32 ? first_lane_of_warp() + lane_in(address) : lane_in(address); }
+
 /// A register's place, relative to the address.
 struct TensorPlace {
     unsigned lane, column;
@@ -212,7 +218,7 @@ inline TensorPlace place_in(TensorShape shape, unsigned lane, unsigned i) {
 /// one half of it if two columns share the register.
 template <class Visit>
 inline void for_each_word(const TensorAccess& access, unsigned warp_lane, Visit visit) {
-    const unsigned base = lane_in(access.address), per_register = access.packs ? 2 : 1;
+    const unsigned base = first_lane_of(access.address), per_register = access.packs ? 2 : 1;
     auto& words = current_block->tensor_memory->words;
     for (unsigned i = 0; i < access.registers; i++) {
         const TensorPlace place = place_in(access.shape, warp_lane, i);
@@ -229,11 +235,11 @@ inline void for_each_word(const TensorAccess& access, unsigned warp_lane, Visit 
 inline void check_access(const TensorAccess& access, bool is_store, Site site) {
     const char* const what = is_store ? store_name : load_name;
     const TensorShape shape = access.shape;
-    const unsigned lane = lane_in(access.address), column = column_in(access.address);
-    const unsigned first = current_thread->linear / warp_threads % 4 * 32;
+    const unsigned lane = first_lane_of(access.address), column = column_in(access.address);
+    const unsigned first = first_lane_of_warp();
     if (lane != first && (lane != first + 16 || shape == TensorShape::l32x32b)) {
         fail(site, "%s: this warp may access lanes %u to %u of tensor memory, but the address begins at lane %u", what, first,
-             first + 31, lane);
+             first + 31, lane_in(access.address));
     }
     const bool has_halves = shape == TensorShape::l16x32bx2;
     const unsigned columns_per_register = (shape == TensorShape::l32x32b || has_halves ? 1 : 2) * (access.packs ? 2 : 1);
