@@ -11,6 +11,8 @@ from tkjit.spec import Variant
 pytestmark = pytest.mark.nvcc
 
 
-@pytest.mark.parametrize("name", ["moved", "multiplied", "multiplied_by_pair", "mistaken", "pairs", "squares"])
+@pytest.mark.parametrize(
+    "name", ["moved", "multiplied", "multiplied_by_pair", "copied", "mistaken", "pairs", "squares"]
+)
 def test_a_kernel_compiles_for_blackwell(loader, name):
     loader.launcher(getattr(kernels, name).specs[0], Variant(), gpu_target("100a"))

@@ -13,6 +13,7 @@ from support.tcgen05.kernels import (
     SHAPES,
     SOURCES,
     STEPS,
+    copied,
     define_for_blackwell,
     mistaken,
     moved,
@@ -160,6 +161,65 @@ def test_a_from_tensor_memory():
     how = [0, instruction(128, 32, torch.bfloat16, torch.float32), 1, 2, 0, 0, 16 * 32, 128, 64]
     d = multiplied(a.view(torch.uint8).reshape(-1), as_bytes(b, 8192), torch.tensor(how, dtype=torch.int32))
     assert torch.equal(rows_of(d[:, 64:].contiguous(), 128, 32, torch.float32), 2 * (a.float() @ b.float().T))
+
+
+# e2m3, e3m2 and e2m1: their codes in the instruction descriptor, their bits, and the values of all patterns
+def values_of(exponent_bits: int, mantissa_bits: int) -> torch.Tensor:
+    bias, patterns = 2 ** (exponent_bits - 1) - 1, torch.arange(2 ** (exponent_bits + mantissa_bits))
+    exponent, mantissa = patterns >> mantissa_bits, (patterns % 2**mantissa_bits) / 2**mantissa_bits
+    magnitudes = torch.where(exponent > 0, torch.exp2(exponent - bias) * (1 + mantissa), 2.0 ** (1 - bias) * mantissa)
+    return torch.cat([magnitudes, -magnitudes])
+
+
+@pytest.mark.parametrize(("code", "exponent_bits", "mantissa_bits"), [(3, 2, 3), (4, 3, 2), (5, 2, 1)])
+def test_elements_of_fewer_bits_than_a_byte(code, exponent_bits, mantissa_bits):
+    bits, values = 1 + exponent_bits + mantissa_bits, values_of(exponent_bits, mantissa_bits)
+    m, n = 128, 64
+    patterns = [torch.randint(0, 2**bits, (rows, 32)) for rows in (m, n)]
+
+    def packed(each: torch.Tensor) -> torch.Tensor:  # 16 elements at the beginning of 16 bytes
+        stream = (each.reshape(-1, 2, 16, 1) >> torch.arange(bits) & 1).reshape(-1, 2, 16 * bits)
+        stream = torch.nn.functional.pad(stream, (0, 128 - 16 * bits)).reshape(-1, 2, 16, 8)
+        return (stream << torch.arange(8)).sum(-1).to(torch.uint8).reshape(-1, 32)
+
+    instruction = 1 << 4 | code << 7 | code << 10 | n >> 3 << 17 | m >> 4 << 24
+    how = torch.tensor([2, instruction, 0, 1, 16 * m, 128, 16 * n, 128, 0], dtype=torch.int32)
+    d = multiplied(as_bytes(packed(patterns[0]), 4096), as_bytes(packed(patterns[1]), 8192), how)
+    a, b = (values[each] for each in patterns)
+    assert torch.equal(rows_of(d, m, n, torch.float32), a @ b.T)
+
+
+def test_negated_operands_disabled_lanes_and_scaled_sums():
+    a, b = small(128, torch.bfloat16), small(64, torch.bfloat16)
+    negative = 1 << 13 | instruction(128, 64, torch.bfloat16, torch.float32)
+    how = torch.tensor([4, negative, 0, 2, 16 * 128, 128, 16 * 64, 128, 0], dtype=torch.int32)
+    d = rows_of(multiplied(as_bytes(a, 4096), as_bytes(b, 8192), how), 128, 64, torch.float32)
+    expected = -(a.float() @ b.float().T) * (1 + 0.25)  # the second time, a quarter of the first sums is kept
+    expected[::32] = torch.nan  # nothing has written these lanes
+    assert torch.equal(d.nan_to_num(7), expected.nan_to_num(7))
+
+
+def test_sums_of_64_rows_in_the_upper_lanes_of_each_quarter():
+    a, b = small(64, torch.bfloat16), small(16, torch.bfloat16)
+    how = [0, instruction(64, 16, torch.bfloat16, torch.float32), 0, 1, 16 * 64, 128, 16 * 16, 128, 16 << 16]
+    d = multiplied(as_bytes(a, 4096), as_bytes(b, 8192), torch.tensor(how, dtype=torch.int32))
+    rows = d.reshape(4, 32, -1)[:, 16:].reshape(64, -1)[:, :16].view(torch.float32)
+    assert torch.equal(rows, a.float() @ b.float().T)
+
+
+def test_each_shape_of_a_copy():
+    x = torch.randint(0, 256, (2, 128, 16), dtype=torch.uint8)  # units of 16 bytes, each with all rows
+    words = copied(x.reshape(-1)).reshape(128, 6, 8)
+    rows = x.transpose(0, 1).reshape(128, 32).contiguous().view(torch.int32)  # of eight words
+    untouched = torch.full((128, 8), -1, dtype=torch.int32)
+    expected = [untouched.clone() for _ in range(6)]
+    expected[0][:] = rows
+    expected[1][::32] = rows[:4]
+    expected[2][:, :4] = rows[:, :4]
+    expected[3][:, :4] = rows[:64, :4].repeat(2, 1)
+    expected[4][:, :4] = rows[:64, :4].reshape(2, 1, 32, 4).expand(2, 2, 32, 4).reshape(128, 4)
+    expected[5][:, :4] = rows[:32, :4].repeat(4, 1)
+    assert torch.equal(words, torch.stack(expected, 1))
 
 
 NO_SCALES = torch.zeros(2, 512, dtype=torch.uint8)

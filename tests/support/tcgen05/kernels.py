@@ -90,6 +90,12 @@ PAIRS_OPERANDS = """(
 ) -> Tensor"""
 multiplied_by_pair = define_for_blackwell(SOURCES / "pair.cu", PAIRS_OPERANDS, entry="multiplied", grid=2, cluster=2)
 
+copied = define_for_blackwell(
+    SOURCES / "copies.cu",
+    '(x: In[Tensor, "uint8", 4096], words: Out[Tensor, "int32", 128, 48]) -> Tensor',
+    entry="copied",
+)
+
 # ---- mistakes, pairs of floats, clusterlaunchcontrol
 
 mistaken = define_for_blackwell(
