@@ -242,11 +242,16 @@ FOUR_BITS = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "block", "scale_dtype"),
-    [(1, 32, torch.float8_e8m0fnu), (2, 32, torch.float8_e8m0fnu), (3, 16, torch.float8_e4m3fn)],
-    ids=["mxf8f6f4", "mxf4", "mxf4nvf4"],
+    ("kind", "block", "scale_dtype", "scale_id"),
+    [
+        (1, 32, torch.float8_e8m0fnu, 0),
+        (1, 32, torch.float8_e8m0fnu, 3),
+        (2, 32, torch.float8_e8m0fnu, 2),
+        (3, 16, torch.float8_e4m3fn, 0),
+    ],
+    ids=["mxf8f6f4", "mxf8f6f4-last", "mxf4", "mxf4nvf4"],
 )
-def test_a_product_with_scales(kind, block, scale_dtype):
+def test_a_product_with_scales(kind, block, scale_dtype, scale_id):
     m, n, k = 256, 256, 32 if kind == 1 else 64
     if kind == 1:
         a, b = small(m, torch.float8_e4m3fn), small(n, torch.float8_e4m3fn)
@@ -255,18 +260,19 @@ def test_a_product_with_scales(kind, block, scale_dtype):
         nibbles = torch.randint(0, 16, (m, k)), torch.randint(0, 16, (n, k))
         values = tuple(FOUR_BITS[each] for each in nibbles)
         codes = tuple((each[:, ::2] | each[:, 1::2] << 4).to(torch.uint8) for each in nibbles)
-    exponents = [torch.randint(-2, 3, (rows, k // block)) for rows in (m, n)]
-    scales = [torch.exp2(each.float()).to(scale_dtype) for each in exponents]
+    is_power = scale_dtype == torch.float8_e8m0fnu
+    numbers = [torch.randint(-2, 3, (rows, k // block)).float() for rows in (m, n)]
+    scales = [(torch.exp2(each) if is_power else (each + 3) / 4).to(scale_dtype) for each in numbers]
     # 128 rows: each of 32 lanes has four columns, for every 32nd row, with a byte for each block of K
     laid_out = [
-        torch.nn.functional.pad(each.view(torch.uint8), (0, 4 - k // block))
+        torch.nn.functional.pad(each.view(torch.uint8), (scale_id, 4 - scale_id - k // block))
         .reshape(2, 4, 32, 4)
         .transpose(1, 2)
         .reshape(2, 512)
         for each in scales
     ]
-    is_power = scale_dtype == torch.float8_e8m0fnu
     code = (0 if kind == 1 else 1) * (1 << 7 | 1 << 10) | n >> 3 << 17 | is_power << 23 | m >> 4 << 24
+    code = int.from_bytes((code | scale_id << 4 | scale_id << 29).to_bytes(4, "little"), "little", signed=True)
     halves = [torch.stack([as_bytes(half, 4096) for half in matrix.chunk(2)]) for matrix in codes]
     d = multiplied_by_pair(*halves, *laid_out, torch.tensor([kind, code, 16 * 128, 16 * 128], dtype=torch.int32))
     scaled = [value * scale.float().repeat_interleave(block, 1) for value, scale in zip(values, scales, strict=True)]

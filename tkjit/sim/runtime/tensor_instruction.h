@@ -65,8 +65,8 @@ inline TensorInstruction instruction_of(const TensorProduct& product, Site site)
     one.n = (bits >> 17 & 63) << 3;
     one.a = element_of(product.kind, bits >> 7 & 7, site);
     one.b = element_of(product.kind, bits >> 10 & (product.kind >= TensorKind::mxf4 ? 3 : 7), site);
-    const unsigned sums = bits >> 4 & 3;
-    one.sums = scaled || sums == 1 ? Sums::f32 : sums == 2 ? Sums::s32 : Sums::f16;
+    const unsigned sums = scaled ? 1 : bits >> 4 & 3;
+    one.sums = sums == 1 ? Sums::f32 : sums == 2 ? Sums::s32 : Sums::f16;
     const bool needs_floats = one.a == TensorElement::bf16 || one.a == TensorElement::tf32;
     if (sums == 3 || (product.kind == TensorKind::i8) != (one.sums == Sums::s32) || (needs_floats && one.sums == Sums::f16)) {
         fail(site, "tcgen05.mma: the instruction descriptor has the type %u of sums, which this kind of product lacks", sums);
