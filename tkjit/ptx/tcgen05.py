@@ -133,8 +133,8 @@ def _cp(call: Call) -> str:
     return f"tkjit_ptx::tcgen05_cp({group}, {shape}, {_address(call, 0)}, {call.value(1, 'b64')});"
 
 
-# Maps each kind with scales to the words for the number of elements that share one. The first is the default, except for
-# mxf4nvf4, which has none.
+# Maps each kind with scales to the words for the number of elements that share one. The first is the default, except
+# for mxf4nvf4, which has none.
 _SCALES = {
     "mxf8f6f4": {"scale_vec::1X": 32, "block32": 32},
     "mxf4": {"scale_vec::2X": 32, "block32": 32},

@@ -115,7 +115,8 @@ def retry_flags(log: str, system: Collection[str] = ()) -> tuple[str, ...]:
     if (errors := _ERROR.findall(log)) and all("changes meaning of" in error for error in errors):
         return ("-fpermissive",)  # nvcc accepts them; this flag also allows other mistakes, but there are none
     if errors and all("inlining failed in call to" in error for error in errors):
-        return ("-DTKJIT_SIM_INLINES_BY_CHOICE",)  # for nvcc, __forceinline__ is a request; functions may call each other
+        # for nvcc, __forceinline__ is only a request, so such functions may call each other
+        return ("-DTKJIT_SIM_INLINES_BY_CHOICE",)
     asked = ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if _only_system_asks(log, system) else ()
     return (*asked, "-DTKJIT_SIM_LAUNCHES_BY_CALL") if _LAUNCH_DEFECT.search(log) else asked
 
