@@ -22,10 +22,14 @@ _MORE_HEADERS = (
     *(
         f"detail/{name}.h"
         for name in (
+            "block_scaling",
             "driver_types",
             "float16_rounding",
             "fp8_rounding",
+            "launch_control",
             "numerics",
+            "pending_registers",
+            "tcgen05",
             "tensor_map",
             "tf32_rounding",
             "wgmma",

@@ -16,6 +16,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <set>
 #include <string>
@@ -34,6 +35,7 @@ inline void report_product(const Access& access, const char* what, const char* t
     static std::set<std::tuple<unsigned, unsigned, std::string>> told;
     if (!told.emplace(access.where, other ? other->where : 0, text).second) return;
     check::Json json;
+    if (strcmp(kind, "tcgen05") == 0) json.number("warning", 1);  // CUTLASS and ThunderKittens rely on it
     json.text("kind", kind).text("text", text).object("here", described(access, what));
     if (other) json.object("there", described(*other, other_what));
     check::write_line(json);
