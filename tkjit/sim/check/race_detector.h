@@ -75,7 +75,8 @@ inline const ThreadState* issuer_of(const Moment& issued) {
     const Cluster& cluster = *current_block->cluster;
     for (unsigned i = 0; i < cluster.count; i++) {
         const Block& block = *cluster.blocks[i];
-        if (block.race_state && state_of(block).number == issued.block) return &state_of(block).threads[issued.thread % block.thread_count];
+        if (block.race_state == nullptr || state_of(block).number != issued.block) continue;
+        return &state_of(block).threads[issued.thread % block.thread_count];
     }
     return nullptr;
 }

@@ -15,6 +15,8 @@
 #include "race_copies.h"
 #include "race_state.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -112,9 +114,10 @@ class TensorCheck {
 
     /// Within a warp, the wait is enough after a load or a store.
     bool is_fenced(const Access& earlier) const {
-        const unsigned threads = current_block->thread_count;
-        const bool is_same_warp = copier_of(earlier) != Copier::tensor_products && earlier.block == state_of(*current_block).number &&
-                                  earlier.thread % threads / warp_threads == current_thread->linear / warp_threads;
+        const unsigned warp_of_earlier = earlier.thread % current_block->thread_count / warp_threads;
+        const bool is_same_warp = copier_of(earlier) != Copier::tensor_products &&
+                                  earlier.block == state_of(*current_block).number &&
+                                  warp_of_earlier == current_thread->linear / warp_threads;
         return is_same_warp || holds_in_warp([&](const ThreadState& state) {
             return state.tensor_fences.have_ordered(earlier.block, earlier.thread, earlier.clock);
         });
@@ -132,36 +135,40 @@ class TensorCheck {
 
     void report_blank(unsigned lane, unsigned column) {
         if (!told().emplace(access_.where, 0, "blank").second) return;
+        const std::string text = place(lane, column) + " of tensor memory is read before anything has written it; let the first "
+                                 "tcgen05.mma of a sum not add to D (enable-input-d false), or store zeros first";
         check::Json json;
-        json.text("kind", "uninitialized").text("text", place(lane, column) + " of tensor memory is read before anything has written it; "
-                  "let the first tcgen05.mma of a sum not add to D (enable-input-d false), or store zeros first");
-        check::write_line(json.object("here", described(access_, name())));
+        check::write_line(json.text("kind", "uninitialized").text("text", text).object("here", described(access_, name())));
     }
 
     void report_race(const Access& earlier, bool earlier_writes, unsigned lane, unsigned column) {
-        const auto [first, second] = std::minmax(access_.where, earlier.where);
-        if (!told().emplace(first, second, "race").second) return;
-        const Copier by = copier_of(earlier);
-        check::Json json;
-        json.text("kind", "race").text("text", "nothing orders two accesses to " + place(lane, column) + " of tensor memory; after the " +
-                  name_of_tensor_operation(by, earlier_writes) + ", " + wait_of(by));
-        json.object("here", described(access_, name()));
-        check::write_line(json.object("there", described(earlier, name_of_tensor_operation(by, earlier_writes))));
+        const std::string what = name_of_tensor_operation(copier_of(earlier), earlier_writes);
+        report_pair("race", earlier, what,
+                    "nothing orders two accesses to " + place(lane, column) + " of tensor memory; after the " + what + ", " +
+                        wait_of(copier_of(earlier)));
     }
 
     void report_fence(const Access& earlier, bool earlier_writes, unsigned lane, unsigned column) {
-        const auto [first, second] = std::minmax(access_.where, earlier.where);
-        if (!told().emplace(first, second, "fence").second) return;
-        const bool is_commit = copier_of(earlier) == Copier::tensor_products;
-        check::Json json;
-        json.number("warning", 1).text("kind", "fence").text("text", "two threads access " + place(lane, column) + " of tensor memory in order, but without " +
-                  (is_commit ? "tcgen05.fence::after_thread_sync; call it after the wait"
-                             : "both tcgen05.fence::before_thread_sync, before the threads meet, and ::after_thread_sync, after it"));
-        json.object("here", described(access_, name()));
-        check::write_line(json.object("there", described(earlier, name_of_tensor_operation(copier_of(earlier), earlier_writes))));
+        const char* const missing =
+            copier_of(earlier) == Copier::tensor_products
+                ? "tcgen05.fence::after_thread_sync; call it after the wait"
+                : "both tcgen05.fence::before_thread_sync, before the threads meet, and ::after_thread_sync, after it";
+        report_pair("fence", earlier, name_of_tensor_operation(copier_of(earlier), earlier_writes),
+                    "two threads access " + place(lane, column) + " of tensor memory in order, but without " + missing);
     }
 
-    const char* name() const { return how_.frees ? "tcgen05.dealloc" : name_of_tensor_operation(copier_of(access_), how_.writes); }
+    void report_pair(const char* kind, const Access& earlier, const std::string& what, const std::string& text) {
+        const auto [first, second] = std::minmax(access_.where, earlier.where);
+        if (!told().emplace(first, second, kind).second) return;
+        check::Json json;
+        if (strcmp(kind, "fence") == 0) json.number("warning", 1);
+        json.text("kind", kind).text("text", text).object("here", described(access_, name()));
+        check::write_line(json.object("there", described(earlier, what.c_str())));
+    }
+
+    const char* name() const {
+        return how_.frees ? "tcgen05.dealloc" : name_of_tensor_operation(copier_of(access_), how_.writes);
+    }
 
     static std::string place(unsigned lane, unsigned column) {
         return "lane " + std::to_string(lane) + ", column " + std::to_string(column);
@@ -179,12 +186,14 @@ class TensorCheck {
 
 /// Visits the cells of a place. The tensor memory of a block that has not begun, or has exited, has none.
 template <class Visit>
-inline void for_each_tensor_cell(const Block& block, unsigned lane, unsigned lanes, unsigned column, unsigned columns, Visit visit) {
+inline void for_each_tensor_cell(const Block& block, unsigned lane, unsigned lanes, unsigned column, unsigned columns,
+                                 Visit visit) {
     if (block.race_state == nullptr) return;
     std::shared_ptr<TensorCells>& all = state_of(block).tensor_cells;
     if (all == nullptr) all = std::make_shared<TensorCells>();
-    for (unsigned part = lane / lanes_per_cell; part * lanes_per_cell < lane + lanes && part < tensor_lanes / lanes_per_cell; part++) {
-        for (unsigned i = column; i < column + columns; i++) visit(all->cells[part][i], part * lanes_per_cell, i);
+    const unsigned end = lane + lanes < tensor_lanes ? lane + lanes : tensor_lanes;
+    for (unsigned first = lane / lanes_per_cell * lanes_per_cell; first < end; first += lanes_per_cell) {
+        for (unsigned i = column; i < column + columns; i++) visit(all->cells[first / lanes_per_cell][i], first, i);
     }
 }
 

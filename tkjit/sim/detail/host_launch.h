@@ -312,7 +312,8 @@ struct SitedConfig {
     SitedConfig(const cudaLaunchConfig_t* config, Site site = Site::here()) : config(config), site(site) {}
 
     /// From a class that converts to a pointer.
-    template <class Config, class = std::enable_if_t<std::is_class_v<Config> && std::is_convertible_v<Config&, const cudaLaunchConfig_t*>>>
+    template <class Config, class = std::enable_if_t<std::is_class_v<Config> &&
+                                                     std::is_convertible_v<Config&, const cudaLaunchConfig_t*>>>
     SitedConfig(Config& config, Site site = Site::here()) : config(config), site(site) {}
 };
 

@@ -29,6 +29,12 @@ struct TensorInstruction {
     bool scales_are_powers;  // e8m0; else e4m3, without a sign
 };
 
+/// Whether elements have 6 or 4 bits.
+constexpr bool has_few_bits(TensorElement element) {
+    return element == TensorElement::e2m3 || element == TensorElement::e3m2 || element == TensorElement::e2m1 ||
+           element == TensorElement::e2m1_packed;
+}
+
 inline bool is_scaled(TensorKind kind) { return kind >= TensorKind::mxf8f6f4; }
 
 inline TensorElement element_of(TensorKind kind, unsigned code, Site site) {

@@ -89,8 +89,9 @@ inline void execute_as_warp(WarpInstruction own, Site site, Act act) {
     collective(~0u, Operation::tensor_memory, own, act_once, site);
 }
 
-inline constexpr char alloc_name[] = "tcgen05.alloc", dealloc_name[] = "tcgen05.dealloc",
-                      relinquish_name[] = "tcgen05.relinquish_alloc_permit", load_name[] = "tcgen05.ld", store_name[] = "tcgen05.st";
+inline constexpr char alloc_name[] = "tcgen05.alloc", dealloc_name[] = "tcgen05.dealloc";
+inline constexpr char relinquish_name[] = "tcgen05.relinquish_alloc_permit";
+inline constexpr char load_name[] = "tcgen05.ld", store_name[] = "tcgen05.st";
 
 /// Takes columns, of the pair's both blocks if there are two, or returns no_columns. If the other block has asked before, it
 /// has taken them for both.
@@ -121,7 +122,9 @@ void allocate_tensor_memory(CtaGroup group, unsigned columns, uint32_t* address,
         if (columns < columns_per_unit || columns > tensor_columns || (columns & (columns - 1))) {
             fail(site, "tcgen05.alloc of %u columns: the number must be a power of 2 from 32 to 512", columns);
         }
-        if (tensor_memory_of(*current_block, site).is_relinquished) fail(site, "tcgen05.alloc after tcgen05.relinquish_alloc_permit");
+        if (tensor_memory_of(*current_block, site).is_relinquished) {
+            fail(site, "tcgen05.alloc after tcgen05.relinquish_alloc_permit");
+        }
         unsigned first;
         while ((first = take_columns_of(group, columns, site)) == no_columns) yield_in_spin(site);
         race::begin_tensor_memory(first, columns);
@@ -137,7 +140,8 @@ void free_tensor_memory(CtaGroup group, uint32_t address, unsigned columns, Site
         const unsigned unit = address / columns_per_unit;
         bool is_promised = false;
         for (unsigned i = 0; i < memory.promises; i++) is_promised |= memory.promised[i] == address;
-        if (address % columns_per_unit || unit >= tensor_units || memory.begun[unit] != columns || columns == 0 || is_promised) {
+        const bool is_one = address % columns_per_unit == 0 && unit < tensor_units && memory.begun[unit] == columns;
+        if (!is_one || columns == 0 || is_promised) {
             fail(site, "tcgen05.dealloc of %u columns at 0x%08x, which were not allocated together", columns, address);
         }
         race::note_dealloc(address, columns, site);
@@ -157,8 +161,8 @@ void check_tensor_memory_is_free(Block& block) {
     const bool is_leak = memory.taken && !block.abandoned;
     if (is_leak && claim_fault(*block.launch)) {
         ErrorText(block.launch->error_text)
-            .append("tcgen05.alloc: the block ends without having freed its tensor memory; call tcgen05.dealloc, in block (%u, %u, "
-                    "%u) (%s:%d)",
+            .append("tcgen05.alloc: the block ends without having freed its tensor memory; call tcgen05.dealloc, "
+                    "in block (%u, %u, %u) (%s:%d)",
                     blockIdx.x, blockIdx.y, blockIdx.z, memory.site.file, memory.site.line);
     }
     clear_tensor_memory(block);
@@ -195,7 +199,9 @@ inline unsigned first_lane_of_warp() { return current_thread->linear / warp_thre
 
 /// Returns the lane at which a warp's access begins. An address among the first 32 lanes means the warp's own, as on a
 /// device: DeepGEMM's warps all pass lane 0.
-inline unsigned first_lane_of(uint32_t address) { return lane_in(address) < 32 ? first_lane_of_warp() + lane_in(address) : lane_in(address); }
+inline unsigned first_lane_of(uint32_t address) {
+    return lane_in(address) < 32 ? first_lane_of_warp() + lane_in(address) : lane_in(address);
+}
 
 /// A register's place, relative to the address.
 struct TensorPlace {
@@ -256,7 +262,8 @@ inline void check_access(const TensorAccess& access, bool is_store, Site site) {
 template <class Act>
 inline void access_as_warp(const TensorAccess& access, uint32_t* registers, bool is_store, Site site, Act act) {
     const uint32_t form = static_cast<uint32_t>(access.shape) << 1 | access.packs;
-    const WarpInstruction own{is_store ? store_name : load_name, {access.address, access.split, access.registers, form}, registers};
+    const char* const name = is_store ? store_name : load_name;
+    const WarpInstruction own{name, {access.address, access.split, access.registers, form}, registers};
     execute_as_warp(own, site, [&](Lanes<WarpInstruction> lanes) {
         check_access(access, is_store, site);
         lanes.for_each([&](int lane, const WarpInstruction& each) { act(static_cast<unsigned>(lane), each.registers); });

@@ -189,7 +189,9 @@ class ClustersOfThread {
             if (spare_[i] == nullptr) spare_[i] = prepare_block(launch_, helpers_, parked_);
             if (spare_[i]) continue;
             __atomic_store_n(&launch_.lacks_room, 1, __ATOMIC_RELAXED);
-            if (count_ == 0 && claim_fault(launch_)) ErrorText(launch_.error_text).append("out of memory for the blocks of a cluster");
+            if (count_ == 0 && claim_fault(launch_)) {
+                ErrorText(launch_.error_text).append("out of memory for the blocks of a cluster");
+            }
             return false;
         }
         return true;
