@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from tkjit.check.child_process import MAX_STDERR_BYTES, ending_of
 from tkjit.errors import SpecError
+from tkjit.system.die_with_parent import dying_with_parent
 from tkjit.system.machine import available_memory_bytes, usable_cores
 from tkjit.verify.call import Outcome
 from tkjit.verify.task import BEGIN, END, Task
@@ -122,7 +123,7 @@ class _Processes:
                     _kill(child)
 
     def _start(self, descriptor: int, output: IO[bytes]) -> subprocess.Popen[bytes] | None:
-        command = [sys.executable, "-m", "tkjit.verify.child", str(descriptor)]
+        command = dying_with_parent([sys.executable, "-m", "tkjit.verify.child", str(descriptor)])
         with self._lock:
             if self._is_stopped:
                 return None
