@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tkjit
@@ -208,6 +208,7 @@ OTHER = [
 ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([*REWRITTEN, *KEPT, *OTHER])))
 @example(["k<<<1, 2>>>(x);", ")", "struct s", "{"])
 def test_any_text_keeps_its_line_count(pieces):
@@ -215,6 +216,7 @@ def test_any_text_keeps_its_line_count(pieces):
     assert adapt(text).count("\n") == text.count("\n")
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([*REWRITTEN, *KEPT])))
 def test_strings_and_comments_are_untouched(pieces):
     text = "\n".join(pieces)
@@ -229,6 +231,7 @@ def test_strings_and_comments_are_untouched(pieces):
     assert all(token.text != "<<<" for token in tokens_of(adapted))
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_tokens_record_their_positions(text):
     for token in tokens_of(text):
