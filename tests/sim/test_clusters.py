@@ -370,6 +370,13 @@ def test_a_cluster_that_is_declared_in_a_header_is_rejected(tmp_path):
         define(tmp_path / "f.cu", VECTORS, entry="f", grid=2, block=3)(torch.ones(6))
 
 
+@pytest.mark.parametrize("parameter", ["int", "size_t N, unsigned int"])
+def test_the_cluster_of_a_template_with_an_unnamed_parameter_is_rejected(parameter):
+    source = f"template <{parameter}> __global__ void __cluster_dims__(2) f(Globals g) {DOUBLED}"
+    with pytest.raises(ToolchainError, match=r"or of a template with an unnamed parameter"):
+        define(source, VECTORS, entry="f<1, 1>" if "," in parameter else "f<1>", grid=2, block=3)(torch.ones(6))
+
+
 def test_clusters_wait_for_clusters_with_higher_numbers():
     source = """
     __global__ void __cluster_dims__(2, 1, 1) last_first(Globals g) {

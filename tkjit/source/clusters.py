@@ -5,7 +5,7 @@ A host compiler has no attribute for it, so the simulator keeps a list of such k
 
 from __future__ import annotations
 
-from tkjit.source.entries import kernels_in, template_names
+from tkjit.source.entries import kernels_in, template_arguments
 from tkjit.source.lexer import Edit, Token, closing
 from tkjit.source.scopes import outline
 from tkjit.source.tokens import split
@@ -16,7 +16,7 @@ _DIMS = "__cluster_dims__"
 def declared_clusters(text: str, tokens: list[Token]) -> list[Edit]:
     """Move each kernel's ``__cluster_dims__`` from its head to a variable after its body.
 
-    A template refers to a variable of its own in its body instead, so that each instance has one.
+    For a template, its body refers to a variable template instead, so that each instance declares its cluster.
     """
     edits = []
     for number, (kernel, function) in enumerate(kernels_in(text, outline(tokens))):
@@ -25,9 +25,9 @@ def declared_clusters(text: str, tokens: list[Token]) -> list[Edit]:
         end = None if at is None else closing(head, at + 1)
         if at is None or end is None:
             continue
-        arguments = template_names(kernel.template, with_defaults=True) if kernel.template else []
-        if any(not word.removesuffix("...").isidentifier() or word in ("typename", "class") for word in arguments):
-            continue  # a parameter has no name, so the instance cannot be named
+        arguments = template_arguments(kernel.template) if kernel.template else []
+        if arguments is None:
+            continue
         name, dims = kernel.name.rpartition("::")[2], text[head[at + 2].start : head[end].start]
         edits.append(Edit(head[at].start, head[end].end, ""))
         if kernel.template:

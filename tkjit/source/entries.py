@@ -14,6 +14,8 @@ from tkjit.source.tokens import closing_angle, split, with_angles_apart
 _ATTRIBUTES = frozenset(
     ["__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__", "__attribute__", "alignas", "__align__"]
 )
+# the last word of a template parameter that has no name, such as "unsigned int"
+_TYPE_WORDS = frozenset("auto bool char class const double float int long short signed typename unsigned".split())
 _HIDDEN = frozenset(["__grid_constant__", "__restrict__"])  # specifiers to leave out when showing a parameter
 
 
@@ -193,16 +195,31 @@ def _spelled(text: str, tokens: list[Token]) -> str:
     return " ".join(word for word in words if word not in _HIDDEN)
 
 
-def template_names(template: str, *, with_defaults: bool = False) -> list[str]:
-    """Return the names of a template's parameters, by default only of those that have no default themselves.
+def template_names(template: str) -> list[str]:
+    """Return the names of a template's parameters that have no default.
 
     >>> template_names("typename T, int N = 4")
     ['T']
-    >>> template_names("typename T, int N = 4, class... Ts", with_defaults=True)
-    ['T', 'N', 'Ts...']
     """
-    parts = [[token.text for token in part] for part in split(with_angles_apart(tokens_of(template)))]
-    if not with_defaults:
-        return [part[-1] for part in parts if "=" not in part]
-    named = [part[: part.index("=")] if "=" in part else part for part in parts]
-    return [f"{part[-1]}..." if "." in part else part[-1] for part in named]
+    return [part[-1] for part in _template_parts(template) if "=" not in part]
+
+
+def template_arguments(template: str) -> list[str] | None:
+    """Return the arguments by which a template's body names its own instance, or None if a parameter has no name.
+
+    >>> template_arguments("typename T, int N = 4, class... Ts")
+    ['T', 'N', 'Ts...']
+    >>> template_arguments("typename T, int") is template_arguments("std::size_t") is None
+    True
+    """
+    arguments = []
+    for part in _template_parts(template):
+        *kind, name = part[: part.index("=")] if "=" in part else part
+        if not kind or kind[-1] in ("::", "const") or name in _TYPE_WORDS or not name.isidentifier():
+            return None
+        arguments.append(f"{name}..." if "." in kind else name)
+    return arguments
+
+
+def _template_parts(template: str) -> list[list[str]]:
+    return [[token.text for token in part] for part in split(with_angles_apart(tokens_of(template)))]

@@ -90,7 +90,8 @@ def _cluster_reason(name: str, log: str) -> str:
     place = re.search(rf"(?:^|[\s/]){re.escape(name.rsplit('/', 1)[-1])}:(\d+):", log)
     where = f"{name}:{place[1]}" if place else name
     return (
-        f"{where} declares the cluster of a kernel in a header, which the simulator does not see; "
+        f"{where} declares the cluster of a kernel in a header, or of a template with an unnamed parameter, which the "
+        "simulator does not support; "
         "set it with cluster= in the spec, or with a launch attribute in host code"
     )
 
