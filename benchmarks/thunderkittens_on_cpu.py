@@ -1,8 +1,7 @@
 """Verifies ThunderKittens' kernels against their references in the simulator.
 
-``python -m benchmarks.thunderkittens_on_cpu`` prints a table and writes it into
-``docs/howto/thunderkittens.md``. With kernel
-names it verifies only these and writes nothing.
+``python -m benchmarks.thunderkittens_on_cpu`` prints a table and writes it into ``docs/howto/thunderkittens.md``. With
+names of kernels, it verifies only these and writes nothing.
 """
 
 from __future__ import annotations

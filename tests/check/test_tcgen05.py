@@ -21,7 +21,7 @@ MATRICES = '(a: In[Tensor, "bfloat16", 128, 16], b: In[Tensor, "bfloat16", 64, 1
 
 
 def with_mistakes(*marks: str) -> str:
-    """The source without the lines that end with a mark, and with those that begin with one."""
+    """Return the source without the lines that end with a mark; lines that begin with one are enabled."""
     source = SOURCE
     for mark in marks:
         assert f"// {mark}\n" in source or f"//{mark}//" in source, mark
@@ -30,7 +30,7 @@ def with_mistakes(*marks: str) -> str:
 
 
 def findings(*marks: str) -> list[str]:
-    """The findings and warnings, each with its kind, and with its two accesses."""
+    """Return the kind and the two accesses of each finding and warning."""
     kernel = define_for_blackwell(with_mistakes(*marks), MATRICES, entry="chain", block=256)
     try:
         report = check(kernel, modes=["race", "init"], strict=True)

@@ -301,7 +301,7 @@ MESSAGES = [
 def test_a_mistake_in_the_use_of_tensor_memory(which, message):
     with pytest.raises(LaunchError, match=message):
         mistaken(torch.tensor([which], dtype=torch.int32))
-    assert mistaken(torch.tensor([-1], dtype=torch.int32)).tolist() == [0]  # the fault leaves nothing behind
+    assert mistaken(torch.tensor([-1], dtype=torch.int32)).tolist() == [0]  # the next launch works again
 
 
 def test_a_pair_of_blocks_without_a_cluster():

@@ -241,9 +241,8 @@ def _proxy(one: Mapping[str, Any], symbols: Symbols) -> str:
     fence = "fence.proxy.async.global" if one.get("space") == "tensor" else "tkjit::fence_async_proxy()"
     if one.get("note") == "another's fence":
         return (
-            f"an asynchronous operation reads {_memory(one, symbols)}, and "
-            f"only another thread's fence follows the write; let each thread that writes call {fence} itself, before "
-            "the barrier"
+            f"an asynchronous operation reads {_memory(one, symbols)}, and only another thread's fence follows the "
+            f"write; let each thread that writes call {fence} itself, before the barrier"
         )
     return (
         f"an asynchronous operation reads {_memory(one, symbols)}, but cannot see a thread's write there; "

@@ -100,7 +100,7 @@ void use_tensor_memory(const Block& block, unsigned lane, unsigned lanes, unsign
                        const Moment& issued, bool reads = true);
 /// Records `tcgen05.wait`, for the warp's stores or its loads.
 void finish_tensor_accesses(bool stores);
-/// Begins a thread's product or copy. What the thread knows at the last of them is what a commit passes on.
+/// Begins a thread's product or copy. A commit passes on the accesses that were ordered before the last of them.
 Moment begin_tensor_operation(Site site);
 Moment last_tensor_operation(Site site);
 void release_tensor_operations(const void* object);

@@ -1,4 +1,4 @@
-// `clusterlaunchcontrol`: a running block takes the work of one that has not begun.
+// `clusterlaunchcontrol`: a running block cancels the launch of a later cluster, to do its work itself.
 #pragma once
 
 #include "site.h"

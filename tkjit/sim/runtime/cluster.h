@@ -95,7 +95,7 @@ class ClusterRun {
     ClusterRun(Launch& launch, Block* const* blocks, unsigned long long number, unsigned long long& steps)
         : launch_(launch), number_(number), steps_(steps) {
         cluster_.dims = launch.cluster;
-        cluster_.count = launch.cluster.x * launch.cluster.y * launch.cluster.z;
+        cluster_.count = volume_of(launch.cluster);
         for (unsigned rank = 0; rank < cluster_.count; rank++) {
             Block& block = *(cluster_.blocks[rank] = blocks[rank]);
             block.cluster = &cluster_;

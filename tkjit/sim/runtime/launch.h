@@ -136,7 +136,7 @@ inline void wait_for_others(Block& block) {
     }
 }
 
-/// Lets the cluster's other blocks run after a few threads have polled in vain.
+/// Gives the cluster's other blocks a turn after a few unsuccessful polls.
 inline void note_spin_in_cluster(Block& block) {
     constexpr unsigned spins_per_turn = 8;
     const unsigned long long progress = block.progress - block.device_turns;

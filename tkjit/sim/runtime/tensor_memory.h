@@ -60,7 +60,7 @@ inline unsigned find_columns(unsigned taken, unsigned columns) {
     return no_columns;
 }
 
-/// Marks columns as allocated. What they hold is undefined; here it is NaN.
+/// Marks columns as allocated, and fills them with NaN, because their contents are undefined.
 inline void take_columns(TensorMemory& memory, unsigned first, unsigned columns, Site site) {
     memory.taken |= bits_of(columns) << first / columns_per_unit;
     memory.begun[first / columns_per_unit] = static_cast<unsigned short>(columns);

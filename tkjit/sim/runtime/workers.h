@@ -146,7 +146,7 @@ inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, B
 class ClustersOfThread {
   public:
     ClustersOfThread(Launch& launch, Helpers* helpers, ParkedBlocks& parked)
-        : launch_(launch), helpers_(helpers), parked_(parked), size_(launch.cluster.x * launch.cluster.y * launch.cluster.z) {}
+        : launch_(launch), helpers_(helpers), parked_(parked), size_(volume_of(launch.cluster)) {}
     ClustersOfThread(const ClustersOfThread&) = delete;
     ClustersOfThread& operator=(const ClustersOfThread&) = delete;
     ~ClustersOfThread() {
