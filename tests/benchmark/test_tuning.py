@@ -44,20 +44,20 @@ def spec_file(tmp_path, monkeypatch, cache_with_runtime):
     return tmp_path
 
 
-def test_calls_tune_only_if_asked(spec_file, python, monkeypatch):
+def test_calls_tune_only_if_asked(spec_file, fresh, monkeypatch):
     call = "import torch, tkjit; print(tkjit.load('mark')(torch.zeros(3)).tolist())"
     default, tuned = "[13.0, 13.0, 13.0]\n", "[23.0, 23.0, 23.0]\n"
-    assert python(call) == python(call) == default  # the second time from the warm record
+    assert fresh.run(call) == fresh.run(call) == default  # the second time from the warm record
     monkeypatch.setenv("TKJIT_TUNE", "1")
     monkeypatch.setenv("TKJIT_JIT", "0")
-    assert python(call) == default
+    assert fresh.run(call) == default
     monkeypatch.delenv("TKJIT_JIT")
-    assert python(call) == tuned
+    assert fresh.run(call) == tuned
     before = {path: path.stat().st_mtime_ns for path in (spec_file / "cache").glob("v1/tuned/*/*")}
-    assert len(before) == 1 and python(call) == tuned
+    assert len(before) == 1 and fresh.run(call) == tuned
     assert {path: path.stat().st_mtime_ns for path in before} == before  # the choice is there, so nothing is measured
     monkeypatch.delenv("TKJIT_TUNE")
-    assert python(call) == tuned
+    assert fresh.run(call) == tuned
 
 
 def test_a_call_without_sizes_is_not_tuned(loader, monkeypatch):
@@ -76,17 +76,17 @@ def configurations(**options):
     return mark
 
 
-def test_a_choice_is_used_by_the_next_process_and_shown(spec_file, python, capsys):
+def test_a_choice_is_used_by_the_next_process_and_shown(spec_file, fresh, capsys):
     call = "import torch, tkjit; print(tkjit.load('mark')(torch.zeros(3)).tolist())"
-    assert python(call) == "[13.0, 13.0, 13.0]\n"  # the default
-    assert python(call) == "[13.0, 13.0, 13.0]\n"  # from the warm record
+    assert fresh.run(call) == "[13.0, 13.0, 13.0]\n"  # the default
+    assert fresh.run(call) == "[13.0, 13.0, 13.0]\n"  # from the warm record
     assert main(["tune", "mark", "--types", "float32", "--device", "cpu", "--rounds", "3"]) == 0
     first, *others = capsys.readouterr().out.splitlines()
     target = loader_for(Settings.from_environment()).target("cpu").name
     assert first == f"mark (T=float32) on cpu ({target}): STEP=2, MORE=3"
     assert len(others) == 3 and others[0].startswith("  STEP=2, MORE=3: ") and others[0].endswith("(1.00)")
-    assert python(call) == "[23.0, 23.0, 23.0]\n"
-    assert python(call.replace("torch.zeros(3)", "torch.zeros(3).double()")) == "[13.0, 13.0, 13.0]\n"
+    assert fresh.run(call) == "[23.0, 23.0, 23.0]\n"
+    assert fresh.run(call.replace("torch.zeros(3)", "torch.zeros(3).double()")) == "[13.0, 13.0, 13.0]\n"
     assert main(["show", "mark"]) == 0
     out = capsys.readouterr().out
     assert "tune: STEP in 1, 2; MORE in 3, 4" in out and f"tuned: mark (T=float32) on cpu ({target}): STEP=2" in out
@@ -98,7 +98,7 @@ def test_a_choice_is_used_by_the_next_process_and_shown(spec_file, python, capsy
     capsys.readouterr()
     assert main(["cache", "clear", "mark"]) == 0
     assert capsys.readouterr().out.endswith(", and 1 tuned configurations\n")
-    assert python(call) == "[13.0, 13.0, 13.0]\n"
+    assert fresh.run(call) == "[13.0, 13.0, 13.0]\n"
 
 
 def test_a_kernel_that_is_loaded_after_tuning_uses_the_choice(cache_with_runtime):
@@ -114,7 +114,7 @@ def test_a_tuned_kernel_is_checked(session_cache):
     assert tkjit.testing.check(kernel, torch.zeros(5), modes=["memory"]).findings == []
 
 
-def test_a_damaged_or_outdated_choice_is_ignored(spec_file, python):
+def test_a_damaged_or_outdated_choice_is_ignored(spec_file, fresh):
     call = "import torch, tkjit; print(tkjit.load('mark')(torch.zeros(1)).item())"
     loader = loader_for(Settings.from_environment())
     directory = loader.tuned.directory(tkjit.find("mark").specs[0])
@@ -123,7 +123,7 @@ def test_a_damaged_or_outdated_choice_is_ignored(spec_file, python):
     (directory / "damaged.json").write_text('{"kernel": "mark"')
     (directory / "list.json").write_text(json.dumps({**choice, "configuration": ["STEP", 2]}))
     (directory / "other.json").write_text(json.dumps({**choice, "configuration": {"STEP": 9, "MORE": 3}}))
-    assert python(call) == "13.0\n"
+    assert fresh.run(call) == "13.0\n"
 
 
 def test_a_choice_for_another_device_with_the_same_target_is_used_if_there_is_none_for_this_one(cache):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,10 +23,9 @@ def test_the_page_shows_each_program():
 
 @pytest.mark.compiles
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_a_program_draws_its_picture(program, cache_with_runtime, tmp_path, request):
-    environment = {**os.environ, "MPLBACKEND": "agg"}
-    done = subprocess.run([sys.executable, program], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_a_program_draws_its_picture(program, fresh, tmp_path, request):
+    run = f"import runpy\nrunpy.run_path({str(program)!r}, run_name='__main__')"
+    fresh.start(run, directory=tmp_path, MPLBACKEND="agg").printed()
     (drawn,) = tmp_path.glob("*.png")
     shown = ROOT / "docs/gallery" / drawn.name
     assert drawn.stem == program.stem

@@ -27,9 +27,9 @@ PAGES = [
 
 @pytest.mark.compiles
 @pytest.mark.parametrize("page", [page for page in PAGES if read_page(DOCS / f"{page}.md").steps])
-def test_a_page(page, variables, tmp_path, request):
+def test_a_page(page, variables, fresh, tmp_path, request):
     path = DOCS / f"{page}.md"
-    follow(read_page(path).steps, tmp_path, variables)
+    follow(read_page(path).steps, tmp_path, variables, fresh)
     compare_pictures(path, tmp_path, update=request.config.getoption("--update-golden"))
 
 

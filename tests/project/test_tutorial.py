@@ -19,10 +19,10 @@ def test_there_are_six_pages_and_each_ends_with_a_picture():
 
 @pytest.mark.compiles
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page(page, variables, tmp_path, request):
+def test_a_page(page, variables, fresh, tmp_path, request):
     for earlier in PAGES[: PAGES.index(page)]:
-        follow([step for step in read_page(TUTORIAL / f"{earlier}.md").steps if step.file], tmp_path, variables)
+        follow([step for step in read_page(TUTORIAL / f"{earlier}.md").steps if step.file], tmp_path, variables, fresh)
     steps, unused, not_run = read_page(TUTORIAL / f"{page}.md")
     assert {language for language, _ in unused} <= {"sh"} and not_run == []
-    follow(steps, tmp_path, variables)
+    follow(steps, tmp_path, variables, fresh)
     compare_pictures(TUTORIAL / f"{page}.md", tmp_path, update=request.config.getoption("--update-golden"))

@@ -7,6 +7,7 @@ process's exit status.
 from __future__ import annotations
 
 import faulthandler
+import io
 import json
 import os
 import signal
@@ -36,6 +37,7 @@ class Child:
 
     @property
     def stderr(self) -> str:
+        """What the process wrote to standard error; empty if it goes to standard output."""
         return self._output.with_suffix(".err").read_text()
 
     @property
@@ -77,8 +79,18 @@ class Server:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None and self._process.stdout.readline() == "ready\n"
 
-    def start(self, code: str, *arguments: object, **environ: str) -> Child:
-        """Run code in a fresh process, with some environment variables changed."""
+    def start(
+        self, code: str, *arguments: object, directory: Path | None = None, merged: bool = False, **environ: str
+    ) -> Child:
+        """Run code in a fresh process, with some environment variables changed.
+
+        Parameters
+        ----------
+        directory : Path, optional
+            The working directory; the test's by default.
+        merged : bool
+            Whether standard error goes to standard output, as on a terminal.
+        """
         output = self._directory / str(len(self._children))
         for end in (".out", ".err"):
             output.with_suffix(end).touch()
@@ -86,8 +98,9 @@ class Server:
             "code": code,
             "arguments": list(map(str, arguments)),
             "environ": {**os.environ, **environ},
-            "directory": str(Path.cwd()),
+            "directory": str(directory or Path.cwd()),
             "output": str(output),
+            "merged": merged,
         }
         self._children.append(Child(self, int(self.ask(request)), output))
         return self._children[-1]
@@ -116,6 +129,8 @@ class Server:
 def _serve() -> None:
     import torch  # noqa: F401
 
+    sys.path[0] = ""  # as for `python -c`
+
     requests, replies = sys.stdin, sys.stdout
     print("ready", file=replies, flush=True)
     for line in requests:
@@ -132,6 +147,13 @@ def _serve() -> None:
         print(json.dumps(reply), file=replies, flush=True)
 
 
+def _writer(descriptor: int) -> io.TextIOWrapper:
+    """Open a descriptor for writing, without a buffer if ``PYTHONUNBUFFERED`` is set."""
+    if os.environ.get("PYTHONUNBUFFERED"):
+        return io.TextIOWrapper(open(descriptor, "wb", 0), write_through=True)
+    return open(descriptor, "w")
+
+
 def _run(request: dict[str, Any]) -> NoReturn:
     status = 1
     try:
@@ -142,7 +164,9 @@ def _run(request: dict[str, Any]) -> NoReturn:
         os.chdir(request["directory"])
         for stream, name in ((0, os.devnull), (1, request["output"] + ".out"), (2, request["output"] + ".err")):
             os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), stream)
-        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+        if request["merged"]:
+            os.dup2(1, 2)
+        sys.stdin, sys.stdout, sys.stderr = open(0), _writer(1), open(2, "w", buffering=1)  # noqa: SIM115
         faulthandler.register(WHERE_ARE_YOU, sys.stderr)
         sys.argv = ["-c", *request["arguments"]]
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

@@ -6,12 +6,14 @@ import difflib
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from support.forking import Server
 from support.pictures import same_picture
 
 _BLOCK = re.compile(r"^```(?P<language>[\w+]+)\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
@@ -69,8 +71,10 @@ def environment(cache: Path) -> dict[str, str]:
     }
 
 
-def follow(steps: list[Step], directory: Path, variables: dict[str, str]) -> None:
+def follow(steps: list[Step], directory: Path, variables: dict[str, str], fresh: Server) -> None:
     """Save the files and run the commands in a directory, then the Python code in one process.
+
+    Python runs in processes that have already imported torch, which would take most of the time.
 
     Raises
     ------
@@ -82,14 +86,14 @@ def follow(steps: list[Step], directory: Path, variables: dict[str, str]) -> Non
             (directory / step.file).parent.mkdir(parents=True, exist_ok=True)
             (directory / step.file).write_text(step.text)
         elif step.command:
-            printed = _output(step.command, directory, variables)
+            printed = _output(step.command, directory, variables, fresh)
             if not doctest.OutputChecker().check_output(step.text, printed, _IGNORED):
                 lines = difflib.unified_diff(
                     step.text.splitlines(), printed.splitlines(), "the page", "printed", lineterm=""
                 )
                 raise AssertionError(f"$ {step.command}\n" + "\n".join(lines))
     if code := [step.text for step in steps if not step.file and not step.command]:
-        _run_code(code, directory, variables)
+        _run_code(code, directory, variables, fresh)
 
 
 def compare_pictures(page: Path, directory: Path, *, update: bool) -> None:
@@ -112,16 +116,27 @@ def compare_pictures(page: Path, directory: Path, *, update: bool) -> None:
         assert not drawn.exists() or same_picture(drawn, shown), f"{shown} is outdated; --update-golden draws it again"
 
 
-def _output(command: str, directory: Path, variables: dict[str, str]) -> str:
-    return subprocess.run(
-        command,
-        shell=True,
-        cwd=directory,
-        env=variables,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ).stdout
+_TKJIT = "import sys\ndel sys.path[0]\nfrom tkjit.cli import main\nsys.exit(main(sys.argv[1:]))"
+_PROGRAM = "import runpy, sys\ndel sys.argv[0]\nrunpy.run_path(sys.argv[0], run_name='__main__')"
+
+
+def _output(command: str, directory: Path, variables: dict[str, str], fresh: Server) -> str:
+    words = [] if re.search(r"[|&;<>$`*]", command) else shlex.split(command)
+    if words[:1] == ["tkjit"]:
+        code, arguments = _TKJIT, words[1:]
+    elif words[:1] == ["python"] and words[1].endswith(".py"):
+        code, arguments = _PROGRAM, words[1:]
+    else:
+        return subprocess.run(
+            command,
+            shell=True,
+            cwd=directory,
+            env=variables,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ).stdout
+    return fresh.start(code, *arguments, directory=directory, merged=True, **variables).wait(600).stdout
 
 
 _RUNNER = """
@@ -142,16 +157,9 @@ for block in sys.argv[1:]:
 """
 
 
-def _run_code(blocks: list[str], directory: Path, variables: dict[str, str]) -> None:
+def _run_code(blocks: list[str], directory: Path, variables: dict[str, str], fresh: Server) -> None:
     files = [directory / f"block_{number}.py" for number, _ in enumerate(blocks)]
     for file, text in zip(files, blocks, strict=True):
         file.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-c", _RUNNER, *map(str, files)],
-        cwd=directory,
-        env=variables,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert done.returncode == 0, done.stdout
+    done = fresh.start(_RUNNER, *files, directory=directory, merged=True, **variables).wait(600)
+    assert done.code == 0, done.stdout
