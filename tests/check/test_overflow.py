@@ -210,7 +210,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("make", sample(FOUND, "products", "gathers", "bounds", name=lambda make: make.__name__))
-def test_overflow_is_found(make, cache_with_runtime):
+def test_overflow_is_found(make):
     with pytest.raises(KernelCheckError, match=FOUND[make]) as caught:
         check(make(), modes=["overflow"])
     assert {one.kind for one in caught.value.report.findings} == {"overflow"}
@@ -220,7 +220,7 @@ def test_overflow_is_found(make, cache_with_runtime):
     "make",
     sample([wide_products, limited, hashes, right_gathers, numbers], "wide_products", name=lambda make: make.__name__),
 )
-def test_right_kernels_are_not_reported(make, cache_with_runtime):
+def test_right_kernels_are_not_reported(make):
     report = check(make(), modes=["overflow"], strict=True)
     assert report.launches > 0
 
@@ -255,7 +255,7 @@ def test_a_dim_that_occurs_twice_grows():
     assert count == extent**2 and 1 << 32 < count < 1.3 * (1 << 32)
 
 
-def test_the_line_of_the_access_is_named(cache_with_runtime, tmp_path, capsys):
+def test_the_line_of_the_access_is_named(tmp_path, capsys):
     (tmp_path / "copy.cu").write_text(
         "__global__ void copy(Globals g) {\n"
         "    const unsigned at = blockIdx.x * 64 + threadIdx.x;\n"
@@ -273,7 +273,7 @@ def test_the_line_of_the_access_is_named(cache_with_runtime, tmp_path, capsys):
     assert "read by thread (0, 0, 0) of block (" in printed
 
 
-def test_a_grid_that_cannot_be_launched_is_a_warning(cache_with_runtime):
+def test_a_grid_that_cannot_be_launched_is_a_warning():
     source = """__global__ void copy(Globals g) {
         const int64_t row = blockIdx.y;
         g.y.raw_ptr[row * 64 + threadIdx.x] = g.x.raw_ptr[row * 64 + threadIdx.x];
@@ -286,7 +286,7 @@ def test_a_grid_that_cannot_be_launched_is_a_warning(cache_with_runtime):
         assert check(copy, modes=["overflow"]).findings == []
 
 
-def test_blocks_that_wait_for_each_other_cannot_run_alone(cache_with_runtime):
+def test_blocks_that_wait_for_each_other_cannot_run_alone():
     source = "__global__ void f(Globals g) { g.y.raw_ptr[blockIdx.x] = 0; }"
 
     @tkjit.kernel(source, entry="f", grid="N", block=1, cooperative=True)
@@ -296,5 +296,5 @@ def test_blocks_that_wait_for_each_other_cannot_run_alone(cache_with_runtime):
         check(f, modes=["overflow"])
 
 
-def test_overflow_is_not_a_default_mode(cache_with_runtime):
+def test_overflow_is_not_a_default_mode():
     assert check(signed_products(), torch.ones(2, 96)).findings == []

@@ -92,6 +92,12 @@ CASES = {
         2,
         "race: nothing orders",
     ),
+    "ptx_for_cluster": (published(PTX_SET.format(scope="cluster"), PTX_WAIT), 2, "race"),
+    "ptx_fence_for_cluster": (
+        published('asm volatile("fence.acq_rel.cluster;" ::: "memory"); atomicExch(flag, 1);'),
+        2,
+        "race: nothing orders",
+    ),
     "ptx_load_for_block": (
         published(PTX_SET.format(scope="gpu"), PTX_WAIT.replace(".gpu", ".cta")),
         2,
@@ -139,7 +145,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", sample(CASES, "cuda_atomic_for_block", "ptx", "lock_of_block", "lock_without_fence"))
-def test_scopes_and_fences(name, cache_with_runtime):
+def test_scopes_and_fences(name):
     source, blocks, text = CASES[name]
 
     @tkjit.kernel(source, entry="f", grid=blocks, block=64 // blocks, args=True, cooperative=blocks > 1)

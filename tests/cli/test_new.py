@@ -84,12 +84,18 @@ def test_a_kernel_that_cannot_be_copied_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.compiles
-def test_a_copy_passes_its_tests_and_is_watched(tmp_path, cache_with_runtime):
+def test_a_copy_passes_its_tests(tmp_path, fresh):
+    assert main(["new", "mine", "--like", "axpy", "-o", str(tmp_path / "mine")]) == 0
+    code = "import pytest, sys\nsys.exit(pytest.main(sys.argv[1:]))"
+    options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "mine"]
+    assert "2 passed" in fresh.start(code, *options, directory=tmp_path).printed()
+
+
+@pytest.mark.slow  # each round starts several processes
+@pytest.mark.compiles
+def test_a_copy_is_watched(tmp_path, session_cache):
     assert main(["new", "mine", "--like", "axpy", "-o", str(tmp_path / "mine")]) == 0
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
-    done = subprocess.run([*command, "mine"], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
     watch = [sys.executable, "-m", "tkjit", "watch", "mine.py", "--types", "float32"]
     once = subprocess.run([*watch, "--once"], cwd=tmp_path / "mine", env=environment, capture_output=True, text=True)
     assert once.returncode == 0 and "--- verify" in once.stdout, once.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.sampling import sample
 
 import tkjit
 from tkjit import ArgumentError
@@ -11,7 +12,7 @@ from tkjit import ArgumentError
 pytestmark = pytest.mark.compiles
 
 
-@pytest.fixture(params=["80", "90a"])
+@pytest.fixture(params=sample(("80", "90a"), "90a"))
 def arch(request, session_cache, monkeypatch):
     monkeypatch.setenv("TKJIT_MODEL_ARCH", request.param)
     return request.param
@@ -53,6 +54,7 @@ def test_any_strides(arch, of_a, of_b):
     assert_right(views(136, 72)[of_a], views(72, 56)[of_b], random(136, 56))
 
 
+@pytest.mark.parametrize("arch", ["80", "90a"], indirect=True)
 def test_strides_of_a_first_operand(arch):
     b = random(72, 56)
     for a in views(136, 72).values():
@@ -71,6 +73,7 @@ def test_strides_of_an_addend(arch):
         assert_right(a, b, c, alpha=0.5, beta=-2.0)
 
 
+@pytest.mark.parametrize("arch", ["80", "90a"], indirect=True)
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (1, 8, 200), (130, 1, 64), (40, 264, 2100), (5, 7, 0)])
 def test_any_shape(arch, m, n, k):
     assert_right(random(m, k), random(k, n), random(m, n))
@@ -91,7 +94,7 @@ def test_other_types(arch, dtype, of_a):
 
 
 @pytest.mark.parametrize("of_b", ["rows", "columns"])
-@pytest.mark.parametrize("of_a", ["rows", "columns", "odd slice"])
+@pytest.mark.parametrize("of_a", sample(["rows", "columns", "odd slice"], "columns"))
 def test_tf32_rounds_factors_and_sums_in_float32(arch, of_a, of_b):
     a, b = views(130, 72)[of_a].float(), views(72, 264)[of_b].float()
     a, b = a + a.sign() * 2.0**-11, b * (1 + 2.0**-12)  # to round
