@@ -108,6 +108,10 @@ class Call:
         self.modifiers.remove(found)
         return found
 
+    def scope(self) -> str:
+        """Return the scope of a fence or of an access, as a name in ``tkjit_ptx::Scope``."""
+        return "block" if self.has("cta") else "cluster" if self.has("cluster") else "device"
+
     def type(self) -> str:
         """Remove and return the last modifier, which must be a PTX type."""
         if not self.modifiers or self.modifiers[-1] not in TYPES:

@@ -75,8 +75,12 @@ def _ld(call: Call) -> str:
 
 
 def _scope(call: Call) -> str:
-    """Declare the scope of an access, if it is the block."""
-    return "[[maybe_unused]] const ::tkjit::sim::BlockScope tkjit_scope; " if call.has("cta") else ""
+    """Declare the scope of an access, if it is narrower than the device."""
+    scope = call.scope()
+    if scope == "device":
+        return ""
+    is_block = f"tkjit_ptx::is_block(tkjit_ptx::Scope::{scope})"
+    return f"[[maybe_unused]] const ::tkjit::sim::BlockScope tkjit_scope{{{is_block}}}; "
 
 
 @instruction("st")
@@ -100,12 +104,14 @@ def _ordered(expression: str, order: str) -> str:
 
 
 def _order(call: Call) -> str:
-    """Take an instruction's order and scope: whether it acquires, releases, and is atomic only for the block."""
+    """Take an instruction's order and scope: whether it acquires and releases, and for which threads it is atomic."""
     acquires, releases = call.has("acquire"), call.has("release")
     both = call.has("acq_rel")
     call.has("relaxed", "noftz")
-    found = (acquires or both, releases or both, call.has("cta"))
-    return ", ".join("true" if one else "false" for one in found) if any(found) else ""
+    orders, scope = (acquires or both, releases or both), call.scope()
+    if not any(orders) and scope == "device":
+        return ""
+    return ", ".join([*("true" if one else "false" for one in orders), f"tkjit_ptx::Scope::{scope}"])
 
 
 @instruction("red")

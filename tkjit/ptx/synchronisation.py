@@ -59,7 +59,7 @@ def _cluster_wait(call: Call) -> str:
 
 @instruction("fence", "membar")
 def _fence(call: Call) -> str:
-    return "::__threadfence_block();" if call.has("cta") else "::__threadfence();"
+    return f"tkjit_ptx::fence(tkjit_ptx::Scope::{call.scope()});"
 
 
 @instruction("fence.proxy.async")

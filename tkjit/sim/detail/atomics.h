@@ -201,8 +201,10 @@ namespace tkjit::sim {
 /// Performs an operation with a scope.
 template <class Operation>
 inline auto in_scope(int scope, Operation operation) {
-    if (scope > __NV_THREAD_SCOPE_BLOCK) return operation();
-    [[maybe_unused]] const BlockScope block;
+    const Scope kind = scope > __NV_THREAD_SCOPE_CLUSTER ? Scope::device
+                       : scope > __NV_THREAD_SCOPE_BLOCK ? Scope::cluster
+                                                         : Scope::block;
+    [[maybe_unused]] const BlockScope block(is_block(kind));
     return operation();
 }
 }  // namespace tkjit::sim

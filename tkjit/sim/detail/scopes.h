@@ -2,7 +2,16 @@
 // compare-and-swap, with which a kernel takes a lock.
 #pragma once
 
+#include "block.h"
+
 namespace tkjit::sim {
+
+enum class Scope { block, cluster, device };
+
+/// Returns whether a scope is the block. In a launch without clusters, each block is a cluster.
+inline bool is_block(Scope scope) {
+    return scope == Scope::block || (scope == Scope::cluster && current_block->cluster->count == 1);
+}
 
 #ifdef TKJIT_SIM_RACE
 namespace race {
@@ -11,7 +20,7 @@ void set_swap(bool begins);
 }  // namespace race
 
 struct BlockScope {
-    BlockScope() { race::set_block_scope(true); }
+    explicit BlockScope(bool applies = true) { race::set_block_scope(applies); }
     ~BlockScope() { race::set_block_scope(false); }
 };
 struct Swap {
@@ -19,7 +28,9 @@ struct Swap {
     ~Swap() { race::set_swap(false); }
 };
 #else
-struct BlockScope {};
+struct BlockScope {
+    explicit BlockScope(bool = true) {}
+};
 struct Swap {};
 #endif
 

@@ -1,6 +1,7 @@
 // PTX ISA, "Data Movement and Conversion Instructions": ld, st, red, atom, mov, ldmatrix, stmatrix, movmatrix, cp.async.
 #pragma once
 
+#include "../detail/scopes.h"
 #include "operands.h"
 
 #include <tkjit/ldmatrix.cuh>
@@ -65,19 +66,24 @@ TKJIT_SIM_OPERATION(inc, a >= b ? T(0) : T(a + T(1)))
 TKJIT_SIM_OPERATION(dec, a == T(0) || b < a ? b : T(a - T(1)))
 #undef TKJIT_SIM_OPERATION
 
+using sim::is_block;
+using sim::Scope;
+
+/// PTX ISA, `fence` and `membar`.
+inline void fence(Scope scope) { is_block(scope) ? __threadfence_block() : __threadfence(); }
+
 /// Performs an atomic operation with an order and a scope.
-template <bool acquires, bool releases, bool in_block, class Operation>
+template <bool acquires, bool releases, Scope scope, class Operation>
 inline auto ordered(Operation operation) {
 #ifdef TKJIT_SIM_RACE
     struct Fences {
-        static void fence() { in_block ? __threadfence_block() : __threadfence(); }
         Fences() {
-            if (releases) fence();
-            if (in_block) race::set_block_scope(true);
+            if (releases) fence(scope);
+            if (is_block(scope)) race::set_block_scope(true);
         }
         ~Fences() {
-            if (in_block) race::set_block_scope(false);
-            if (acquires) fence();
+            if (is_block(scope)) race::set_block_scope(false);
+            if (acquires) fence(scope);
         }
     };
     const Fences fences;
