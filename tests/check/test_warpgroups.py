@@ -60,6 +60,16 @@ def test_a_warp_takes_registers_together():
     assert finding.kind == "fault" and "setmaxnreg" in finding.text
 
 
+def test_a_warpgroup_executes_setmaxnreg_with_all_its_warps():
+    source = REGISTERS.replace("PRODUCER", "40").replace("CONSUMER", "232").replace("x < 128", "x < 96")
+    kernel = define(source, VECTORS, entry="registers", grid=1, block=384)
+    with pytest.raises(KernelCheckError) as caught:
+        check(kernel, modes=["race"])
+    (finding,) = caught.value.report.findings
+    assert finding.kind == "fault" and "but all four warps of a warpgroup must execute it" in finding.text
+    assert "increase_registers" in source.splitlines()[finding.here.line - 1]
+
+
 SHUFFLE = """
 __global__ void shuffled(Globals g) {
     const int lane = threadIdx.x;

@@ -178,8 +178,8 @@ struct Cluster {
 /// What the block's warps have asked for with setmaxnreg (see runtime/registers.h).
 struct RegisterCounts {
     unsigned short counts[max_warps_per_block];  // per thread; 0 if the warp has not asked
-    unsigned most;
-    Site site;  // of the greatest of them
+    Site sites[max_warps_per_block];             // where it asked last
+    bool has_changed;
 };
 
 /// A fault that the processor raised (see runtime/hardware_faults.h).

@@ -32,25 +32,45 @@ void set_register_count(unsigned count, Site site) {
     const auto set = [&](Lanes<unsigned>) {
         RegisterCounts& registers = thread.block->registers;
         registers.counts[thread.linear / warp_threads] = static_cast<unsigned short>(count);
-        if (count < registers.most) return;
-        registers.most = count;
-        registers.site = site;
+        registers.sites[thread.linear / warp_threads] = site;
+        registers.has_changed = true;
     };
     collective(~0u, Operation::setmaxnreg, count, set, site);
+}
+
+/// Fails if the warps of a warpgroup end with different numbers, because all of them must execute the same setmaxnreg.
+inline bool check_warpgroups(Block& block, unsigned warps) {
+    const RegisterCounts& registers = block.registers;
+    for (unsigned warp = 0; warp < warps; warp++) {
+        const unsigned first = warp / 4 * 4;
+        if (registers.counts[warp] == registers.counts[first]) continue;
+        const Site site = registers.sites[registers.counts[warp] ? warp : first];
+        if (!claim_fault(*block.launch)) return false;
+        ErrorText(block.launch->error_text)
+            .append("setmaxnreg: warp %u of the block ends with another number of registers than warp %u, but all four warps of "
+                    "a warpgroup must execute it, in block (%u, %u, %u) (%s:%d)",
+                    warp, first, blockIdx.x, blockIdx.y, blockIdx.z, site.file, site.line);
+        return false;
+    }
+    return true;
 }
 
 /// Called when a block ends. If its warps ask for more registers than the block has, the last increase never returns on
 /// a device. Warps that never call setmaxnreg keep their registers.
 void check_registers(Block& block) {
+    const unsigned warps = (block.thread_count + warp_threads - 1) / warp_threads;
+    if (!check_warpgroups(block, warps)) return;
+    const RegisterCounts& registers = block.registers;
     const unsigned at_launch = most_registers_at_launch(block);
-    unsigned wanted = 0, available = 0;
-    for (const unsigned count : block.registers.counts) {
-        if (count == 0) continue;
-        wanted += count * warp_threads;
+    unsigned wanted = 0, available = 0, greatest = 0;
+    for (unsigned warp = 0; warp < warps; warp++) {
+        if (registers.counts[warp] == 0) continue;
+        wanted += registers.counts[warp] * warp_threads;
         available += at_launch * warp_threads;
+        if (registers.counts[warp] >= registers.counts[greatest]) greatest = warp;
     }
     if (wanted <= available || !claim_fault(*block.launch)) return;
-    const Site site = block.registers.site;
+    const Site site = registers.sites[greatest];
     ErrorText(block.launch->error_text)
         .append("setmaxnreg: the warps ask for %u registers, but begin with at most %u, because a block of %u threads has "
                 "at most %u per thread, so an increase waits forever, in block (%u, %u, %u) (%s:%d)",

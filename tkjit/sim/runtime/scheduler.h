@@ -280,7 +280,7 @@ inline bool end_unless_parked(Block& block) {
     }
     if (block.parked) return false;
     if (!block.abandoned && block.bulk_copies) end_bulk_copies(block);
-    if (!block.abandoned && one_at_a_time && block.registers.most) check_registers(block);
+    if (!block.abandoned && one_at_a_time && block.registers.has_changed) check_registers(block);
     if (!block.abandoned && block.tensor_memory) check_tensor_memory_is_free(block);
     block.cluster->ended |= 1u << block.cluster_rank;
     current_thread = nullptr;
@@ -322,7 +322,7 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
         memset(block.done_once, 0, sizeof(block.done_once));
         block.has_done_once = false;
     }
-    if (block.registers.most) block.registers = {};
+    if (block.registers.has_changed) block.registers = {};
     schedule::begin_block(block.thread_count);
     race::begin_block(block);
     for (unsigned first = 0; first < block.thread_count; first += warp_threads) {
