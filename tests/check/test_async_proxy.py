@@ -197,6 +197,24 @@ def test_a_product_needs_a_fence_a_commit_and_a_wait(line, text):
     assert "tkjit::wgmma<64, bf16, true>" in source.splitlines()[finding.here.line - 1]
 
 
+@pytest.mark.parametrize(
+    ("line", "instruction"),
+    [
+        ("tkjit::wgmma_fence(sum);", "fence"),
+        slow("tkjit::wgmma_commit();", "commit_group"),
+        ("tkjit::wgmma_wait<0>(sum);", "wait_group"),
+    ],
+)
+def test_all_lanes_execute_the_steps_of_a_product(line, instruction):
+    assert PRODUCT.count(line) == 1
+    source = PRODUCT.replace("AFTER_THE_WRITE", FENCE).replace(line, f"{line} if (threadIdx.x % 32 == 5) {line}")
+    kernel = define(source, MATRICES, entry="product", grid=1, block=128, shared_memory=CExpr("sizeof(Shared)"))
+    with pytest.raises(KernelCheckError, match=f"only part of the warp executes this wgmma.{instruction};") as caught:
+        check(kernel, modes=["race"])
+    (finding,) = caught.value.report.findings
+    assert finding.kind == "wgmma" and line in source.splitlines()[finding.here.line - 1]
+
+
 COPY = """
 #include <tkjit/cp_async.cuh>
 

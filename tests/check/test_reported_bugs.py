@@ -9,6 +9,8 @@ from functools import partial
 
 import pytest
 from support.define import define, host_function
+from support.hopper.kernels import DIRECTORY as SOURCES
+from support.hopper.kernels import SparseProduct
 
 from tkjit.testing import KernelCheckError, check
 
@@ -105,9 +107,9 @@ __global__ void f(Globals g) {
 WAITED = "if (threadIdx.x == 0) { tkjit::bulk_store_commit(); tkjit::bulk_store_wait_read<0>(); }"
 
 
-def kinds_of(kernel, **options) -> set[str]:
+def kinds_of(kernel, *args, **options) -> set[str]:
     try:
-        return {finding.kind for finding in check(kernel, **options).findings}
+        return {finding.kind for finding in check(kernel, *args, **options).findings}
     except KernelCheckError as error:
         return {finding.kind for finding in error.report.findings}
 
@@ -177,3 +179,14 @@ def test_a_dependent_launch_copies_too_early(wait, kinds):
         DEPENDENT.replace("WAIT", wait), "both", '(x: In[Tensor, "float32", 32], y: InOut[Tensor, "float32", 32])'
     )
     assert kinds_of(kernel, modes=["race"]) == kinds
+
+
+@pytest.mark.parametrize(
+    ("fence", "kinds"), [("fence_proxy();", set()), ("", {"proxy"})], ids=["right", "tilelang-2634"]
+)
+def test_a_sparse_product_needs_the_fence_of_a_dense_one(fence, kinds):
+    """https://github.com/tile-ai/tilelang/issues/2634: only the dense products got the fence after generic writes."""
+    source = (SOURCES / "sparse.cu").read_text().replace("    fence_proxy();", f"    {fence}")
+    product = SparseProduct("bf16")
+    a, metadata, b, _ = product.inputs()
+    assert kinds_of(product.define(source), a, metadata, b, modes=["race"]) == kinds

@@ -46,7 +46,8 @@ def findings(*marks: str) -> list[str]:
     ("marks", "expected"),
     [
         ([], []),
-        (["proxy fence"], 3 * ["proxy: asynchronous read after write"]),  # of A, and of B twice
+        # of A, and of B twice; as in https://github.com/sgl-project/sglang/pull/39124
+        (["proxy fence"], 3 * ["proxy: asynchronous read after write"]),
         (["load wait"], ["tcgen05: read after tcgen05.ld", "race: tcgen05.dealloc after tcgen05.ld"]),
         slow(["first wait"], ["race: tcgen05.ld after tcgen05 write", "uninitialized: tcgen05.ld"]),
         slow(["store wait"], ["race: tcgen05 read after tcgen05.st", "race: tcgen05.dealloc after tcgen05.st"]),

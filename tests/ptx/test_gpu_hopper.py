@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.hopper.kernels import BOXES, PRODUCTS, Product, move_box
+from support.hopper.kernels import BOXES, PRODUCTS, SPARSE_PRODUCTS, Product, SparseProduct, move_box
 from support.hopper.wrapped import WRAPPED, Wrapped
 
 pytestmark = pytest.mark.gpu
@@ -26,6 +26,13 @@ def hopper(gpu):
 def test_a_product_equals_the_simulators(hopper, product: Product):
     a, b = product.inputs()
     assert torch.equal(product.kernel(a.to(hopper), b.to(hopper)).cpu(), product.kernel(a, b))
+
+
+@pytest.mark.parametrize("product", SPARSE_PRODUCTS, ids=str)
+def test_a_product_of_a_sparse_matrix_equals_the_simulators(hopper, product: SparseProduct):
+    *operands, _ = product.inputs()
+    on_gpu = product.kernel(*(operand.to(hopper) for operand in operands))
+    assert torch.equal(on_gpu.cpu(), product.kernel(*operands))
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED, ids=str)

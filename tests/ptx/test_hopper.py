@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support.hopper.kernels import BOXES, PRODUCTS, Product, move_box
+from support.hopper.kernels import BOXES, PRODUCTS, SPARSE_PRODUCTS, Product, SparseProduct, move_box
 from support.sampling import sample
 
 import tkjit
@@ -17,6 +17,22 @@ USUAL = ("bf16-0-a_by_columns-b_by_rows", "e4m3-128", "bf16-128-a_in_registers")
 def test_a_product_equals_its_reference(product: Product):
     a, b = product.inputs()
     assert torch.equal(product.kernel(a, b).double(), product.expected(a, b))
+
+
+@pytest.mark.parametrize(
+    "product", sample(SPARSE_PRODUCTS, "sparse-bf16-1", "sparse-tf32-0", "sparse-s8-0", name=str), ids=str
+)
+def test_a_product_of_a_sparse_matrix_equals_its_reference(product: SparseProduct):
+    a, metadata, b, whole = product.inputs()
+    expected = whole @ b.view(product.dtype).double().T
+    assert torch.equal(product.kernel(a, metadata, b).double(), expected)
+
+
+def test_invalid_metadata_of_a_sparse_matrix_is_an_error():
+    a, metadata, b, _ = SparseProduct("bf16").inputs()
+    metadata[5] = 0
+    with pytest.raises(tkjit.LaunchError, match=r"wgmma\.sp: the metadata 0x0 is invalid"):
+        SparseProduct("bf16").kernel(a, metadata, b)
 
 
 @pytest.mark.parametrize("at", BOXES, ids=str)

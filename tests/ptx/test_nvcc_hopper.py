@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.hopper.kernels import PRODUCTS, Product, move_box
+from support.hopper.kernels import PRODUCTS, SPARSE_PRODUCTS, Product, SparseProduct, move_box
 from support.hopper.wrapped import WRAPPED, Wrapped
 from support.sampling import sample
 
@@ -20,6 +20,13 @@ INSTRUCTIONS = {"s8": "IGMMA.64x64x32.S8.S8", "e4m3": "QGMMA.64x64x32.F32.E4M3.E
 def test_a_product_compiles_to_tma_and_gmma(loader, sass, product: Product):
     code = sass(loader.launcher(product.kernel.specs[0], Variant(), HOPPER).shared_object)
     assert "UTMALDG.2D" in code and INSTRUCTIONS.get(product.element, "GMMA") in code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("product", SPARSE_PRODUCTS, ids=str)
+def test_a_product_of_a_sparse_matrix_compiles_to_gmma(loader, sass, product: SparseProduct):
+    code = sass(loader.launcher(product.kernel.specs[0], Variant(), HOPPER).shared_object)
+    assert "GMMA.SP" in code
 
 
 @pytest.mark.slow

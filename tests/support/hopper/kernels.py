@@ -115,3 +115,92 @@ BOXES = (
     (40, 0, 0, 40, 0, 0),
     (0, 0, 0, 12, 7, 4),
 )
+
+
+@dataclass(frozen=True)
+class SparseProduct:
+    """``a @ b.T`` with a sparse a (64, K) and b (8, K), where K elements are 64 bytes.
+
+    Of each four elements in a row of a, two are stored; of each two in tf32, one is.
+    """
+
+    element: str
+    pair: int = 0
+
+    def __str__(self) -> str:
+        return f"sparse-{self.element}-{self.pair}"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return TYPES[self.element][2]
+
+    @property
+    def k(self) -> int:
+        return 64 // self.dtype.itemsize
+
+    def define(self, source: str) -> tkjit.Kernel:
+        is_integer = self.element in ("s8", "u8")
+        signs = "" if is_integer else ", 1, 1, 0, 0" if self.dtype.itemsize == 2 else ", 1, 1"
+        result = "int32" if is_integer else "float32"
+
+        @tkjit.kernel(
+            source,
+            entry="sparse",
+            args=True,
+            grid=1,
+            block=128,
+            include_dirs=[DIRECTORY],
+            defines={
+                "SUM": "int32_t" if is_integer else "float",
+                "SUMS_ARE_INTEGERS": int(is_integer),
+                "SHAPE": f'"m64n8k{self.k}"',
+                "TYPES": f'"{"s32" if is_integer else "f32"}.{self.element}.{self.element}"',
+                "SIGNS": f'"{signs}"',
+                "PAIR": self.pair,
+            },
+        )
+        def sparse(
+            a: In[Tensor, "uint8", 64, 32],
+            metadata: In[Tensor, "int32", 128],
+            b: In[Tensor, "uint8", 8, 64],
+            result: Out[Tensor, result, 64, 8],
+        ) -> Tensor: ...
+
+        return sparse
+
+    @property
+    def kernel(self) -> tkjit.Kernel:
+        return self.define((DIRECTORY / "sparse.cu").read_text())
+
+    def inputs(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Generate the stored elements of a, their metadata, b, and the whole of a."""
+        generator = torch.Generator().manual_seed(0)
+        low = 0 if self.element == "u8" else -4
+        b = torch.randint(low, 5, (8, self.k), generator=generator).to(self.dtype)
+        width = 2 if self.element == "tf32" else 4
+        groups = self.k // width
+        stored = torch.randint(low, 5, (64, groups, width // 2), generator=generator).to(self.dtype)
+        order = torch.rand(64, groups, width, generator=generator).argsort(-1)
+        places = order[..., : width // 2].sort(-1).values
+        whole = torch.zeros(64, groups, width, dtype=torch.float64)
+        whole.scatter_(-1, places, stored.double())
+        codes = 4 + 10 * places[..., 0] if width == 2 else places[..., 0] + 4 * places[..., 1]
+        # an (upper or lower) half of a thread's metadata, or all of it for 8 bits, is for half of a row
+        halves = (codes.reshape(64, 2, -1) << 4 * torch.arange(groups // 2)).sum(-1)
+        metadata = torch.zeros(4, 8, 4, dtype=torch.int64)  # by warp, by group of four lanes, and by lane
+        rows = halves.reshape(4, 2, 8, 2)  # by warp, upper rows, row, half of the row
+        for half in range(2):
+            if self.dtype.itemsize == 1:
+                for upper in range(2):
+                    metadata[..., 2 * half + upper] = rows[:, upper, :, half]
+            else:
+                metadata[..., 2 * self.pair + half] = rows[:, 0, :, half] | rows[:, 1, :, half] << 16
+        metadata = metadata.where(metadata < 1 << 31, metadata - (1 << 32)).to(torch.int32).flatten()
+        return stored.reshape(64, -1).view(torch.uint8), metadata, b.view(torch.uint8), whole.reshape(64, -1)
+
+
+SPARSE_PRODUCTS = (
+    *(SparseProduct("bf16", pair) for pair in (0, 1)),
+    SparseProduct("tf32"),
+    *(SparseProduct(element) for element in ("f16", "e4m3", "e5m2", "s8", "u8")),
+)

@@ -90,17 +90,17 @@ constexpr sim::Element wgmma_element() {
 
 /// Orders writes to the sums before the wgmmas that follow. Tiles that threads wrote need `fence_async_proxy` as well.
 template <class Sum, int count>
-inline void wgmma_fence(Sum (&)[count]) {
-    sim::fence_wgmma();
+inline void wgmma_fence(Sum (&)[count], sim::Site site = sim::Site::here()) {
+    sim::fence_wgmma(site);
 }
 
 /// Groups the wgmmas since the last commit.
-inline void wgmma_commit() { sim::commit_wgmma(); }
+inline void wgmma_commit(sim::Site site = sim::Site::here()) { sim::commit_wgmma(site); }
 
 /// Waits until at most the last `pending_groups` groups are in flight. The simulator multiplies at once.
 template <int pending_groups, class Sum, int count>
-inline void wgmma_wait(Sum (&)[count]) {
-    sim::wait_for_wgmma(pending_groups);
+inline void wgmma_wait(Sum (&)[count], sim::Site site = sim::Site::here()) {
+    sim::wait_for_wgmma(pending_groups, site);
 }
 
 /// Adds A * B to sum: 64 x N, with N a multiple of 32 up to 256, over 32 bytes of K. A and B are tiles of `wgmma_rows`, or of

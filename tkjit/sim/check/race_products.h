@@ -41,9 +41,34 @@ inline void report_product(const Access& access, const char* what, const char* t
     check::write_line(json);
 }
 
+inline void note_aligned(Aligned instruction, Site site) {
+    Executions& own = state_of(*current_thread).aligned[static_cast<unsigned>(instruction)];
+    own = {own.count + 1, place_of(site)};
+}
+
+/// Reports instructions that only some lanes of a warp have executed. Called where all lanes of the warp have arrived.
+inline void check_aligned(const Block& block, unsigned first, unsigned end) {
+    static constexpr const char* texts[] = {
+        "only part of the warp executes this wgmma.fence; all its lanes must",
+        "only part of the warp executes this wgmma.commit_group; all its lanes must",
+        "only part of the warp executes this wgmma.wait_group; all its lanes must",
+    };
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned t = first + 1; t < end; t++) {
+            if (t % warp_threads == 0) continue;
+            const Executions &before = state_of(block.threads[t - 1]).aligned[i], &own = state_of(block.threads[t]).aligned[i];
+            if (own.count == before.count) continue;
+            const bool is_own = own.count > before.count;
+            report_product(access_of(block.threads[t - !is_own], asynchronous, (is_own ? own : before).where), "wgmma",
+                           texts[i]);
+        }
+    }
+}
+
 Moment begin_product(const Thread& first_of_warpgroup, Site site) {
     const Moment issued = begin(Copier::products, first_of_warpgroup, site);
     state_of(first_of_warpgroup).last_product = issued.where;
+    check_aligned(*first_of_warpgroup.block, first_of_warpgroup.linear, first_of_warpgroup.linear + warpgroup_threads);
     bool is_fenced = true;
     for (unsigned i = 0; i < warpgroup_threads; i++) is_fenced &= state_of((&first_of_warpgroup)[i]).has_fenced_registers;
     if (!is_fenced) {
@@ -62,6 +87,7 @@ void end_reads_of_product() { static_cast<View&>(state_of(*current_thread)) = se
 /// Called when a block ends: reports products whose sums nobody has waited for.
 inline void check_products(const Block& block) {
     if (block.abandoned) return;
+    check_aligned(block, 0, block.thread_count);
     for (unsigned first = 0; first < block.thread_count; first += warpgroup_threads) {
         const ThreadState& state = state_of(block.threads[first]);
         const unsigned issued = state.copies[static_cast<unsigned>(Copier::products)];
@@ -108,18 +134,24 @@ inline void report_registers(const PendingRegisters& registers, bool is_write, u
 
 namespace tkjit::sim {
 
-void commit_wgmma() {
+void commit_wgmma(Site site) {
     using namespace race;
+    note_aligned(Aligned::wgmma_commit, site);
     const ThreadState& first = state_of(first_of_warpgroup(*current_thread));
     ThreadState& state = state_of(*current_thread);
     state.committed_products = first.copies[static_cast<unsigned>(Copier::products)];
     state.groups.push_back(state.committed_products);
 }
 
-void fence_wgmma() { race::state_of(*current_thread).has_fenced_registers = true; }
-
-void wait_for_wgmma(unsigned pending_groups) {
+void fence_wgmma(Site site) {
     using namespace race;
+    note_aligned(Aligned::wgmma_fence, site);
+    state_of(*current_thread).has_fenced_registers = true;
+}
+
+void wait_for_wgmma(unsigned pending_groups, Site site) {
+    using namespace race;
+    note_aligned(Aligned::wgmma_wait, site);
     const Thread& thread = *current_thread;
     std::vector<unsigned>& groups = state_of(thread).groups;
     if (pending_groups == 0) state_of(thread).has_fenced_registers = false;

@@ -108,6 +108,14 @@ struct PendingRegisters {
     RegisterUse use;
 };
 
+/// Instructions that all lanes of a warp have to execute together (`.aligned`), though none of them waits for another.
+enum class Aligned : unsigned char { wgmma_fence, wgmma_commit, wgmma_wait };
+
+/// How often a thread has executed an instruction, and where it did so last.
+struct Executions {
+    unsigned count = 0, where = 0;
+};
+
 /// The detector's record of a CUDA thread.
 struct ThreadState : View {
     View released;           // its view at its last fence
@@ -126,6 +134,7 @@ struct ThreadState : View {
     std::shared_ptr<const View> at_tensor_operation;  // its view when it issued its last tcgen05.mma or tcgen05.cp
     std::vector<PendingRegisters> pending_registers;
     bool in_asynchronous_statement = false;
+    Executions aligned[3];  // by Aligned
 };
 
 struct TensorCells;  // race_tensor_memory.h

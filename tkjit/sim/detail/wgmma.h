@@ -26,6 +26,7 @@ struct WgmmaShape {
     unsigned n;
     Element a, b;
     Sums sums;
+    bool is_sparse = false;  // half of A is zero and not stored; K is twice as long
 };
 
 /// A thread's operands. Of its warp's 16 rows of D, a lane holds rows lane / 4 and lane / 4 + 8. Of every eight columns
@@ -37,19 +38,21 @@ struct WgmmaOperands {
     bool accumulates;         // else D = A B
     signed char sign_a, sign_b;
     bool a_by_columns, b_by_rows;  // stored with M, or N, as the contiguous dimension
+    uint32_t metadata = 0;         // of a sparse A: the places of its elements, two bits each
+    unsigned metadata_pair = 0;    // the pair, of each four lanes, that holds the metadata of 16-bit elements and of tf32
 };
 
 void wgmma(const WgmmaShape& shape, WgmmaOperands& operands, Site site);
 
 // Only the race detector needs to know which products have been waited for, and which registers they use until then.
 #ifdef TKJIT_SIM_RACE
-void commit_wgmma();
-void wait_for_wgmma(unsigned pending_groups);
-void fence_wgmma();
+void commit_wgmma(Site site);
+void wait_for_wgmma(unsigned pending_groups, Site site);
+void fence_wgmma(Site site);
 #else
-inline void commit_wgmma() {}
-inline void wait_for_wgmma(unsigned) {}
-inline void fence_wgmma() {}
+inline void commit_wgmma(Site) {}
+inline void wait_for_wgmma(unsigned, Site) {}
+inline void fence_wgmma(Site) {}
 #endif
 
 }  // namespace tkjit::sim

@@ -97,14 +97,26 @@ inline void tensor_reduce(Reduction reduction, const char* map, const int (&coor
 template <class Sum>
 inline constexpr Sums sums_of = std::is_same_v<Sum, float> ? Sums::f32 : std::is_same_v<Sum, int32_t> ? Sums::s32 : Sums::f16;
 
-/// PTX ISA, `wgmma.mma_async`, with A in shared memory.
-template <unsigned n, Element a_type, Element b_type, class Sum, unsigned count>
-inline void wgmma(Sum (&d)[count], uint64_t a, uint64_t b, bool accumulates, int sign_a = 1, int sign_b = 1,
+/// Whether A is sparse, and the operands that only a sparse A has.
+struct Sparse {
+    static constexpr bool is_sparse = true;
+    uint32_t metadata;
+    unsigned pair;
+};
+struct Dense {
+    static constexpr bool is_sparse = false;
+    static constexpr uint32_t metadata = 0;
+    static constexpr unsigned pair = 0;
+};
+
+/// PTX ISA, `wgmma.mma_async` and `wgmma.mma_async.sp`, with A in shared memory.
+template <unsigned n, Element a_type, Element b_type, class Sum, unsigned count, class Sparsity>
+inline void wgmma(Sum (&d)[count], uint64_t a, uint64_t b, Sparsity sparsity, bool accumulates, int sign_a = 1, int sign_b = 1,
                   int a_by_columns = 0, int b_by_rows = 0, Site site = Site::here()) {
     static_assert(count == (sums_of<Sum> == Sums::f16 ? n / 4 : n / 2), "wgmma: wrong number of registers for D");
-    static constexpr WgmmaShape shape{n, a_type, b_type, sums_of<Sum>};
+    static constexpr WgmmaShape shape{n, a_type, b_type, sums_of<Sum>, Sparsity::is_sparse};
     WgmmaOperands operands{d, nullptr, a, b, accumulates, static_cast<signed char>(sign_a), static_cast<signed char>(sign_b),
-                           a_by_columns != 0, b_by_rows != 0};
+                           a_by_columns != 0, b_by_rows != 0, sparsity.metadata, sparsity.pair};
     sim::wgmma(shape, operands, site);
 }
 
@@ -119,18 +131,18 @@ inline void note_a(const std::remove_reference_t<Elements>&... elements) {
 }
 
 /// PTX ISA, `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.
-inline void wgmma_fence() { fence_wgmma(); }
-inline void wgmma_commit() { commit_wgmma(); }
-inline void wgmma_wait(unsigned pending_groups) { wait_for_wgmma(pending_groups); }
+inline void wgmma_fence(Site site = Site::here()) { fence_wgmma(site); }
+inline void wgmma_commit(Site site = Site::here()) { commit_wgmma(site); }
+inline void wgmma_wait(unsigned pending_groups, Site site = Site::here()) { wait_for_wgmma(pending_groups, site); }
 
-/// PTX ISA, `wgmma.mma_async`, with A in registers.
-template <unsigned n, Element a_type, Element b_type, class Sum, unsigned count>
-inline void wgmma_registers(Sum (&d)[count], const uint32_t (&a)[4], uint64_t b, bool accumulates, int sign_a = 1,
-                            int sign_b = 1, int b_by_rows = 0, Site site = Site::here()) {
+/// The same with A in registers.
+template <unsigned n, Element a_type, Element b_type, class Sum, unsigned count, class Sparsity>
+inline void wgmma_registers(Sum (&d)[count], const uint32_t (&a)[4], uint64_t b, Sparsity sparsity, bool accumulates,
+                            int sign_a = 1, int sign_b = 1, int b_by_rows = 0, Site site = Site::here()) {
     static_assert(count == (sums_of<Sum> == Sums::f16 ? n / 4 : n / 2), "wgmma: wrong number of registers for D");
-    static constexpr WgmmaShape shape{n, a_type, b_type, sums_of<Sum>};
+    static constexpr WgmmaShape shape{n, a_type, b_type, sums_of<Sum>, Sparsity::is_sparse};
     WgmmaOperands operands{d, a, 0, b, accumulates, static_cast<signed char>(sign_a), static_cast<signed char>(sign_b),
-                           false, b_by_rows != 0};
+                           false, b_by_rows != 0, sparsity.metadata, sparsity.pair};
     sim::wgmma(shape, operands, site);
 }
 

@@ -102,19 +102,20 @@ inline auto element_value(const char* bytes) {
 
 inline constexpr unsigned row_bytes = 32;  // of a row of A or a column of B, along K, that an instruction multiplies
 
-/// Reads rows of A, or columns of B. Only elements of one or two bytes can be contiguous along M or N.
+/// Reads rows of A, or columns of B, from the 32 bytes number `step` of K on. Only elements of one or two bytes can be
+/// contiguous along M or N.
 template <unsigned element_bytes = 2>
-inline void read_rows(char (*rows)[row_bytes], const SharedMatrix& from, unsigned count) {
+inline void read_rows(char (*rows)[row_bytes], const SharedMatrix& from, unsigned count, unsigned step = 0) {
     if (!from.by_other()) {
         for (unsigned row = 0; row < count; row++) {
-            for (unsigned unit = 0; unit < 2; unit++) memcpy(rows[row] + 16 * unit, from.along_k(row, unit), 16);
+            for (unsigned unit = 0; unit < 2; unit++) memcpy(rows[row] + 16 * unit, from.along_k(row, 2 * step + unit), 16);
         }
         return;
     }
-    constexpr unsigned width = 16 / element_bytes;
-    for (unsigned i = 0; i < row_bytes / element_bytes; i++) {
+    constexpr unsigned width = 16 / element_bytes, depth = row_bytes / element_bytes;
+    for (unsigned i = 0; i < depth; i++) {
         for (unsigned unit = 0; unit * width < count; unit++) {
-            const char* const bytes = from.along_other(unit, i);
+            const char* const bytes = from.along_other(unit, step * depth + i);
             for (unsigned e = 0; e < width && unit * width + e < count; e++) {
                 memcpy(rows[width * unit + e] + element_bytes * i, bytes + element_bytes * e, element_bytes);
             }

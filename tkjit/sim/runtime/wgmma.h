@@ -156,7 +156,7 @@ constexpr int least_exponent(Element element) {
 }
 
 /// Computes all sums as a device's tensor cores do. These keep 13 bits of the fraction for 8-bit floats, else 25.
-inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const Matrices<float>& matrices) {
+inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const Matrices<float>& matrices, bool continues) {
     const bool is_narrow = shape.a == Element::e4m3 || shape.a == Element::e5m2, is_half = shape.sums == Sums::f16;
     const int least_sum = is_half ? least_of_half : least_of_float;
     const FusedSum fused{is_narrow ? 13 : 25, is_half ? 10 : is_narrow ? 13 : 23, least_exponent(shape.a),
@@ -166,7 +166,7 @@ inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const
         const unsigned lane = t % 32, row = t / 32 * 16 + lane / 4;
         const auto sum_of = [&](unsigned i, float c) {
             const float* const a = matrices.a[row + i / 2 % 2 * 8];
-            return fused(a, &matrices.b[lane % 4][0][i], most_wgmma_n / 2, wgmma_k(shape.a), own.accumulates ? c : 0);
+            return fused(a, &matrices.b[lane % 4][0][i], most_wgmma_n / 2, wgmma_k(shape.a), own.accumulates || continues ? c : 0);
         };
         for (unsigned i = 0; i < shape.n / 2; i++) {
             if (is_half) {
@@ -183,41 +183,78 @@ inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const
     }
 }
 
+/// Computes the sums of all threads. A product that `continues` adds to them in any case.
 template <class Number>
-inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrices<Number>& matrices) {
+inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrices<Number>& matrices, bool continues) {
     const unsigned k = wgmma_k(shape.a), count = shape.n / 2;
     if constexpr (static_cast<Number>(0.5) != 0) {
-        if (numerics_are_hardwares()) return multiply_as_hardware(threads, shape, matrices);
+        if (numerics_are_hardwares()) return multiply_as_hardware(threads, shape, matrices, continues);
     }
     for (unsigned t = 0; t < warpgroup_threads; t++) {
         const WgmmaOperands& own = *static_cast<const WgmmaOperands*>(threads[t].operands);
+        const bool accumulates = own.accumulates || continues;
         if constexpr (static_cast<Number>(0.5) != 0) {
             if (shape.sums == Sums::f16) {
-                multiply_halves(static_cast<uint32_t*>(own.d), count, t, matrices, k, own.accumulates);
+                multiply_halves(static_cast<uint32_t*>(own.d), count, t, matrices, k, accumulates);
                 continue;
             }
         }
-        multiply_thread(static_cast<Number*>(own.d), count, t, matrices, k, own.accumulates);
+        multiply_thread(static_cast<Number*>(own.d), count, t, matrices, k, accumulates);
+    }
+}
+
+/// Returns the metadata of the elements of a row of a sparse A that belong to the 32 bytes of K number `step`.
+/// Source: PTX ISA, "Sparse matrix storage" and "Metadata layout for sparse wgmma".
+inline uint32_t metadata_of(const WgmmaShape& shape, const Thread* threads, unsigned row, unsigned step) {
+    const bool is_upper = row % 16 >= 8, has_narrow_elements = wgmma_k(shape.a) == 32;
+    const unsigned pair = static_cast<const WgmmaOperands*>(threads[0].operands)->metadata_pair;
+    const unsigned lane = row % 8 * 4 + (has_narrow_elements ? 2 * step + is_upper : 2 * pair + step);
+    const uint32_t bits = static_cast<const WgmmaOperands*>(threads[row / 16 * 32 + lane].operands)->metadata;
+    return has_narrow_elements ? bits : bits >> 16 * is_upper & 0xffff;
+}
+
+/// Puts the stored elements of a row at their places. Of each four elements, two are stored; of tf32's, one of each two,
+/// whose metadata counts 16-bit parts.
+template <class Number>
+inline void expand_row(Number* to, const Number* stored, unsigned k, uint32_t metadata, Site site) {
+    const bool is_tf32 = k == 8;
+    const unsigned width = is_tf32 ? 2 : 4, kept = width / 2;
+    for (unsigned i = 0; i < k; i++) to[i] = 0;
+    for (unsigned group = 0; group < k / width; group++) {
+        const unsigned bits = metadata >> 4 * group & 15, low = bits & 3, high = bits >> 2;
+        if (low >= high || (is_tf32 && (low % 2 || high != low + 1))) fail(site, "wgmma.sp: the metadata 0x%x is invalid", bits);
+        to[width * group + (is_tf32 ? low / 2 : low)] = stored[kept * group];
+        if (!is_tf32) to[width * group + high] = stored[kept * group + 1];
     }
 }
 
 template <class Number>
-inline void read_a(Matrices<Number>& to, Element element, const Thread* threads, const race::Moment& issued, Site site) {
+inline void read_a(Matrices<Number>& to, const WgmmaShape& shape, const Thread* threads, const race::Moment& issued,
+                   unsigned step, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     if (first.a_registers) {
         read_registers(to.rows, threads);
     } else {
         read_rows(to.rows, SharedMatrix(*current_block, first.a, first.a_by_columns, issued, site), wgmma_m);
     }
-    const ConvertRow<Number> convert = row_converter<Number>(element);
-    for (unsigned row = 0; row < wgmma_m; row++) convert(to.a[row], to.rows[row], first.sign_a);
+    const ConvertRow<Number> convert = row_converter<Number>(shape.a);
+    const unsigned k = wgmma_k(shape.a);
+    for (unsigned row = 0; row < wgmma_m; row++) {
+        if (!shape.is_sparse) {
+            convert(to.a[row], to.rows[row], first.sign_a);
+            continue;
+        }
+        Number stored[most_wgmma_k];
+        convert(stored, to.rows[row], first.sign_a);
+        expand_row(to.a[row], stored + step * k / 2, k, metadata_of(shape, threads, row, step), site);
+    }
 }
 
 template <class Number>
 inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const Thread* threads, const race::Moment& issued,
-                   Site site) {
+                   unsigned step, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
-    read_rows(to.rows, SharedMatrix(*current_block, first.b, first.b_by_rows, issued, site), shape.n);
+    read_rows(to.rows, SharedMatrix(*current_block, first.b, first.b_by_rows, issued, site), shape.n, step);
     const ConvertRow<Number> convert = row_converter<Number>(shape.b);
     const unsigned k = wgmma_k(shape.b);
     for (unsigned column = 0; column < shape.n; column += 8) {
@@ -236,10 +273,12 @@ inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const Thread* 
 template <class Number>
 inline void multiply_warpgroup(Thread* threads, const WgmmaShape& shape, Matrices<Number>& matrices, Site site) {
     const race::Moment issued = race::begin_product(threads[0], site);
-    read_a(matrices, shape.a, threads, issued, site);
-    read_b(matrices, shape, threads, issued, site);
-    race::end_reads_of_product();
-    multiply_all(threads, shape, matrices);
+    for (unsigned step = 0; step < 1u + shape.is_sparse; step++) {
+        read_a(matrices, shape, threads, issued, step, site);
+        read_b(matrices, shape, threads, issued, step, site);
+        if (step == shape.is_sparse) race::end_reads_of_product();
+        multiply_all(threads, shape, matrices, step > 0);
+    }
 }
 
 /// Fails if the warpgroup's threads pass different descriptors or a different scale-d, because these apply to the whole
