@@ -19,7 +19,7 @@ struct amin {
     static __device__ float result(float smallest, int) { return smallest; }
 };
 
-/// The result of a thread's elements of a row.
+/// Reduces those elements of a row that this thread reads.
 template <class Op, class T>
 __device__ float reduce_own(const T* row, int n) {
     float result = Op::identity;

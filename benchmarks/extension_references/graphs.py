@@ -85,7 +85,7 @@ def _b_spline(x: Tensor, degree: int) -> Tensor:
 
 @of("torch_spline_conv_basis")
 def _spline_basis() -> Iterator[Case]:
-    """Products of B-splines in each dimension; an open spline has ``degree`` fewer intervals than knots."""
+    """The product of a B-spline for each dimension; an open spline has ``degree`` fewer intervals than knots."""
     sizes, is_open = torch.tensor([4, 5, 6]), torch.tensor([1, 0, 1], dtype=torch.uint8)
     for degree in (1, 2, 3):
         places = torch.rand(29, 3)

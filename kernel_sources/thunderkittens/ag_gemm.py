@@ -64,7 +64,7 @@ def tk_all_gather_gemm(
     Parameters
     ----------
     A : (M, K) bfloat16 on each of 8 devices, with a multicast address
-        No device may still be writing to its part: call ``tk_device_barrier`` before.
+        Devices read each other's parts: call ``tk_device_barrier`` before the kernel.
     B : (K, N) bfloat16 on each
     C : (M, N) bfloat16 on each
     barrier : int32 on each, with a multicast address
@@ -132,7 +132,7 @@ def tk_all_gather_gemm_b200(
     Parameters
     ----------
     A : (M, K) bfloat16 on each of 8 devices, with a multicast address
-        No device may still be writing to its part: call ``tk_device_barrier`` before.
+        Devices read each other's parts: call ``tk_device_barrier`` before the kernel.
     B : (N, K) bfloat16 on each
     C : (M, N) bfloat16 on each
     barrier : int32 on each, with a multicast address
@@ -200,7 +200,7 @@ def tk_all_gather_gemm_fp8_b200(
     Parameters
     ----------
     A : (M, K) float8_e4m3fn on each of 8 devices, with a multicast address
-        No device may still be writing to its part: call ``tk_device_barrier`` before.
+        Devices read each other's parts: call ``tk_device_barrier`` before the kernel.
     B : (N, K) float8_e4m3fn on each
     C : (M, N) bfloat16 on each
     barrier : int32 on each, with a multicast address

@@ -24,7 +24,7 @@ def tk_all_reduce(tensor: InOut[ParallelTensor, "bfloat16", "..."]) -> None:
     Parameters
     ----------
     tensor : bfloat16 on each of 8 devices, with a multicast address
-        No device may still be writing to its part: call ``tk_device_barrier`` before and after.
+        Devices access each other's parts: call ``tk_device_barrier`` before the kernel and after it.
     """
     total = sum(part.float() for part in tensor)
     for part in tensor:
@@ -67,7 +67,7 @@ def tk_all_reduce_educational(d_data: InOut[ParallelTensor, "float32", 4096, 409
     Parameters
     ----------
     d_data : (4096, 4096) float32 on each of 8 devices, with a multicast address
-        No device may still be writing to its part: call ``tk_device_barrier`` before and after.
+        Devices access each other's parts: call ``tk_device_barrier`` before the kernel and after it.
     """
     total = sum(d_data)
     for part in d_data:

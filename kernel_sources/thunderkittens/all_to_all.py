@@ -30,7 +30,7 @@ def tk_all_to_all(
     ----------
     output : (B, N, 8 * H, D) bfloat16 on each of 8 devices
     input : (B, 8 * N, H, D) bfloat16 on each
-        No device may still be writing to its part: call ``tk_device_barrier`` before and after.
+        Devices access each other's parts: call ``tk_device_barrier`` before the kernel and after it.
     """
     import torch
 
@@ -58,7 +58,7 @@ def tk_ulysses_all_to_all(
     ----------
     output : (B, 8 * N, H, D) bfloat16 on each of 8 devices
     input : (B, N, 8 * H, D) bfloat16 on each
-        No device may still be writing to its part: call ``tk_device_barrier`` before and after.
+        Devices access each other's parts: call ``tk_device_barrier`` before the kernel and after it.
     """
     import torch
 

@@ -51,7 +51,7 @@ def test_process_that_starts_after_a_failure_builds_again(entries, header):
 
 
 def test_failure_from_before_the_wait_is_not_raised(entries, header, threads, hold, monkeypatch):
-    """The awaited process built something else, or was killed."""
+    """A waiter raises only a failure of the process that it waited for, and this one leaves none."""
     with pytest.raises(CompileError):
         entries.build(RECIPE, Builder(header, error=compile_error(entries)))
     waiting = threading.Event()
@@ -71,7 +71,7 @@ def test_damaged_failure_record_is_ignored(entries, header, damage):
     token = path.read_text().split('"token": "')[1].split('"')[0]
     assert failures.failure_of(path.parent, frozenset([token])) is not None
     damage(path)
-    assert failures.failure_of(path.parent, frozenset(["another"])) is None
+    assert failures.failure_of(path.parent, frozenset([token])) is None
 
 
 # ---- Ctrl-C

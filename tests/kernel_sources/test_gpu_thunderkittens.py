@@ -16,7 +16,8 @@ from tkjit.verify.call import call_kernel
 pytestmark = pytest.mark.gpu
 CAPABILITIES = {"90a": (9, 0), "100a": (10, 0), "103a": (10, 3)}
 MADE_AS = {"90a": "H100, H200", "100a": "B200", "103a": "B300"}
-# the source uses the coordinate of a row as that of a tile; an H100 and the simulator give the same wrong numbers
+# kernels whose source is wrong: tk_rotary's uses the coordinate of a row where that of a tile is meant, and an H100
+# and the simulator give the same wrong numbers
 WRONG = ("tk_rotary",)
 # read before the tests get their own cache, because `headers add` installs into the user's cache
 SETTINGS = Settings.from_environment()

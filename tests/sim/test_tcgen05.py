@@ -285,7 +285,7 @@ def test_a_product_with_scales(kind, block, scale_dtype, scale_id):
 MESSAGES = [
     r"tcgen05\.alloc of 48 columns: the number must be a power of 2 from 32 to 512",
     r"deadlock in block",
-    r"the block ends without having freed its tensor memory; call tcgen05\.dealloc",
+    r"the block ends without having freed its tensor memory by tcgen05\.dealloc",
     r"tcgen05\.ld: this warp may access lanes 0 to 31 of tensor memory, but the address begins at lane 96",
     r"tcgen05\.ld: columns 64 to 64 of tensor memory are not all allocated",
     r"tcgen05\.ld: the lanes of the warp execute it with different operands",

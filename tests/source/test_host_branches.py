@@ -1,4 +1,4 @@
-"""Host functions of headers get the lines that they have when ``__CUDA_ARCH__`` is not defined."""
+"""A header is preprocessed with and without ``__CUDA_ARCH__``; host functions keep their lines of the second text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_function_has_the_lines_of_the_side_that_runs_it(head, value, tmp_path
     assert f"return {value};" in text and f"return {3 - value};" not in text and "int after;" in text
 
 
-def test_a_function_for_both_with_inline_ptx_is_guarded_once(tmp_path):
+def test_a_host_device_function_with_inline_ptx_is_guarded_once(tmp_path):
     text = merged(tmp_path, f"__host__ __device__ int f() {{{ASM}{ASM}}}\n__host__ __device__ int g() {{{BRANCHES}}}")
     assert text.count("require_device();") == 1 and text.index("require_device();") < text.index("asm")
 
@@ -65,7 +65,7 @@ def test_braces_in_strings_and_characters_are_ignored(tmp_path):
     assert "return 2;" in text and "return 1;" not in text
 
 
-def test_declarations_of_either_side_are_kept_outside_of_functions(tmp_path):
+def test_outside_of_functions_the_declarations_of_both_texts_are_kept(tmp_path):
     device, host = (
         "#ifdef __CUDA_ARCH__\n__device__ int g();\n#endif\n",
         '#ifndef __CUDA_ARCH__\n#include "b.cuh"\n#endif\n',

@@ -89,7 +89,10 @@ class Declarations:
         return None
 
     def _leads_to(self, path: str, scopes: list[str]) -> bool:
-        """Return whether scopes lead to a namespace. Extra scopes may be inline namespaces, but no classes."""
+        """Return whether a name's scopes are those of a namespace.
+
+        Scopes that the namespace's path lacks count as inline namespaces, unless one of them is a known class.
+        """
         parts, before = path.split("::"), ""
         for scope in scopes:
             if parts and parts[0] == scope:

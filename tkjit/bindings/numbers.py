@@ -18,7 +18,7 @@ _SIGNS = {name: BINARY[name] for name in ("or", "and", "xor")}  # the operators 
 
 
 def number_class(engine: Engine, name: str) -> dict[str, Any]:
-    """Return the attributes of the Python class for references to numbers of a C++ type."""
+    """Return the attributes of the Python class for a C++ reference to a number, such as ``int&``."""
     load: Callable[[Any], Any] = engine.runtime.load
     write = engine.function("void({0} = {1})", f"{name} =")
     found: dict[str, Any] = {"value": property(load, write, doc="The number. It can be set.")}

@@ -1,4 +1,7 @@
-"""The module that owns all bound objects. A process loads it only once, even if later libraries have other settings."""
+"""The module that owns all bound objects.
+
+A process loads it only once, even if tkjit's settings change before a later ``bind``.
+"""
 
 from __future__ import annotations
 

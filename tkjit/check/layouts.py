@@ -13,9 +13,9 @@ from tkjit.spec.variants import chooses
 def strides_for(
     spec: Spec, variant: Variant, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]
 ) -> tuple[int, ...]:
-    """Return the first strides with gaps, or without, that the variant and the constraints on strides allow.
+    """Return strides that the variant and the constraints allow. Strides with gaps are tried first.
 
-    If there are none, the first are returned, and the call is rejected with the constraint's message.
+    If none are allowed, return the first that were tried; the call then fails with the constraint's message.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def strides_for(
 
 
 def _layouts(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield strides: with gaps between rows, also of aligned rows, then without; for each, all orders of the axes."""
+    """Yield strides for rows padded by 3, rows padded to a multiple of 16, and dense rows; each in all axis orders."""
     if len(shape) < 2:
         yield from ((2,) * len(shape), (1,) * len(shape))
         return

@@ -20,7 +20,7 @@ _CAST_WORDS = frozenset("int unsigned long size_t uint32_t int32_t int64_t uint6
 
 @dataclass(frozen=True)
 class Shape:
-    """A part of a launch in a spec.
+    """The grid, the block or the shared memory of a launch, as a spec writes it.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
     Parameters
     ----------
     integers : collection of str
-        The kernel's integer parameters, which the launch passes.
+        The names that may stay in the expression: the kernel's integer parameters.
 
     Examples
     --------
@@ -115,13 +115,12 @@ def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
         elif token.kind == "word" and (token.text in integers or token.text in ("min", "max")):
             found.append(token.text)
         elif token.kind == "mark" and token.text in ("+", "-", "*", "/", "%", "(", ")", ","):
-            found.append("//" if token.text == "/" else token.text)
+            found.append("//" if token.text == "/" else token.text)  # sizes are not negative, so both round alike
         else:
             return None
         i += 1
-    text = _join_spaced(found)
     try:
-        listed = parse_list(text) if len(split(tokens)) <= 3 else ()
+        listed = parse_list(" ".join(found)) if len(split(tokens)) <= 3 else ()
         return ", ".join(_simplified(str(expr)) for expr in listed) or None
     except SpecError:
         return None
@@ -130,15 +129,6 @@ def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
 def _simplified(text: str) -> str:
     """Drop needless brackets, and a factor by which the expression is then divided: ``rows * n // n`` is ``rows``."""
     return _CANCELLED.sub(r"\1", ast.unparse(ast.parse(text, mode="eval")))
-
-
-def _join_spaced(found: list[str]) -> str:
-    return "".join(
-        f" {part} "
-        if part in ("+", "-", "*", "//", "%")
-        else "," * (part == ",") + " " * (part == ",") + part * (part != ",")
-        for part in found
-    )
 
 
 def _size(tokens: list[Token], i: int) -> tuple[int | None, int]:

@@ -155,8 +155,8 @@ def plans_of_call(
     likely = first_variant(kernel.specs, args, kwargs)
     if likely is None:
         raise ArgumentError(
-            f"{kernel.name}: these arguments do not determine the variant to build; pass those of a call, with tensors "
-            f"on cpu or cuda: {kernel.__signature__}"
+            f"{kernel.name}: these arguments do not determine the variant to build; pass the arguments of a real "
+            f"call, with tensors on cpu or cuda: {kernel.__signature__}"
         )
     spec, variant, device_type, device = likely
     if device_type == "cuda" and target is None and not _has_gpu():

@@ -285,8 +285,8 @@ PyObject* make_dispatcher_type() {
     return PyType_FromSpec(&spec);
 }
 
-// Lets instances of a Python subclass be called through `vectorcall`, although the class has its own __call__ for
-// tracers. CPython passes the flag on only to subclasses without a __call__.
+// Lets instances of a Python subclass be called through `vectorcall`. CPython lets a subclass inherit the flag for this only
+// if it has no __call__, and this one has a __call__ for tracers.
 PyObject* enable_vectorcall(PyObject*, PyObject* type) {
     if (!PyType_Check(type)) return PyErr_SetString(PyExc_TypeError, "expected a class"), nullptr;
     const auto raw = reinterpret_cast<PyTypeObject*>(type);
@@ -305,7 +305,7 @@ PyObject* attach(PyObject*, PyObject* args) {
         if (entry->version != kTableVersion) throw std::runtime_error("the glue was compiled for another runtime");
         const Contents& contents = *entry->contents;
         if (!intern_names(contents)) throw Raised{};
-        static std::mutex attaching;  // no deadlock: nothing below creates an object or releases the GIL
+        static std::mutex attaching;  // no deadlock: below, no other Python code can run, and nothing releases the GIL
         const std::lock_guard lock(attaching);
         if (self->glue) return Py_NewRef(Py_None);  // another thread was first
         self->launchers = new TkjitLaunch[size_t(kDeviceSlots) * contents.variant_count]();
@@ -333,13 +333,13 @@ PyObject* collect(PyObject*, PyObject* given) {
 // Decides whether a launch continues. The simulator calls this regularly, in the thread that called the kernel.
 sim::Verdict judge(sim::Waits waits) {
     RunningPart* const doing = RunningPart::current;
-    // the wait will not end if another device's part of the step has failed or another process has ended
+    // a wait cannot end if another device has failed in this step, or if a process that it waits for has ended
     if (waits != sim::Waits::no && ((doing && doing->step.failed.load()) || given_up())) return sim::Verdict::interrupted;
     if (is_interrupted()) {
         if (doing) doing->step.failed.store(true);
         return sim::Verdict::interrupted;
     }
-    if (!doing || waits_for) return sim::Verdict::go_on;  // another process may still end the wait
+    if (!doing || waits_for) return sim::Verdict::go_on;  // a process that it waits for may still answer
     if (waits != sim::Waits::in_vain) {
         doing->step.goes_on(doing->dev_idx);
         return sim::Verdict::go_on;
@@ -383,7 +383,7 @@ PyObject* open_launcher(PyObject*, PyObject* args) {
     if (!library) return PyErr_SetString(PyExc_ImportError, dlerror()), nullptr;
     void* const entry = dlsym(library, "tkjit_launch");
     if (!entry) {
-        dlclose(library);  // otherwise dlopen would return it again for its rebuilt successor, which has the same name
+        dlclose(library);  // otherwise dlopen would return this library again after it has been rebuilt at the same path
         return PyErr_Format(PyExc_ImportError, "%s has no tkjit_launch", path);
     }
     connect(library, synchronous, trace);
@@ -393,7 +393,8 @@ PyObject* open_launcher(PyObject*, PyObject* args) {
 // ---- the module ----------------------------------------------------------------------------------------------------
 
 #ifdef __x86_64__
-// Returns whether the CPU supports x86-64-v3, so that tkjit/compile/targets.py need not read /proc/cpuinfo for 0.1 ms.
+// Returns whether the CPU supports x86-64-v3. Without this, tkjit/compile/targets.py would have to read /proc/cpuinfo,
+// which takes 0.1 ms.
 bool has_x86_64_v3() {
     unsigned eax, ebx, features, edx;
     if (!__get_cpuid(1, &eax, &ebx, &features, &edx)) return false;

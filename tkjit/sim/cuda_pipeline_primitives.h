@@ -1,5 +1,5 @@
-// The simulator's `cuda_pipeline_primitives.h`: a thread's asynchronous copies to shared memory. As on a device, a copy
-// lands when its thread waits for it.
+// The simulator's `cuda_pipeline_primitives.h`: a thread's asynchronous copies to shared memory. Here a copy is made when its
+// thread waits for it. A device may make it at any time before.
 //
 // Source: CUDA C++ Programming Guide, "Pipeline Primitives Interface".
 #pragma once

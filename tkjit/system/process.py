@@ -76,7 +76,7 @@ def _is_hidden(pid: int) -> bool:
     """Return whether a process is alive, but hidden in ``/proc`` (``hidepid``) because it is another user's."""
     try:
         with open(f"/proc/{pid}/stat", "rb"):
-            return False  # the process is a zombie
+            return False  # it is visible, so `start_time` found none because it is a zombie
     except OSError:
         pass
     try:

@@ -46,7 +46,7 @@ struct Square {
     }
 };
 
-// y: sum, min, max, 5 plus the sum, sum of squares, greatest and least element
+// y: sum, min, max, 5 plus the sum, sum of squares, and the elements that ArgMax and ArgMin find, at `indices`
 template <class T, class N>
 int reduce(const T* x, T* y, std::int64_t* indices, N n) {
     if (int e = in_two_phases([=](void* t, size_t& b) { return cub::DeviceReduce::Sum(t, b, x, y, n); })) return e;
@@ -69,7 +69,7 @@ int reduce(const T* x, T* y, std::int64_t* indices, N n) {
     });
 }
 
-// Six rows of n.
+// Writes six rows of n elements to y, one for each scan.
 template <class T, class N>
 int scan(const T* x, T* y, std::int64_t*, N n) {
     if (int e = in_two_phases([=](void* t, size_t& b) { return cub::DeviceScan::ExclusiveSum(t, b, x, y, n); })) return e;
@@ -92,7 +92,8 @@ int scan(const T* x, T* y, std::int64_t*, N n) {
            in_two_phases([=](void* t, size_t& b) { return cub::DeviceScan::ExclusiveSum(t, b, y + 5 * n, n); });
 }
 
-// Rows: ascending keys, descending keys, pairs, descending pairs of double buffers, merge-sorted pairs, sorted segments.
+// Writes six rows: keys in ascending and in descending order; pairs in ascending order, in descending order (in double
+// buffers), and in the order of a merge sort; keys in ascending order within each segment.
 template <class T, class N>
 int sort(const T* x, T* y, std::int64_t* indices, N n) {
     if (int e = in_two_phases([=](void* t, size_t& b) { return cub::DeviceRadixSort::SortKeys(t, b, x, y, n); })) return e;

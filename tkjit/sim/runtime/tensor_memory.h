@@ -23,10 +23,11 @@ inline constexpr unsigned columns_per_unit = 32, tensor_units = tensor_columns /
 /// A block's tensor memory. It is allocated in units of 32 columns.
 struct TensorMemory {
     uint32_t words[tensor_lanes][tensor_columns];
-    unsigned short begun[tensor_units];  // the columns of the allocation that begins at a unit; 0 if none does
+    unsigned short begun[tensor_units];  // the number of columns of the allocation that begins at a unit; 0 if none begins there
     unsigned taken;                      // units, as bits
     bool is_relinquished;
-    // the allocations that the pair's other block has made here for both, in order, for which this block has not asked yet
+    // the first columns of allocations that the pair's other block has made for both, oldest first; tcgen05.alloc of this
+    // block returns them
     unsigned short promised[tensor_units];
     unsigned promises;
     Site site;  // of the latest allocation
@@ -51,7 +52,7 @@ inline unsigned bits_of(unsigned columns) { return (1u << columns / columns_per_
 
 inline constexpr unsigned no_columns = ~0u;
 
-/// Returns the first of the free columns, as far down as possible, or no_columns.
+/// Returns the first column of the lowest free range of so many columns, or no_columns.
 inline unsigned find_columns(unsigned taken, unsigned columns) {
     const unsigned units = columns / columns_per_unit;
     for (unsigned first = 0; first + units <= tensor_units; first++) {
@@ -93,8 +94,8 @@ inline constexpr char alloc_name[] = "tcgen05.alloc", dealloc_name[] = "tcgen05.
 inline constexpr char relinquish_name[] = "tcgen05.relinquish_alloc_permit";
 inline constexpr char load_name[] = "tcgen05.ld", store_name[] = "tcgen05.st";
 
-/// Takes columns, of the pair's both blocks if there are two, or returns no_columns. If the other block has asked before, it
-/// has taken them for both.
+/// Allocates columns, in both blocks if the group is a pair, and returns the first, or no_columns if there is no room. If the
+/// other block came first, it has already allocated them for both.
 inline unsigned take_columns_of(CtaGroup group, unsigned columns, Site site) {
     Block& block = *current_block;
     TensorMemory& memory = tensor_memory_of(block, site);
@@ -131,7 +132,7 @@ void allocate_tensor_memory(CtaGroup group, unsigned columns, uint32_t* address,
         *address = first;
         race::write(address, sizeof(*address), site);
     });
-    __syncwarp(~0u, site);  // every lane counts as having written the address
+    __syncwarp(~0u, site);  // so that the write of the address is ordered before the later accesses of every lane
 }
 
 void free_tensor_memory(CtaGroup group, uint32_t address, unsigned columns, Site site) {
@@ -155,13 +156,14 @@ void relinquish_tensor_memory(Site site) {
                     [&](auto) { tensor_memory_of(*current_block, site).is_relinquished = true; });
 }
 
-/// Called when a block ends. Allocated columns would be missing in the blocks that follow on the multiprocessor.
+/// Called when a block ends. On a device, the next blocks on the multiprocessor could not use columns that are still
+/// allocated.
 void check_tensor_memory_is_free(Block& block) {
     TensorMemory& memory = *block.tensor_memory;
     const bool is_leak = memory.taken && !block.abandoned;
     if (is_leak && claim_fault(*block.launch)) {
         ErrorText(block.launch->error_text)
-            .append("tcgen05.alloc: the block ends without having freed its tensor memory; call tcgen05.dealloc, "
+            .append("tcgen05.alloc: the block ends without having freed its tensor memory by tcgen05.dealloc, "
                     "in block (%u, %u, %u) (%s:%d)",
                     blockIdx.x, blockIdx.y, blockIdx.z, memory.site.file, memory.site.line);
     }
@@ -197,7 +199,7 @@ inline unsigned column_in(uint32_t address) { return address & 0xffff; }
 
 inline unsigned first_lane_of_warp() { return current_thread->linear / warp_threads % 4 * 32; }
 
-/// Returns the lane at which a warp's access begins. An address among the first 32 lanes means the warp's own, as on a
+/// Returns the lane at which a warp's access begins. An address among the first 32 lanes means the warp's own lanes, as on a
 /// device: DeepGEMM's warps all pass lane 0.
 inline unsigned first_lane_of(uint32_t address) {
     return lane_in(address) < 32 ? first_lane_of_warp() + lane_in(address) : lane_in(address);
