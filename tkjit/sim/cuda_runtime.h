@@ -21,7 +21,7 @@
 //   detail/multicast.h     addresses that refer to memory on several devices
 //   detail/copy_queue.h    cp.async
 //   detail/bulk_copies.h   mbarriers, and the bulk copies that complete on them
-//   detail/atomics.h, math_functions.h, integer_intrinsics.h, simd_intrinsics.h, float_intrinsics.h
+//   detail/atomics.h, math_functions.h, integer_intrinsics.h, simd_intrinsics.h, dpx.h, float_intrinsics.h
 //       (directed_rounding.inc), memory_intrinsics.h
 //   detail/launch.h        a grid of blocks
 //   detail/host_errors.h, host_launch.h, host_memory.h, host_pitched.h, host_api.h  the API for a source's host code
@@ -54,6 +54,7 @@
 #include "detail/atomics.h"
 #include "detail/math_functions.h"
 #include "detail/integer_intrinsics.h"
+#include "detail/dpx.h"
 #include "detail/simd_intrinsics.h"
 #include "detail/float_intrinsics.h"
 #include "detail/memory_intrinsics.h"

@@ -162,7 +162,69 @@ __device__ long long pair(int low, int high) {
     return static_cast<long long>(static_cast<unsigned long long>(high) << 32 | static_cast<unsigned>(low));
 }
 """
+DPX = {
+    "viaddmax": lambda a, b, c, wrap: np.maximum(wrap(a + b), c),
+    "viaddmin": lambda a, b, c, wrap: np.minimum(wrap(a + b), c),
+    "vimax3": lambda a, b, c, wrap: np.maximum(np.maximum(a, b), c),
+    "vimin3": lambda a, b, c, wrap: np.minimum(np.minimum(a, b), c),
+    "vimax": lambda a, b, c, wrap: np.maximum(a, b),
+    "vimin": lambda a, b, c, wrap: np.minimum(a, b),
+    "vibmax": lambda a, b, c, wrap: np.maximum(a, b),
+    "vibmin": lambda a, b, c, wrap: np.minimum(a, b),
+}
+OF_PAIRS = """
+template <class Compare>
+__device__ int with_flags(unsigned x, unsigned y, Compare compare) {
+    bool high, low;
+    const unsigned result = compare(x, y, &high, &low);
+    return result ^ (high ? 0x10000u : 0) ^ (low ? 1u : 0);
+}
+template <class Compare>
+__device__ int with_flag(int x, int y, Compare compare) {
+    bool flag;
+    const int result = compare(x, y, &flag);
+    return result ^ int(flag);
+}
+"""
+
+
+def dpx_row(name: str, suffix: str, relu: bool = False) -> Row:
+    """The row of one of CUDA's DPX functions, such as ``__viaddmax_s16x2_relu``. Flags are added by exclusive or."""
+    bits, signed, count = 16 if "x2" in suffix else 32, suffix[0] == "s", name.count("3") or name.startswith("viadd")
+    function = f"__{name}_{suffix}{'_relu' if relu else ''}"
+    text = f"{function}({'x, y, z' if count else 'x, y'})"
+    if name.startswith("vib"):
+        flags, types = ("with_flags", "unsigned a, unsigned b, bool* h, bool* l") if bits == 16 else ("", "")
+        if bits == 32:
+            number = "int" if signed else "unsigned"
+            flags, types = "with_flag", f"{number} a, {number} b, bool* p"
+        passed = ", ".join(one.split()[-1] for one in types.split(", "))
+        text = f"{flags}(x, y, []({types}) {{ return {function}({passed}); }})"
+
+    def reference(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        a, b, c = (elements(one, bits, signed) for one in (x, y, z))
+        kind = f"{'i' if signed else 'u'}{bits // 8}"
+        result = DPX[name](a, b, c, lambda total: total.astype(kind).astype(np.int64))
+        if relu:
+            result = np.maximum(result, 0)
+        if name.startswith("vib"):
+            result = result ^ (a >= b if name == "vibmax" else a <= b)
+        return words(result, bits)
+
+    return Row(text, reference)
+
+
+DPX_ROWS = [
+    *(
+        dpx_row(name, kind)
+        for name in DPX
+        if name not in ("vimax", "vimin")
+        for kind in ("s32", "u32", "s16x2", "u16x2")
+    ),
+    *(dpx_row(name, kind, True) for name in DPX if not name.startswith("vib") for kind in ("s32", "s16x2")),
+]
 CASES = [
+    table("dpx", "int32", DPX_ROWS, inputs, definitions=OF_PAIRS),
     table("integer_intrinsics", "int32", SCALAR_ROWS, inputs, definitions=DEFINITIONS),
     table("simd_intrinsics", "int32", [simd_row(name, n) for n in (2, 4) for name in SIMD_NAMES], inputs),
 ]
