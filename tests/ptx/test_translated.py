@@ -244,3 +244,28 @@ def test_signs_and_scale_of_wgmma_with_sums_in_halves(tmp_path, sign_a, sign_b, 
     defines = {"SIGN_A": sign_a, "SIGN_B": sign_b, "ACCUMULATES": accumulates}
     expected = 16 * sign_a * sign_b + 3 * accumulates
     assert run(tmp_path, source, header, threads=128, defines=defines)[:2].tolist() == [expected, expected]
+
+
+def test_a_block_may_end_with_arrivals_that_no_thread_waits_for(tmp_path):
+    """As in FlashAttention-3, whose consumers release their last tile for a producer that has ended."""
+    header = """
+    inline __device__ void sync(int id) { asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory"); }
+    inline __device__ void arrive(int id) { asm volatile("bar.arrive %0, 64;" ::"r"(id) : "memory"); }
+    """
+    source = """
+    __global__ void f(float* x) {
+        __shared__ float value;
+        if (threadIdx.x < 32) {
+            sync(1);
+            if (threadIdx.x == 0) x[blockIdx.x] = value;
+            arrive(2);
+        } else {
+            value = blockIdx.x + 1;
+            arrive(1);
+            sync(2);
+            value = -1;
+            arrive(1);
+        }
+    }
+    """
+    assert run(tmp_path, source, header, threads=64, grid=4).tolist() == [1, 2, 3, 4]

@@ -323,6 +323,7 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
         block.has_done_once = false;
     }
     if (block.registers.has_changed) block.registers = {};
+    for (Barrier& barrier : block.barriers) barrier = {};  // a block may end with arrivals that no thread waits for
     schedule::begin_block(block.thread_count);
     race::begin_block(block);
     for (unsigned first = 0; first < block.thread_count; first += warp_threads) {
