@@ -166,3 +166,39 @@ def test_registers_of_the_header(place, line, texts):
 )
 def test_registers_of_statements(line, texts):
     assert findings(STATEMENTS, "BEFORE_THE_WAIT", line) == texts
+
+
+# the fragment of A is a variable of a function, whose memory another function's variables get
+SHORT_LIVED = f"""{TILES}
+__device__ __noinline__ void multiply(float (&sum)[32], const bf16* x, uint64_t b) {{
+    uint32_t a[4];
+    for (int i = 0; i < 4; ++i) a[i] = reinterpret_cast<const uint32_t*>(x)[threadIdx.x + 128 * i];
+    tkjit::wgmma<64, bf16, true>(sum, a, b);
+    tkjit::wgmma_commit();
+}}
+__device__ __noinline__ float product_of(const bf16* x) {{
+    float parts[8];
+    for (int i = 0; i < 8; ++i) parts[i] = float(x[threadIdx.x + i]) * 2;
+    return parts[0] * parts[1] * parts[2] * parts[3] * parts[4] * parts[5] * parts[6] * parts[7];
+}}
+
+__global__ void __launch_bounds__(128) product(Globals g) {{
+    TKJIT_DYNAMIC_SHARED(Shared, shared);
+    put(shared->b, g.b.raw_ptr);
+    tkjit::fence_async_proxy();
+    __syncthreads();
+    float sum[32] = {{}}, total = 0;
+    const auto b = tkjit::wgmma_columns(shared->b, sizeof shared->b);
+    tkjit::wgmma_fence(sum);
+    for (int k = 0; k < 4; ++k) {{
+        multiply(sum, g.a.raw_ptr, b.advanced(k));
+        total += product_of(g.a.raw_ptr);
+    }}
+    tkjit::wgmma_wait<0>(sum);
+    for (int i = 0; i < 32; ++i) g.c(tkjit::wgmma_row(i), tkjit::wgmma_col(i)) = sum[i] + total;
+}}
+"""
+
+
+def test_memory_of_a_functions_variables_can_be_used_again():
+    assert findings(SHORT_LIVED) == []

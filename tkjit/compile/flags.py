@@ -262,7 +262,9 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
         )
         # fill uninitialised variables with a pattern, so that none is zero by chance
         overflow = ("-fsanitize=signed-integer-overflow", "-fsanitize-recover=signed-integer-overflow")
-        more = overflow if mode == "overflow" else ()
+        # no two variables share memory, because the detector knows registers that a wgmma still uses by their addresses
+        apart = ("-mllvm", "-no-stack-coloring") if is_clang else ("-fstack-reuse=none",)
+        more = overflow if mode == "overflow" else apart
         reported = ("-fsanitize=thread", *volatile, "-ftrivial-auto-var-init=pattern", *more)
     return Flags(
         (

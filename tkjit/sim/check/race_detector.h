@@ -255,7 +255,10 @@ void end_block(Block& block) {
     });
 }
 
-void begin_thread(Thread& thread) { state_of(thread).calls.clear(); }
+void begin_thread(Thread& thread) {
+    state_of(thread).calls.clear();
+    state_of(thread).frames.clear();
+}
 
 /// Writes a finding if the launches have not written all of an output.
 inline void report_unwritten(const Region& region) {

@@ -93,12 +93,21 @@ inline void note_volatile_write(const void* address, size_t bytes, void* return_
 }
 
 inline void enter_function(void* return_address) {
-    if (current_thread) state_of(*current_thread).calls.push_back(place_before(return_address));
+    if (current_thread == nullptr) return;
+    ThreadState& state = state_of(*current_thread);
+    state.calls.push_back(place_before(return_address));
+    // below the variables of the function are the return address of this call and the saved frame pointer
+    state.frames.push_back(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) + 2 * sizeof(void*));
 }
+/// Forgets registers that were variables of the function, because later calls use the same memory for other variables.
 inline void leave_function() {
     if (current_thread == nullptr) return;
     ThreadState& state = state_of(*current_thread);
-    if (!state.calls.empty()) state.calls.pop_back();
+    if (state.calls.empty()) return;
+    state.calls.pop_back();
+    state.frames.pop_back();
+    const uintptr_t live = state.frames.empty() ? 0 : state.frames.back();
+    std::erase_if(state.pending_registers, [&](const PendingRegisters& one) { return one.begin < live; });
 }
 inline void note_fence() {
     if (current_thread) fence();

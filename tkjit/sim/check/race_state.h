@@ -122,7 +122,8 @@ struct ThreadState : View {
     View released_in_block;  // its view at its last __threadfence_block, which only its own block's threads can learn
     std::shared_ptr<const View> released_mbarriers;  // at its last fence.mbarrier_init; only a cluster's barrier passes it on
     bool in_block_scope = false, swaps = false;  // see detail/scopes.h
-    std::vector<unsigned> calls;  // places, outermost first
+    std::vector<unsigned> calls;    // places, outermost first
+    std::vector<uintptr_t> frames;  // where the local variables of each of these functions begin
     unsigned copies[7] = {};  // the number issued, by kind; a warpgroup's first thread counts wgmma products, and a warp's
                               // first lane its accesses to tensor memory
     std::vector<unsigned> store_groups;  // for each group of stores not waited for yet: the writes issued before its commit
