@@ -56,8 +56,8 @@ def test_a_warp_takes_registers_together():
     kernel = define(source, VECTORS, entry="registers", grid=1, block=384)
     with pytest.raises(KernelCheckError) as caught:
         check(kernel, modes=["race"])
-    (finding,) = caught.value.report.findings
-    assert finding.kind == "fault" and "setmaxnreg" in finding.text
+    for finding in caught.value.report.findings:  # one or two, because the line depends on the order of the lanes
+        assert finding.kind == "fault" and "only some lanes of a warp do" in finding.text
 
 
 def test_a_warpgroup_executes_setmaxnreg_with_all_its_warps():
@@ -66,7 +66,7 @@ def test_a_warpgroup_executes_setmaxnreg_with_all_its_warps():
     with pytest.raises(KernelCheckError) as caught:
         check(kernel, modes=["race"])
     (finding,) = caught.value.report.findings
-    assert finding.kind == "fault" and "but all four warps of a warpgroup must execute it" in finding.text
+    assert finding.kind == "fault" and "its warps end with different numbers of registers" in finding.text
     assert "increase_registers" in source.splitlines()[finding.here.line - 1]
 
 

@@ -5,8 +5,7 @@
 
 namespace tkjit::sim {
 
-/// Sets the number of registers that each lane of the running warp has, once all of its lanes have called this. Source:
-/// PTX ISA, "setmaxnreg".
+/// Notes that a thread changes its number of registers. Source: PTX ISA, "setmaxnreg".
 void set_register_count(unsigned count, Site site = Site::here());
 
 }  // namespace tkjit::sim

@@ -27,29 +27,36 @@ void set_register_count(unsigned count, Site site) {
     if (count < 24 || count > most_registers_per_thread || count % 8) {
         fail(site, "setmaxnreg of %u: the number must be a multiple of 8 from 24 to 256", count);
     }
-    Thread& thread = *current_thread;
-    require_full_warp(Operation::setmaxnreg, site);
-    const auto set = [&](Lanes<unsigned>) {
-        RegisterCounts& registers = thread.block->registers;
-        registers.counts[thread.linear / warp_threads] = static_cast<unsigned short>(count);
-        registers.sites[thread.linear / warp_threads] = site;
-        registers.has_changed = true;
-    };
-    collective(~0u, Operation::setmaxnreg, count, set, site);
+    const Thread& thread = *current_thread;
+    const unsigned warp = thread.linear / warp_threads, lane = 1u << lane_of(thread);
+    RegisterCounts& registers = thread.block->registers;
+    const bool continues = registers.counts[warp] == count && is_same_place(registers.sites[warp], site);
+    if (!continues || registers.lanes[warp] & lane) registers.lanes[warp] = 0;
+    registers.counts[warp] = static_cast<unsigned short>(count);
+    registers.sites[warp] = site;
+    registers.lanes[warp] |= lane;
+    registers.has_changed = true;
 }
 
-/// Fails if the warps of a warpgroup end with different numbers, because all of them must execute the same setmaxnreg.
+/// Fails unless all lanes of all warps of a warpgroup have executed the same setmaxnreg. A device may accept less, but the
+/// PTX ISA does not define what happens then.
 inline bool check_warpgroups(Block& block, unsigned warps) {
     const RegisterCounts& registers = block.registers;
+    const auto is_whole = [&](unsigned warp) {
+        const unsigned count = block.thread_count - warp * warp_threads;
+        return registers.counts[warp] == 0 || registers.lanes[warp] == (count >= warp_threads ? ~0u : (1u << count) - 1);
+    };
     for (unsigned warp = 0; warp < warps; warp++) {
         const unsigned first = warp / 4 * 4;
-        if (registers.counts[warp] == registers.counts[first]) continue;
+        if (registers.counts[warp] == registers.counts[first] && is_whole(warp)) continue;
         const Site site = registers.sites[registers.counts[warp] ? warp : first];
-        if (!claim_fault(*block.launch)) return false;
-        ErrorText(block.launch->error_text)
-            .append("setmaxnreg: warp %u of the block ends with another number of registers than warp %u, but all four warps of "
-                    "a warpgroup must execute it, in block (%u, %u, %u) (%s:%d)",
-                    warp, first, blockIdx.x, blockIdx.y, blockIdx.z, site.file, site.line);
+        if (claim_fault(*block.launch)) {
+            ErrorText(block.launch->error_text)
+                .append("setmaxnreg: all lanes of all four warps of a warpgroup must execute it, but %s, in block (%u, %u, %u) "
+                        "(%s:%d)",
+                        is_whole(warp) ? "its warps end with different numbers of registers" : "only some lanes of a warp do",
+                        blockIdx.x, blockIdx.y, blockIdx.z, site.file, site.line);
+        }
         return false;
     }
     return true;
