@@ -22,7 +22,11 @@ namespace tkjit::sim {
 
 // The memory of a stack is only reserved: a fiber usually touches one or two pages of it. A CUDA thread may keep 512
 // KiB in local memory.
-inline constexpr size_t stack_bytes = 1 << 20;
+//
+// Stacks begin at different offsets. Variables at the same offset in all of them would compete for a few sets of the CPU's
+// caches; these offsets cover all sets of a second-level cache.
+inline constexpr size_t most_stagger = 128 << 10;
+inline constexpr size_t stack_bytes = (1 << 20) + most_stagger;
 inline constexpr size_t guard_bytes = 4096;
 // A guard page that is a separate mapping costs two of the process's 65530 mappings (vm.max_map_count). 64 workers with
 // 1024 threads each would use them all and leave none for the allocator, so the stacks beyond this number have no
@@ -66,7 +70,7 @@ inline Stack* add_stack(Block& block) {
     const unsigned wanted = missing < most_at_once ? missing : most_at_once;
     if (index == block.mapped_stacks && (index == 0 || !map_stacks(block, wanted)) && !map_stacks(block, 1)) return nullptr;
     Stack& stack = block.stacks[index];
-    stack.stagger = index * 320 % 8192;
+    stack.stagger = index * 1088 % most_stagger;
     stack.guard = guard_stack(stack.lowest);
     if (stack.guard == Guard::none) block.lacks_guards = true;
     block.stack_count++;

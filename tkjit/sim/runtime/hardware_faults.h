@@ -59,7 +59,7 @@ inline void append_fault(ErrorText& text, const HardwareFault& fault) {
     const char* const access = fault.is_write ? "a write to" : "a read of";
     const auto address = static_cast<unsigned long long>(fault.address);
     if (fault.used_up_stack) {
-        text.append("stack overflow: the thread's stack is %zu KiB", (stack_bytes - guard_bytes) >> 10);
+        text.append("stack overflow: the thread's stack is %zu KiB", (stack_bytes - most_stagger - guard_bytes) >> 10);
     } else if (fault.is_call) {
         text.append("a call to address 0x%llx, where there is no function", address);
     } else if (fault.number == SIGFPE) {
