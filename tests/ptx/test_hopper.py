@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.define import define
 from support.hopper.kernels import BOXES, PRODUCTS, SPARSE_PRODUCTS, Product, SparseProduct, move_box
 from support.sampling import sample
 
@@ -75,3 +76,40 @@ def test_elements_outside_of_the_tensor_are_filled(nan):
     assert torch.equal(target[:2, :4, :4], torch.full((2, 4, 4), 2.0))
     filled = target[:2, :4, 4:8]
     assert filled.isnan().all() if nan else torch.equal(filled, torch.ones(2, 4, 4))
+
+
+REDUCE = """
+#include <tkjit/bulk_copy.cuh>
+
+__global__ void reduce(ELEMENT* y, const ELEMENT* x) {
+    __shared__ alignas(128) ELEMENT tile[64];
+    tile[threadIdx.x] = x[threadIdx.x];
+    tkjit::fence_async_proxy();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint." KIND " [%0], [%1], %2, %3;"
+                     ::"l"(y), "r"(unsigned(__cvta_generic_to_shared(tile))), "n"(sizeof tile), "l"(0ull) : "memory");
+        tkjit::bulk_store_commit();
+        tkjit::bulk_store_wait<0>();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "cpp", "dtype", "combine"),
+    [
+        ("add.f32", "float", "float32", torch.add),
+        ("min.s32", "int", "int32", torch.minimum),
+        ("xor.b32", "int", "int32", torch.bitwise_xor),
+    ],
+)
+def test_three_blocks_reduce_into_global_memory(kind, cpp, dtype, combine):
+    defines = {"ELEMENT": cpp, "KIND": f'"{kind}"'}
+    signature = f'(y: InOut[Tensor, "{dtype}", 64], x: In[Tensor, "{dtype}", 64])'
+    reduce = define(REDUCE, signature, entry="reduce", args=True, grid=3, block=64, defines=defines)
+    y, x = (torch.randint(-99, 99, (64,)).to(getattr(torch, dtype)) for _ in "yx")
+    expected = combine(combine(combine(y, x), x), x)
+    reduce(y, x)
+    assert torch.equal(y, expected)
+    assert tkjit.testing.check(reduce, y, x, modes=["race"]).findings == []

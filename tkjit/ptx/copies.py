@@ -78,6 +78,25 @@ def _bulk(call: Call) -> str:
     raise Unknown
 
 
+_REDUCED_TYPES = ("f16", "bf16", "f32", "f64", "u32", "s32", "u64", "s64")
+
+
+@instruction("cp.reduce.async.bulk")
+def _bulk_reduce(call: Call) -> str:
+    kind = call.type()
+    call.has("bulk_group", "noftz")
+    if not (call.has("global") and call.has("shared::cta")):
+        raise Unknown
+    operation = call.one_of(("add", "min", "max", "and", "or", "xor"))
+    call.ends()
+    kind = {"b32": "u32", "b64": "u64"}.get(kind, kind)
+    if kind not in _REDUCED_TYPES:
+        raise Unknown
+    to, of, size = call.address(0, "global"), call.address(1, "shared"), call.value(2, "u32")
+    types = f"::tkjit::sim::Reduction::{operation}_, ::tkjit::sim::TensorType::{kind}"
+    return f"tkjit_ptx::bulk_reduce({types}, {to}, {of}, {size});"
+
+
 @instruction("cp.async.bulk.prefetch")
 def _bulk_prefetch(call: Call) -> str:
     return "static_cast<void>(0);"

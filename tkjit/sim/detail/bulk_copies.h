@@ -5,6 +5,7 @@
 #pragma once
 
 #include "site.h"
+#include "tensor_map.h"
 
 #include <stdint.h>
 
@@ -34,6 +35,10 @@ void store_async(void* to, const void* value, unsigned bytes, uint64_t* barrier,
 
 /// Copies from shared to global memory. The copy belongs to the running thread's bulk group.
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site);
+
+/// The same, but combines the elements with those that are in global memory, each of them atomically.
+void bulk_reduce(Reduction reduction, TensorType type, void* global_destination, const void* shared_source, unsigned bytes,
+                 Site site);
 
 /// Lets asynchronous operations see what the thread knows to be written: `fence.proxy.async`.
 void fence_async_proxy(bool shared, bool global);

@@ -141,6 +141,12 @@ inline void bulk_store(char* to, const char* from, unsigned bytes, Site site = S
     sim::bulk_store(to, from, bytes, site);
 }
 
+/// PTX ISA, `cp.reduce.async.bulk` to global memory.
+inline void bulk_reduce(Reduction reduction, TensorType type, char* to, const char* from, unsigned bytes,
+                        Site site = Site::here()) {
+    sim::bulk_reduce(reduction, type, to, from, bytes, site);
+}
+
 inline void bulk_load_to_blocks(char* to, const char* from, unsigned bytes, char* barrier, unsigned ranks, Site site = Site::here()) {
     sim::bulk_copy_to_blocks(to, from, bytes, barrier_at(barrier), ranks, site);
 }

@@ -35,6 +35,8 @@ struct BulkCopy {
     race::Moment issued;
     race::Moment written;  // when it writes its destination: for a load, the same
     TensorCopy* tensor;  // the box of a tensor map that is copied; null for contiguous bytes
+    Reduction reduction = Reduction::none;  // of contiguous bytes, whose elements have this type
+    TensorType type = TensorType::u8;
 };
 
 /// A block's copies, oldest first.
@@ -74,6 +76,8 @@ inline void land(unsigned index) {
     if (copy.tensor) {
         land_box(*copy.tensor, copy.written);
         free(copy.tensor);
+    } else if (copy.reduction != Reduction::none) {
+        reduce(copy.type, copy.reduction, static_cast<char*>(copy.destination), static_cast<const char*>(copy.source), copy.bytes);
     } else {
         if (copy.source) race::move(copy.destination, copy.source, copy.bytes);
         race::landed(copy.destination, copy.bytes, copy.written);
@@ -185,17 +189,24 @@ void store_async(void* to, const void* value, unsigned bytes, uint64_t* barrier,
     end_phase_if_complete(barrier, bits, site);
 }
 
-void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site) {
+void bulk_reduce(Reduction reduction, TensorType type, void* global_destination, const void* shared_source, unsigned bytes,
+                 Site site) {
     check_bulk(global_destination, shared_source, bytes, site);
     if (bytes == 0) return;
     const race::Moment issued = race::begin_copy(race::Copier::stores, site);
-    const race::Moment written = race::pending(race::Copier::store_writes, global_destination, bytes, site);
+    const race::Moment written = race::begin_copy(race::Copier::store_writes, site);
+    if (reduction == Reduction::none) race::write_meanwhile(global_destination, bytes, written);
+    else race::update_meanwhile(global_destination, bytes, written);
     race::read_meanwhile(shared_source, bytes, issued);
     if (!check::may_copy(global_destination, bytes, shared_source, bytes, site)) return;
     const BulkCopies* queue = current_thread->block->bulk_copies;
     const unsigned group = queue ? queue->committed_groups[current_thread->linear] : 0;
     queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued, written,
-                     nullptr});
+                     nullptr, reduction, type});
+}
+
+void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site) {
+    bulk_reduce(Reduction::none, TensorType::u8, global_destination, shared_source, bytes, site);
 }
 
 void fence_async_proxy(bool shared, bool global) { race::fence_async_proxy(shared, global); }

@@ -116,7 +116,7 @@ inline void perform_on(const TensorCopy& copy, char* memory) {
         } else if (global && copy.reduction == Reduction::none) {
             race::move(global, shared, bytes);
         } else if (global) {
-            reduce(copy.map, copy.reduction, global, shared, bytes);
+            reduce(copy.map.type, copy.reduction, global, shared, bytes);
         }
     });
 }

@@ -1,4 +1,4 @@
-// Reductions of a tensor map's elements in global memory, in the map's element type.
+// Reductions by bulk copies and tensor copies, in global memory.
 #pragma once
 
 #include "../detail/bulk_copies.h"
@@ -45,14 +45,14 @@ inline void reduce_halves(Reduction reduction, char* global, const char* shared,
     });
 }
 
-inline void reduce(const TensorMap& map, Reduction reduction, char* global, const char* shared, unsigned bytes) {
+inline void reduce(TensorType type, Reduction reduction, char* global, const char* shared, unsigned bytes) {
     if (reduction == Reduction::and_ || reduction == Reduction::or_ || reduction == Reduction::xor_) {
         return combine_atomically<unsigned char>(global, shared, bytes, [=](unsigned char a, unsigned char b) {
             const int wide = reduction == Reduction::and_ ? a & b : reduction == Reduction::or_ ? a | b : a ^ b;
             return static_cast<unsigned char>(wide);
         });
     }
-    switch (map.type) {
+    switch (type) {
         case TensorType::u32:
             return reduce_numbers<uint32_t>(reduction, global, shared, bytes);
         case TensorType::s32:
