@@ -10,7 +10,7 @@ import torch
 from support.checked import CLEAN, F32, RACY, found, reverse
 
 import tkjit
-from tkjit import In, InOut, Out, Scratch, Tensor
+from tkjit import In, Out, Scratch, Tensor
 from tkjit.check.cases import cases_of
 from tkjit.check.child_process import ORDERS, run
 from tkjit.check.plan import RACE, CheckerPlan
@@ -439,30 +439,6 @@ def test_two_blocks_that_write_the_same_element_race():
     both = reverse(RACY.replace("tile[127 - threadIdx.x]", "g.x[127 - threadIdx.x]"), grid=2)
     (race,) = found(both, modes=["race"])
     assert {race.here.block, race.there.block} == {(0, 0, 0), (1, 0, 0)} and race.here.line == race.there.line == 4
-
-
-@pytest.mark.parametrize(
-    ("line", "races"),
-    [
-        ("g.y[threadIdx.x / 4] = g.x[threadIdx.x / 4];", 0),
-        ("g.y[threadIdx.x / 4] = g.x[threadIdx.x];", 1),
-        ("g.y[threadIdx.x % 32] = g.x[threadIdx.x % 32];", 1),  # by several warps
-        ("g.y[threadIdx.x / 4] += g.x[0] - g.x[0];", 1),
-        ("reinterpret_cast<double*>(&g.y[0])[threadIdx.x / 4] = 3;", 0),
-    ],
-)
-def test_lanes_may_store_the_same_value_at_once(line, races):
-    """As DeepGEMM's sm90_fp8_mqa_logits does, whose sums all four lanes of a row have."""
-
-    @tkjit.kernel(f"__global__ void f(Globals g) {{ {line} }}", entry="f", grid=1, block=128, unchecked="y")
-    def f(x: In[Tensor, F32, 128], y: InOut[Tensor, F32, 128]) -> Tensor: ...
-
-    arguments = torch.arange(128.0), torch.zeros(128)
-    try:
-        report = check(f, *arguments, modes=["race"])
-    except KernelCheckError as error:
-        report = error.report
-    assert [finding.kind for finding in report.findings] == ["race"] * races
 
 
 def test_a_reference_to_a_temporary_value_is_found():

@@ -20,7 +20,6 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 namespace tkjit::sim::race {
 
@@ -81,26 +80,6 @@ inline const char* word_of(Kind kind, bool is_write) {
 
 // ---- accesses
 
-/// A store by a lane of a warp to a place to which another of its lanes has just stored by the same instruction. One of the
-/// two values remains, so it is a race only if they differ, which shows when the store is done. Source: CUDA C++ Programming
-/// Guide, "SIMT Architecture".
-struct RepeatedStore {
-    Region region;
-    uintptr_t address;
-    unsigned bytes;
-    unsigned char value[4];  // of the other lane
-    Access access, earlier;
-};
-inline std::vector<RepeatedStore> repeated_stores;
-
-inline void check_repeated_stores() {
-    for (const RepeatedStore& one : repeated_stores) {
-        if (memcmp(reinterpret_cast<const void*>(one.address), one.value, one.bytes) == 0) continue;
-        report("race", one.region, one.address, one.bytes, one.access, "write", &one.earlier, "write");
-    }
-    repeated_stores.clear();
-}
-
 class Check {
   public:
     /// reads : whether the access needs the old value. An atomic update both reads and writes.
@@ -117,10 +96,8 @@ class Check {
         }
         for (const Access* earlier : {&cell.write, &cell.update}) {
             if (!conflicts(*earlier)) continue;
-            if (!is_before(*earlier, thread)) {
-                is_same_store(*earlier) ? note_repeated_store(address, bytes, *earlier)
-                                        : report_race(address, bytes, *earlier, true);
-            } else if (needs_proxy_fence(*earlier)) report_access("proxy", address, bytes, earlier, true);
+            if (!is_before(*earlier, thread)) report_race(address, bytes, *earlier, true);
+            else if (needs_proxy_fence(*earlier)) report_access("proxy", address, bytes, earlier, true);
             else if (needs_fence_of_writer(*earlier)) report_access("proxy", address, bytes, earlier, true, "another's fence");
         }
         is_write_ ? write(cell, address, bytes) : read(cell);
@@ -134,18 +111,6 @@ class Check {
     }
 
   private:
-    bool is_same_store(const Access& other) const {
-        const bool is_store = is_write_ && !reads_ && access_.kind == plain && other.kind == plain;
-        const bool is_of_warp = other.block == access_.block && other.thread / warp_threads == access_.thread / warp_threads;
-        return is_store && is_of_warp && other.launch == access_.launch && other.where == access_.where;
-    }
-
-    void note_repeated_store(uintptr_t address, unsigned bytes, const Access& earlier) const {
-        RepeatedStore store{region_, address, bytes, {}, access_, earlier};
-        move(store.value, reinterpret_cast<const void*>(address), bytes);
-        repeated_stores.push_back(store);
-    }
-
     bool conflicts(const Access& other) const {
         if (other.launch == 0) return false;  // by host code, or there was none
         if (other.kind == none || !is_atomic(other.kind) || !is_atomic(access_.kind)) return other.kind != none;
@@ -245,7 +210,6 @@ inline void report_absent_block(const Region* region, uintptr_t address, size_t 
 }
 
 inline void access(const void* pointer, size_t bytes, bool is_write, bool reads, const Access& access) {
-    if (!repeated_stores.empty()) check_repeated_stores();
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     const Region* region = check::region_of(address);
     const bool is_tensor = region && region->space == check::Space::tensor;

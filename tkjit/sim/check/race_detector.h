@@ -243,7 +243,6 @@ void begin_block(Block& block) {
 
 /// Deletes a block's state. After a cooperative launch, the block's shared memory disappears with its OS thread.
 void end_block(Block& block) {
-    check_repeated_stores();
     check_mbarriers(block);
     check_products(block);
     delete static_cast<BlockState*>(block.race_state);
