@@ -256,7 +256,7 @@ CASES = [
         lambda: (
             *key_operands(10, 512),
             torch.zeros(10, dtype=torch.int32),
-            torch.randint(257, 513, (10,), dtype=torch.int32),
+            torch.randint(257, 513, (10,), dtype=torch.int32),  # all blocks of 256 keys are scored, and none is masked
         ),
         lambda *operands: (scores(*operands[:4]),),
     ),

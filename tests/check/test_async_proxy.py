@@ -205,14 +205,21 @@ def test_a_product_needs_a_fence_a_commit_and_a_wait(line, text):
         ("tkjit::wgmma_wait<0>(sum);", "wait_group"),
     ],
 )
-def test_all_lanes_execute_the_steps_of_a_product(line, instruction):
+@pytest.mark.parametrize("before", [True, slow(False)])
+def test_all_lanes_execute_the_steps_of_a_product(line, instruction, before):
+    """The line of the partial step is reported once, and no step of a later product."""
     assert PRODUCT.count(line) == 1
-    source = PRODUCT.replace("AFTER_THE_WRITE", FENCE).replace(line, f"{line} if (threadIdx.x % 32 == 5) {line}")
+    partial_step = f"if (threadIdx.x % 32 == 5) {line}  // partial"
+    steps = f"{partial_step}\n    {line}\n" if before else f"{line}\n    {partial_step}\n"
+    again = "    tkjit::wgmma_fence(sum);\n    tkjit::wgmma<64, bf16, true>(sum, a.advanced(0), b.advanced(0));\n"
+    again += "    tkjit::wgmma_commit();\n    tkjit::wgmma_wait<0>(sum);\n"
+    wait = "    tkjit::wgmma_wait<0>(sum);\n"
+    source = PRODUCT.replace("AFTER_THE_WRITE", FENCE).replace(wait, wait + again, 1).replace(line, steps, 1)
     kernel = define(source, MATRICES, entry="product", grid=1, block=128, shared_memory=CExpr("sizeof(Shared)"))
     with pytest.raises(KernelCheckError, match=f"only part of the warp executes this wgmma.{instruction};") as caught:
         check(kernel, modes=["race"])
     (finding,) = caught.value.report.findings
-    assert finding.kind == "wgmma" and line in source.splitlines()[finding.here.line - 1]
+    assert finding.kind == "wgmma" and source.splitlines()[finding.here.line - 1].endswith("// partial")
 
 
 COPY = """

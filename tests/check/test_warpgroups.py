@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import pytest
@@ -51,13 +52,23 @@ def test_registers_that_are_not_there(producer, consumer, text):
     assert "increase_registers" in source.splitlines()[finding.here.line - 1]
 
 
-def test_a_warp_takes_registers_together():
-    source = REGISTERS.replace("PRODUCER", "40").replace("CONSUMER", "232").replace("x < 128", "x < 113")
+@pytest.mark.parametrize(
+    ("threads", "text"),
+    [
+        ("x < 113", r"setmaxnreg: the lanes of a warp ask for \d+ and \d+ registers"),
+        # one elected lane, as in DeepGEMM's sm90_tf32_hc_prenorm_gemm
+        (
+            "x >= 1) return; if (threadIdx.x == 0",
+            "setmaxnreg with mask 0xffffffff waits for lane 1, thread .*, which has exited",
+        ),
+    ],
+)
+def test_a_warp_takes_registers_together(threads, text):
+    source = REGISTERS.replace("PRODUCER", "40").replace("CONSUMER", "232").replace("x < 128", threads)
     kernel = define(source, VECTORS, entry="registers", grid=1, block=384)
     with pytest.raises(KernelCheckError) as caught:
         check(kernel, modes=["race"])
-    for finding in caught.value.report.findings:  # one or two, because the line depends on the order of the lanes
-        assert finding.kind == "fault" and "only some lanes of a warp do" in finding.text
+    assert any(finding.kind == "fault" and re.search(text, finding.text) for finding in caught.value.report.findings)
 
 
 def test_a_warpgroup_executes_setmaxnreg_with_all_its_warps():
@@ -66,7 +77,7 @@ def test_a_warpgroup_executes_setmaxnreg_with_all_its_warps():
     with pytest.raises(KernelCheckError) as caught:
         check(kernel, modes=["race"])
     (finding,) = caught.value.report.findings
-    assert finding.kind == "fault" and "its warps end with different numbers of registers" in finding.text
+    assert finding.kind == "fault" and "all warps of a warpgroup must execute it" in finding.text
     assert "increase_registers" in source.splitlines()[finding.here.line - 1]
 
 

@@ -54,7 +54,8 @@ class Child:
                 self.signal(WHERE_ARE_YOU)
                 time.sleep(0.5)
                 self.signal(signal.SIGKILL)
-                raise AssertionError(f"process {self.pid} did not end within {timeout_s:.0f} s\n{self.stderr}")
+                output = self.stdout + self.stderr
+                raise AssertionError(f"process {self.pid} did not end within {timeout_s:.0f} s\n{output}")
             time.sleep(POLL_S)
         return self
 
@@ -173,7 +174,9 @@ def _run(request: dict[str, Any]) -> NoReturn:
         exec(compile(request["code"], "<code>", "exec"), {"__name__": "__main__"})
         status = 0
     except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 0
+        status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        if status == 1 and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:

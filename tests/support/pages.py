@@ -117,14 +117,19 @@ def compare_pictures(page: Path, directory: Path, *, update: bool) -> None:
 
 
 _TKJIT = "import sys\ndel sys.path[0]\nfrom tkjit.cli import main\nsys.exit(main(sys.argv[1:]))"
-_PROGRAM = "import runpy, sys\ndel sys.argv[0]\nrunpy.run_path(sys.argv[0], run_name='__main__')"
+_PROGRAM = """
+import os, runpy, sys
+del sys.argv[0]
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def _output(command: str, directory: Path, variables: dict[str, str], fresh: Server) -> str:
     words = [] if re.search(r"[|&;<>$`*]", command) else shlex.split(command)
     if words[:1] == ["tkjit"]:
         code, arguments = _TKJIT, words[1:]
-    elif words[:1] == ["python"] and words[1].endswith(".py"):
+    elif words[:1] == ["python"] and words[1:] and words[1].endswith(".py"):
         code, arguments = _PROGRAM, words[1:]
     else:
         return subprocess.run(

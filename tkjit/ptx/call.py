@@ -109,7 +109,7 @@ class Call:
         return found
 
     def scope(self) -> str:
-        """Return the scope of a fence or of an access, as a name in ``tkjit_ptx::Scope``."""
+        """Remove the modifier for a scope, and return the scope's name in ``tkjit_ptx::Scope``."""
         return "block" if self.has("cta") else "cluster" if self.has("cluster") else "device"
 
     def type(self) -> str:

@@ -78,7 +78,16 @@ def _bulk(call: Call) -> str:
     raise Unknown
 
 
-_REDUCED_TYPES = ("f16", "bf16", "f32", "f64", "u32", "s32", "u64", "s64")
+# Source: PTX ISA, "cp.reduce.async.bulk"
+_ORDERED_TYPES = ("f16", "bf16", "u32", "s32", "u64", "s64")
+_REDUCED_TYPES = {
+    "add": ("f16", "bf16", "f32", "f64", "u32", "s32", "u64"),
+    "min": _ORDERED_TYPES,
+    "max": _ORDERED_TYPES,
+    "and": ("b32", "b64"),
+    "or": ("b32", "b64"),
+    "xor": ("b32", "b64"),
+}
 
 
 @instruction("cp.reduce.async.bulk")
@@ -87,11 +96,11 @@ def _bulk_reduce(call: Call) -> str:
     call.has("bulk_group", "noftz")
     if not (call.has("global") and call.has("shared::cta")):
         raise Unknown
-    operation = call.one_of(("add", "min", "max", "and", "or", "xor"))
+    operation = call.one_of(_REDUCED_TYPES)
     call.ends()
-    kind = {"b32": "u32", "b64": "u64"}.get(kind, kind)
-    if kind not in _REDUCED_TYPES:
+    if kind not in _REDUCED_TYPES[operation]:
         raise Unknown
+    kind = kind.replace("b", "u") if kind in ("b32", "b64") else kind
     to, of, size = call.address(0, "global"), call.address(1, "shared"), call.value(2, "u32")
     types = f"::tkjit::sim::Reduction::{operation}_, ::tkjit::sim::TensorType::{kind}"
     return f"tkjit_ptx::bulk_reduce({types}, {to}, {of}, {size});"

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
 
 #include <stdexcept>
 
@@ -35,4 +38,22 @@ CUtensorMap map_of(const T* x, uint64_t rows, uint64_t cols, uint32_t box_rows,
 template <class T>
 CUtensorMap plain_map_of(const T* x, uint64_t rows, uint64_t cols, uint32_t box_rows, uint32_t box_cols) {
     return map_of(type_of<T>, sizeof(T), x, rows, cols, cols, box_rows, box_cols, CU_TENSOR_MAP_SWIZZLE_NONE);
+}
+
+/// Launches a kernel in clusters of `cluster` blocks.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), int blocks, int threads, unsigned cluster, size_t shared_bytes,
+            Arguments... arguments) {
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = cluster;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = blocks;
+    config.blockDim = threads;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    config.dynamicSmemBytes = shared_bytes;
+    const cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
+    if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }

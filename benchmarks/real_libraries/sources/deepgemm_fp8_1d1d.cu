@@ -10,18 +10,10 @@ void multiplied(const Fp8* a, const float* scales_of_a, const Fp8* b, const floa
     constexpr int rows = 128, cols = 128, depth = 128, stages = 3, blocks = 4;
     const auto kernel = &sm90_fp8_gemm_1d1d_impl<0, 0, 0, 1, rows, cols, depth, 128, 128, stages, 128, 256, 2, true, blocks,
                                                  GemmType::Normal, float>;
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = 2;
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = blocks;
-    config.blockDim = 384;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    config.dynamicSmemBytes = rows * cols * 4 + stages * ((rows + cols) * depth + (rows + cols) * 4 + 16) + 1024;
-    cudaLaunchKernelEx(&config, kernel, (Fp8*)nullptr, (Fp8*)nullptr, (int*)nullptr, (cute::TmaDescriptor*)nullptr, uint32_t(m),
-                       uint32_t(n), uint32_t(k), map_of(a, m, k, rows), map_of(b, n, k, cols),
-                       plain_map_of(scales_of_a, k / depth, m, 1, rows), plain_map_of(scales_of_b, k / depth, n, 1, cols),
-                       plain_map_of(d, m, n, 64, cols));
+    const size_t shared_bytes = rows * cols * 4 + stages * ((rows + cols) * depth + (rows + cols) * 4 + 16) + 1024;
+    launch(kernel, blocks, 384, 2, shared_bytes,
+           (Fp8*)nullptr, (Fp8*)nullptr, (int*)nullptr, (cute::TmaDescriptor*)nullptr, uint32_t(m),
+           uint32_t(n), uint32_t(k), map_of(a, m, k, rows), map_of(b, n, k, cols),
+           plain_map_of(scales_of_a, k / depth, m, 1, rows), plain_map_of(scales_of_b, k / depth, n, 1, cols),
+           plain_map_of(d, m, n, 64, cols));
 }

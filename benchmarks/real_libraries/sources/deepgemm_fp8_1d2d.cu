@@ -12,17 +12,8 @@ void multiplied(const Fp8* a, const float* scales_of_a, const Fp8* b, const floa
     const auto kernel = &sm90_fp8_gemm_1d2d_impl<cute::UMMA::Major::K, 0, 0, 0, 1, rows, cols, depth, 128, 128, 128, stages, 128,
                                                  256, 2, false, blocks, GemmType::Normal, cutlass::bfloat16_t,
                                                  epilogue::transform::EpilogueIdentity>;
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = 2;
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = blocks;
-    config.blockDim = 384;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    config.dynamicSmemBytes = rows * cols * 2 + stages * ((rows + cols) * depth + rows * 4) + (k / depth) * 8 + stages * 16 + 1024;
-    cudaLaunchKernelEx(&config, kernel, (float*)scales_of_b, (int*)nullptr, uint32_t(m), uint32_t(n), uint32_t(k),
-                       map_of(a, m, k, rows), map_of(b, n, k, cols), map_of(d, m, n, rows),
-                       plain_map_of(scales_of_a, k / depth, m, 1, rows));
+    const size_t shared_bytes = rows * cols * 2 + stages * ((rows + cols) * depth + rows * 4 + 16) + (k / depth) * 8 + 1024;
+    launch(kernel, blocks, 384, 2, shared_bytes, (float*)scales_of_b, (int*)nullptr, uint32_t(m), uint32_t(n), uint32_t(k),
+           map_of(a, m, k, rows), map_of(b, n, k, cols), map_of(d, m, n, rows),
+           plain_map_of(scales_of_a, k / depth, m, 1, rows));
 }

@@ -8,10 +8,7 @@ using namespace deep_gemm;
 void multiplied(const __nv_bfloat16* a, const float* b, float* d, float* squares, int m) {
     constexpr int rows = 64, cols = 32, depth = 64, stages = 6;
     const auto kernel = &sm90_tf32_hc_prenorm_gemm_impl<COLS, DEPTH, rows, cols, depth, 1, 128, stages, 128, 128>;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = (m + rows - 1) / rows;
-    config.blockDim = 256;
-    config.dynamicSmemBytes = rows * 128 + stages * (rows * depth * 2 + cols * depth * 4 + 16) + 1024;
-    cudaLaunchKernelEx(&config, kernel, uint32_t(m), map_of(a, m, DEPTH, rows),
-                       map_of(b, COLS, DEPTH, cols, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32), map_of(d, m, COLS, rows), squares);
+    const size_t shared_bytes = rows * 128 + stages * (rows * depth * 2 + cols * depth * 4 + 16) + 1024;
+    launch(kernel, (m + rows - 1) / rows, 256, 1, shared_bytes, uint32_t(m), map_of(a, m, DEPTH, rows),
+           map_of(b, COLS, DEPTH, cols, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32), map_of(d, m, COLS, rows), squares);
 }

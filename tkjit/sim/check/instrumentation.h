@@ -18,7 +18,9 @@
 #define TKJIT_TSAN extern "C" __attribute__((noinline, visibility("hidden")))
 
 TKJIT_TSAN void __tsan_init() {}
-TKJIT_TSAN void __tsan_func_entry(void* return_address) { tkjit::sim::hooks::enter_function(return_address); }
+TKJIT_TSAN void __tsan_func_entry(void* return_address) {
+    tkjit::sim::hooks::enter_function(return_address, __builtin_dwarf_cfa());
+}
 TKJIT_TSAN void __tsan_func_exit() { tkjit::sim::hooks::leave_function(); }
 
 // ---- plain accesses

@@ -167,7 +167,7 @@ inline void note_volatile_read(const void* address, size_t bytes, void* return_a
 inline void note_volatile_write(const void* address, size_t bytes, void* return_address) {
     note_write(address, bytes, return_address);
 }
-inline void enter_function(void*) {}
+inline void enter_function(void*, void*) {}
 inline void leave_function() {}
 inline void note_fence() {}
 inline void note_fence_in_block() {}

@@ -92,12 +92,12 @@ inline void note_volatile_write(const void* address, size_t bytes, void* return_
     note_atomic(address, bytes, false, true, __ATOMIC_RELAXED, return_address, kind_of_volatile);
 }
 
-inline void enter_function(void* return_address) {
+/// `frame` is the stack pointer of the function that is entered, below its local variables.
+inline void enter_function(void* return_address, void* frame) {
     if (current_thread == nullptr) return;
     ThreadState& state = state_of(*current_thread);
     state.calls.push_back(place_before(return_address));
-    // below the variables of the function are the return address of this call and the saved frame pointer
-    state.frames.push_back(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) + 2 * sizeof(void*));
+    state.frames.push_back(reinterpret_cast<uintptr_t>(frame));
 }
 /// Forgets registers that were variables of the function, because later calls use the same memory for other variables.
 inline void leave_function() {

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <tuple>
@@ -42,27 +43,28 @@ inline void report_product(const Access& access, const char* what, const char* t
 }
 
 inline void note_aligned(Aligned instruction, Site site) {
-    Executions& own = state_of(*current_thread).aligned[static_cast<unsigned>(instruction)];
-    own = {own.count + 1, place_of(site)};
+    state_of(*current_thread).aligned.push_back({instruction, place_of(site)});
 }
 
-/// Reports instructions that only some lanes of a warp have executed. Called where all lanes of the warp have arrived.
+/// Reports the first instruction that only some lanes of a warp have executed. Called when no lane executes any.
 inline void check_aligned(const Block& block, unsigned first, unsigned end) {
     static constexpr const char* texts[] = {
         "only part of the warp executes this wgmma.fence; all its lanes must",
         "only part of the warp executes this wgmma.commit_group; all its lanes must",
         "only part of the warp executes this wgmma.wait_group; all its lanes must",
     };
-    for (unsigned i = 0; i < 3; i++) {
-        for (unsigned t = first + 1; t < end; t++) {
-            if (t % warp_threads == 0) continue;
-            const Executions &before = state_of(block.threads[t - 1]).aligned[i], &own = state_of(block.threads[t]).aligned[i];
-            if (own.count == before.count) continue;
-            const bool is_own = own.count > before.count;
-            report_product(access_of(block.threads[t - !is_own], asynchronous, (is_own ? own : before).where), "wgmma",
-                           texts[i]);
-        }
+    for (unsigned t = first; t < end; t++) {
+        const std::vector<Executed>& own = state_of(block.threads[t]).aligned;
+        const std::vector<Executed>& leader = state_of(block.threads[t / warp_threads * warp_threads]).aligned;
+        if (own == leader) continue;
+        const auto [mine, other] = std::mismatch(own.begin(), own.end(), leader.begin(), leader.end());
+        const bool is_own = other == leader.end() || (mine != own.end() && own.size() >= leader.size());
+        const Executed& partial = is_own ? *mine : *other;
+        const Thread& thread = block.threads[is_own ? t : t / warp_threads * warp_threads];
+        report_product(access_of(thread, asynchronous, partial.where), "wgmma", texts[unsigned(partial.instruction)]);
+        break;
     }
+    for (unsigned t = first; t < end; t++) state_of(block.threads[t]).aligned.clear();
 }
 
 Moment begin_product(const Thread& first_of_warpgroup, Site site) {

@@ -108,12 +108,12 @@ struct PendingRegisters {
     RegisterUse use;
 };
 
-/// Instructions that all lanes of a warp have to execute together (`.aligned`), though none of them waits for another.
+/// An instruction that all lanes of a warp have to execute together (`.aligned`), although no lane waits for the others.
 enum class Aligned : unsigned char { wgmma_fence, wgmma_commit, wgmma_wait };
-
-/// How often a thread has executed an instruction, and where it did so last.
-struct Executions {
-    unsigned count = 0, where = 0;
+struct Executed {
+    Aligned instruction;
+    unsigned where;
+    friend bool operator==(const Executed&, const Executed&) = default;
 };
 
 /// The detector's record of a CUDA thread.
@@ -135,7 +135,7 @@ struct ThreadState : View {
     std::shared_ptr<const View> at_tensor_operation;  // its view when it issued its last tcgen05.mma or tcgen05.cp
     std::vector<PendingRegisters> pending_registers;
     bool in_asynchronous_statement = false;
-    Executions aligned[3];  // by Aligned
+    std::vector<Executed> aligned;  // since the warpgroup's last product
 };
 
 struct TensorCells;  // race_tensor_memory.h

@@ -54,6 +54,7 @@ enum class Operation : unsigned char {
     mbarrier,
     device_barrier,
     wgmma,
+    setmaxnreg,
     cluster_barrier,
     tensor_memory,
 };
@@ -178,7 +179,6 @@ struct Cluster {
 struct RegisterCounts {
     unsigned short counts[max_warps_per_block];  // per thread; 0 if the warp has not asked
     Site sites[max_warps_per_block];             // where it asked last
-    unsigned lanes[max_warps_per_block];         // those that have asked there
     bool has_changed;
 };
 

@@ -1,5 +1,5 @@
-// CUDA's DPX functions: maxima and minima of up to three integers, of which two may be added first. The integers are of 32
-// bits, or pairs of 16 bits in an `unsigned`. Sums wrap. `_relu` replaces negative results by zero.
+// CUDA's DPX functions: maxima and minima of up to three integers, of which two may be added first. They take 32-bit
+// integers, or pairs of 16-bit integers in an `unsigned`. Sums wrap. `_relu` replaces negative results by zero.
 //
 // Source: CUDA Math API, "Integer Intrinsics" and "SIMD Intrinsics"; CUDA C++ Programming Guide, "DPX".
 #pragma once

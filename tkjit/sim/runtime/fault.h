@@ -50,6 +50,7 @@ const char* operation_name(Operation operation) {
         "a wait for an mbarrier",
         "a wait for other devices",
         "wgmma",
+        "setmaxnreg",
         "barrier.cluster",
         "an access to tensor memory",
     };

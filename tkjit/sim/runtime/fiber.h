@@ -23,8 +23,8 @@ namespace tkjit::sim {
 // The memory of a stack is only reserved: a fiber usually touches one or two pages of it. A CUDA thread may keep 512
 // KiB in local memory.
 //
-// Stacks begin at different offsets. Variables at the same offset in all of them would compete for a few sets of the CPU's
-// caches; these offsets cover all sets of a second-level cache.
+// Stacks begin at different offsets, because variables at the same offset in all of them would compete for a few sets of the
+// CPU's caches. With offsets up to 128 KiB instead of 8 KiB, gemm of 512^3 takes 0.7 to 0.95 of the time on an AMD EPYC.
 inline constexpr size_t most_stagger = 128 << 10;
 inline constexpr size_t stack_bytes = (1 << 20) + most_stagger;
 inline constexpr size_t guard_bytes = 4096;

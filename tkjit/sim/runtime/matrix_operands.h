@@ -43,9 +43,8 @@ class SharedMatrix {
 
     /// Returns the 16 bytes that begin at unit `k_unit` of K, in row `other` (of M or N).
     const char* along_k(unsigned other, unsigned k_unit) const {
-        const unsigned width = matrix_.swizzle_bytes ? matrix_.swizzle_bytes : 16;
-        const unsigned step = matrix_.swizzle_bytes ? 16 : matrix_.leading;
-        return at(other % 8 * width + other / 8 * matrix_.stride + k_unit * step);
+        const unsigned width = matrix_.swizzle_bytes ? matrix_.swizzle_bytes : 16, units = width / 16;
+        return at(other % 8 * width + other / 8 * matrix_.stride + k_unit % units * 16 + k_unit / units * matrix_.leading);
     }
 
     /// Returns the 16 bytes that begin at unit `other_unit` of M or N, in row `k` of K.
@@ -131,7 +130,7 @@ struct Several {
 /// Returns the block's buffer for the operands of a product as numbers.
 template <class Matrices>
 inline Matrices& room_for_matrices(Block& block, Site site) {
-    constexpr size_t room_bytes = 112 << 10;
+    constexpr size_t room_bytes = 160 << 10;
     static_assert(sizeof(Matrices) <= room_bytes);
     if (block.matrices == nullptr) block.matrices = aligned_alloc(64, room_bytes);
     if (block.matrices == nullptr) fail(site, "out of memory for the operands of a matrix product");

@@ -27,35 +27,34 @@ void set_register_count(unsigned count, Site site) {
     if (count < 24 || count > most_registers_per_thread || count % 8) {
         fail(site, "setmaxnreg of %u: the number must be a multiple of 8 from 24 to 256", count);
     }
-    const Thread& thread = *current_thread;
-    const unsigned warp = thread.linear / warp_threads, lane = 1u << lane_of(thread);
-    RegisterCounts& registers = thread.block->registers;
-    const bool continues = registers.counts[warp] == count && is_same_place(registers.sites[warp], site);
-    if (!continues || registers.lanes[warp] & lane) registers.lanes[warp] = 0;
+    RegisterCounts& registers = current_thread->block->registers;
+    const unsigned warp = current_thread->linear / warp_threads;
     registers.counts[warp] = static_cast<unsigned short>(count);
     registers.sites[warp] = site;
-    registers.lanes[warp] |= lane;
     registers.has_changed = true;
+#ifdef TKJIT_SIM_CHECKED  // a device accepts less, but the PTX ISA does not define what it does then
+    require_full_warp(Operation::setmaxnreg, site);
+    const auto compare = [&](Lanes<unsigned> lanes) {
+        lanes.for_each([&](int, const unsigned& each) {
+            if (each != count) fail(site, "setmaxnreg: the lanes of a warp ask for %u and %u registers", count, each);
+        });
+    };
+    collective(~0u, Operation::setmaxnreg, count, compare, site);
+#endif
 }
 
-/// Fails unless all lanes of all warps of a warpgroup have executed the same setmaxnreg. A device may accept less, but the
-/// PTX ISA does not define what happens then.
+/// Fails unless the four warps of each warpgroup end with the same number, because all of them must execute setmaxnreg.
 inline bool check_warpgroups(Block& block, unsigned warps) {
     const RegisterCounts& registers = block.registers;
-    const auto is_whole = [&](unsigned warp) {
-        const unsigned count = block.thread_count - warp * warp_threads;
-        return registers.counts[warp] == 0 || registers.lanes[warp] == (count >= warp_threads ? ~0u : (1u << count) - 1);
-    };
     for (unsigned warp = 0; warp < warps; warp++) {
         const unsigned first = warp / 4 * 4;
-        if (registers.counts[warp] == registers.counts[first] && is_whole(warp)) continue;
+        if (registers.counts[warp] == registers.counts[first]) continue;
         const Site site = registers.sites[registers.counts[warp] ? warp : first];
         if (claim_fault(*block.launch)) {
             ErrorText(block.launch->error_text)
-                .append("setmaxnreg: all lanes of all four warps of a warpgroup must execute it, but %s, in block (%u, %u, %u) "
-                        "(%s:%d)",
-                        is_whole(warp) ? "its warps end with different numbers of registers" : "only some lanes of a warp do",
-                        blockIdx.x, blockIdx.y, blockIdx.z, site.file, site.line);
+                .append("setmaxnreg: all warps of a warpgroup must execute it, but warps %u and %u end with different numbers of "
+                        "registers, in block (%u, %u, %u) (%s:%d)",
+                        first, warp, blockIdx.x, blockIdx.y, blockIdx.z, site.file, site.line);
         }
         return false;
     }

@@ -22,7 +22,7 @@ namespace tkjit::sim {
 
 inline constexpr unsigned wgmma_m = 64;
 inline constexpr unsigned most_wgmma_n = 256;
-inline constexpr unsigned most_wgmma_k = 32;
+inline constexpr unsigned most_wgmma_k = 64;  // of 8-bit elements in a sparse product
 
 /// The operands as numbers: A by rows, and a copy of B for each of the four threads that share a row of D, in the order
 /// of the threads' registers, so that sums are computed in place.
@@ -32,6 +32,9 @@ struct Matrices {
     alignas(64) Number b[4][most_wgmma_k][most_wgmma_n / 2];
     char rows[most_wgmma_n][row_bytes];  // first of A and then of B, before they are converted
 };
+
+/// Returns the number of elements of K that an instruction multiplies.
+inline unsigned depth_of(const WgmmaShape& shape) { return wgmma_k(shape.a) << shape.is_sparse; }
 
 /// Reads rows of A from registers. A lane's a[i] holds four bytes of row lane / 4 + 8 (i % 2), starting at byte 4 (lane
 /// % 4) + 16 (i / 2).
@@ -156,7 +159,7 @@ constexpr int least_exponent(Element element) {
 }
 
 /// Computes all sums as a device's tensor cores do. These keep 13 bits of the fraction for 8-bit floats, else 25.
-inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const Matrices<float>& matrices, bool continues) {
+inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const Matrices<float>& matrices) {
     const bool is_narrow = shape.a == Element::e4m3 || shape.a == Element::e5m2, is_half = shape.sums == Sums::f16;
     const int least_sum = is_half ? least_of_half : least_of_float;
     const FusedSum fused{is_narrow ? 13 : 25, is_half ? 10 : is_narrow ? 13 : 23, least_exponent(shape.a),
@@ -166,7 +169,7 @@ inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const
         const unsigned lane = t % 32, row = t / 32 * 16 + lane / 4;
         const auto sum_of = [&](unsigned i, float c) {
             const float* const a = matrices.a[row + i / 2 % 2 * 8];
-            return fused(a, &matrices.b[lane % 4][0][i], most_wgmma_n / 2, wgmma_k(shape.a), own.accumulates || continues ? c : 0);
+            return fused(a, &matrices.b[lane % 4][0][i], most_wgmma_n / 2, depth_of(shape), own.accumulates ? c : 0);
         };
         for (unsigned i = 0; i < shape.n / 2; i++) {
             if (is_half) {
@@ -183,23 +186,21 @@ inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const
     }
 }
 
-/// Computes the sums of all threads. A product that `continues` adds to them in any case.
 template <class Number>
-inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrices<Number>& matrices, bool continues) {
-    const unsigned k = wgmma_k(shape.a), count = shape.n / 2;
+inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrices<Number>& matrices) {
+    const unsigned k = depth_of(shape), count = shape.n / 2;
     if constexpr (static_cast<Number>(0.5) != 0) {
-        if (numerics_are_hardwares()) return multiply_as_hardware(threads, shape, matrices, continues);
+        if (numerics_are_hardwares()) return multiply_as_hardware(threads, shape, matrices);
     }
     for (unsigned t = 0; t < warpgroup_threads; t++) {
         const WgmmaOperands& own = *static_cast<const WgmmaOperands*>(threads[t].operands);
-        const bool accumulates = own.accumulates || continues;
         if constexpr (static_cast<Number>(0.5) != 0) {
             if (shape.sums == Sums::f16) {
-                multiply_halves(static_cast<uint32_t*>(own.d), count, t, matrices, k, accumulates);
+                multiply_halves(static_cast<uint32_t*>(own.d), count, t, matrices, k, own.accumulates);
                 continue;
             }
         }
-        multiply_thread(static_cast<Number*>(own.d), count, t, matrices, k, accumulates);
+        multiply_thread(static_cast<Number*>(own.d), count, t, matrices, k, own.accumulates);
     }
 }
 
@@ -220,17 +221,17 @@ inline void expand_row(Number* to, const Number* stored, unsigned k, uint32_t me
     const bool is_tf32 = k == 8;
     const unsigned width = is_tf32 ? 2 : 4, kept = width / 2;
     for (unsigned i = 0; i < k; i++) to[i] = 0;
-    for (unsigned group = 0; group < k / width; group++) {
+    for (unsigned group = 0; group < k / width; group++, stored += kept) {
         const unsigned bits = metadata >> 4 * group & 15, low = bits & 3, high = bits >> 2;
+        if (stored[0] == 0 && stored[kept - 1] == 0) continue;  // such as rows outside of a tensor, which have no metadata
         if (low >= high || (is_tf32 && (low % 2 || high != low + 1))) fail(site, "wgmma.sp: the metadata 0x%x is invalid", bits);
-        to[width * group + (is_tf32 ? low / 2 : low)] = stored[kept * group];
-        if (!is_tf32) to[width * group + high] = stored[kept * group + 1];
+        to[width * group + (is_tf32 ? low / 2 : low)] = stored[0];
+        if (!is_tf32) to[width * group + high] = stored[1];
     }
 }
 
 template <class Number>
-inline void read_a(Matrices<Number>& to, const WgmmaShape& shape, const Thread* threads, const race::Moment& issued,
-                   unsigned step, Site site) {
+inline void read_a(Matrices<Number>& to, const WgmmaShape& shape, const Thread* threads, const race::Moment& issued, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     if (first.a_registers) {
         read_registers(to.rows, threads);
@@ -246,10 +247,13 @@ inline void read_a(Matrices<Number>& to, const WgmmaShape& shape, const Thread* 
         }
         Number stored[most_wgmma_k];
         convert(stored, to.rows[row], first.sign_a);
-        expand_row(to.a[row], stored + step * k / 2, k, metadata_of(shape, threads, row, step), site);
+        for (unsigned step = 0; step < 2; step++) {
+            expand_row(to.a[row] + step * k, stored + step * k / 2, k, metadata_of(shape, threads, row, step), site);
+        }
     }
 }
 
+/// Reads the 32 bytes of K number `step` of each column of B.
 template <class Number>
 inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const Thread* threads, const race::Moment& issued,
                    unsigned step, Site site) {
@@ -262,7 +266,7 @@ inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const Thread* 
         for (unsigned i = 0; i < 8; i++) convert(numbers[i], to.rows[column + i], first.sign_b);
         for (unsigned i = 0; i < k; i++) {
             for (unsigned pair = 0; pair < 4; pair++) {
-                Number* const place = &to.b[pair][i][column / 2];
+                Number* const place = &to.b[pair][step * k + i][column / 2];
                 place[0] = place[2] = numbers[2 * pair][i];
                 place[1] = place[3] = numbers[2 * pair + 1][i];
             }
@@ -273,12 +277,10 @@ inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const Thread* 
 template <class Number>
 inline void multiply_warpgroup(Thread* threads, const WgmmaShape& shape, Matrices<Number>& matrices, Site site) {
     const race::Moment issued = race::begin_product(threads[0], site);
-    for (unsigned step = 0; step < 1u + shape.is_sparse; step++) {
-        read_a(matrices, shape, threads, issued, step, site);
-        read_b(matrices, shape, threads, issued, step, site);
-        if (step == shape.is_sparse) race::end_reads_of_product();
-        multiply_all(threads, shape, matrices, step > 0);
-    }
+    read_a(matrices, shape, threads, issued, site);
+    for (unsigned step = 0; step < 1u + shape.is_sparse; step++) read_b(matrices, shape, threads, issued, step, site);
+    race::end_reads_of_product();
+    multiply_all(threads, shape, matrices);
 }
 
 /// Fails if the warpgroup's threads pass different descriptors or a different scale-d, because these apply to the whole
@@ -298,6 +300,9 @@ __attribute__((noinline)) void wgmma(const WgmmaShape& shape, WgmmaOperands& ope
     const unsigned number = thread.linear / warpgroup_threads;
     if ((number + 1) * warpgroup_threads > block.thread_count) {
         fail(site, "wgmma needs a warpgroup of 128 threads; the block has %u", block.thread_count);
+    }
+    if (shape.is_sparse && operands.metadata_pair > (wgmma_k(shape.a) == 32 ? 0 : 1)) {
+        fail(site, "wgmma.sp: no lanes hold the metadata for the sparsity selector %u", operands.metadata_pair);
     }
     Warpgroup& group = block.warpgroups[number];
     thread.operands = &operands;
