@@ -34,7 +34,10 @@ def scores(q: Tensor, keys: Tensor, scales: Tensor, weights: Tensor) -> Result:
 
 
 def bf16(libraries: Sequence[HeaderLibrary], **macros: str) -> tkjit.Kernel:
-    @host_function(source("deepgemm_bf16.cu", **macros), "multiplied", libraries, {"m": "M", "n": "N", "k": "K"})
+    include = f"#include <deep_gemm/impls/{macros['KERNEL'].removesuffix('_impl')}.cuh>"
+    text = source("deepgemm_bf16.cu", include, **macros)
+
+    @host_function(text, "multiplied", libraries, {"m": "M", "n": "N", "k": "K"})
     def multiplied(
         a: In[Tensor, "bfloat16", "M", "K", Align(16)],
         b: In[Tensor, "bfloat16", "N", "K", Align(16)],
@@ -180,7 +183,6 @@ def added(result: Result, d: Tensor) -> Result:
 
 
 def bf16_case(name: str, arch: str, m: int, n: int, k: int, **macros: str) -> Case:
-    macros["IMPLEMENTATION"] = f"<deep_gemm/impls/{macros['KERNEL'].removesuffix('_impl')}.cuh>"
     return Case(
         name,
         arch,

@@ -1,5 +1,4 @@
-#include IMPLEMENTATION
-
+// After the header with the kernel.
 #include "deepgemm.h"
 
 using namespace deep_gemm;
