@@ -457,5 +457,5 @@ def test_a_reference_to_a_temporary_value_is_found():
     with pytest.raises(KernelCheckError) as caught:
         check(f, modes=["memory"])
     finding = caught.value.report.findings[0]
-    assert finding.text == "access of 4 bytes to a local variable, or a temporary value, that no longer exists"
+    assert finding.text == "access of 4 bytes to a local variable or temporary whose lifetime has ended"
     assert finding.here.line == 6

@@ -273,7 +273,7 @@ def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
         return f"{_memory(one, symbols)} is not aligned to {one['bytes']} bytes, which this access requires{vector}"
     size = f"access of {one['bytes']} bytes" if one["bytes"] else "access"
     if one["what"] in ("stack-use-after-scope", "stack-use-after-return"):
-        return f"{size} to a local variable, or a temporary value, that no longer exists"
+        return f"{size} to a local variable or temporary whose lifetime has ended"
     address = _address(one)
     if address is not None and address < _FIRST_PAGES:
         return f"{size} at a null pointer{f' + {address} bytes' if address else ''}"

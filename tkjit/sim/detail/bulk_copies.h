@@ -36,7 +36,7 @@ void store_async(void* to, const void* value, unsigned bytes, uint64_t* barrier,
 /// Copies from shared to global memory. The copy belongs to the running thread's bulk group.
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site);
 
-/// The same, but combines the elements with those that are in global memory, each of them atomically.
+/// Like bulk_store, but reduces each element into global memory with an atomic operation.
 void bulk_reduce(Reduction reduction, TensorType type, void* global_destination, const void* shared_source, unsigned bytes,
                  Site site);
 

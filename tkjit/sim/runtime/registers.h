@@ -32,7 +32,7 @@ void set_register_count(unsigned count, Site site) {
     registers.counts[warp] = static_cast<unsigned short>(count);
     registers.sites[warp] = site;
     registers.has_changed = true;
-#ifdef TKJIT_SIM_CHECKED  // a device accepts less, but the PTX ISA does not define what it does then
+#ifdef TKJIT_SIM_CHECKED  // undefined in the PTX ISA, although devices accept it
     require_full_warp(Operation::setmaxnreg, site);
     const auto compare = [&](Lanes<unsigned> lanes) {
         lanes.for_each([&](int, const unsigned& each) {
