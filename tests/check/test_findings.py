@@ -384,10 +384,10 @@ def test_a_result_that_is_a_fifth_too_large_is_found(dtype):
         "template <class T> __global__ void f(Globals g) { g.y[threadIdx.x] = T(1.2f * float(g.x[threadIdx.x])); }",
         entry="f<T>",
         grid=1,
-        block="N",
+        block=64,
         variants={"T": (dtype,)},
     )
-    def f(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor:
+    def f(x: In[Tensor, "T", 64], y: Out[Tensor, "T", 64]) -> Tensor:
         return x.clone()
 
     assert {finding.kind for finding in found(f, modes=["order"])} == {"result"}
