@@ -19,6 +19,7 @@ from support.sampling import sample
 import tkjit
 from tkjit import InOut, Tensor
 from tkjit.cli import main
+from tkjit.compile.flags import INCLUDE
 
 pytestmark = pytest.mark.compiles
 
@@ -174,17 +175,20 @@ needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb; inst
 def test_gdb_shows_a_blocks_threads_and_where_they_wait(tmp_path, cache_with_runtime):
     program = tmp_path / "program.py"
     program.write_text(CALL.replace("(2, 4000)", "(1, 4000)"))  # one block, so that it is the one that stops
-    commands = ["break reduce.cuh:38", "run", "tkjit threads", "tkjit thread 3", "tkjit thread 255", "tkjit thread 256"]
+    text = (INCLUDE / "tkjit/reduce.cuh").read_text()
+    barrier = text[: text.index("__syncthreads();")].count("\n") + 1
+    commands = [f"break reduce.cuh:{barrier + 1}", "run", "tkjit threads"]
+    commands += [f"tkjit thread {number}" for number in (3, 255, 256)]
     batch = [word for command in commands for word in ("--batch", command)]
     done = subprocess.run(
         [sys.executable, "-m", "tkjit", "debug", *batch, "--", sys.executable, program], capture_output=True, text=True
     )
     printed = done.stdout + done.stderr
     assert "block (0, 0, 0), 256 threads" in printed, printed
-    assert re.search(r"threads 0 to 253: waits in syncthreads at \S*/tkjit/reduce\.cuh:37", printed), printed
+    assert re.search(rf"threads 0 to 253: waits in syncthreads at \S*/tkjit/reduce\.cuh:{barrier}\b", printed), printed
     assert "thread 254: runs" in printed
     stack = printed.split("thread 3: waits")[1].split("thread 255")[0]
-    assert re.search(r"block_reduce<tkjit::Max.* at \S*/tkjit/reduce\.cuh:37", stack), stack
+    assert re.search(rf"block_reduce<tkjit::Max.* at \S*/tkjit/reduce\.cuh:{barrier}\b", stack), stack
     assert re.search(r"softmax<float>.* at \S*/kernel_sources/softmax\.cu:11", stack), stack
     assert "expected a thread's linear index in the block, as in: tkjit thread 37" in printed
 

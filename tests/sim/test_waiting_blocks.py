@@ -15,7 +15,7 @@ import tkjit
 from tkjit import InOut, LaunchError, Tensor
 
 pytestmark = pytest.mark.compiles
-RESIDENT = 132  # the number of multiprocessors of an H100
+RESIDENT = 148  # the number of multiprocessors of a B200
 TOO_MANY = RESIDENT + (os.cpu_count() or 1) + 1  # each OS thread that has no block may begin one more
 MEET = """
 __device__ void meet(int* arrived, int blocks) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "block.h"
+#include "compiler.h"
 #include "host_errors.h"
+#include "host_launch.h"
 #include "host_memory.h"
 #include "integer_intrinsics.h"
 #include "language.h"

@@ -8,6 +8,7 @@
 #include "../detail/site.h"
 #include "../detail/tcgen05.h"
 #include "../detail/warp.h"
+#include "../detail/warp_intrinsics.h"
 #include "fault.h"
 #include "launch_state.h"
 #include "warp.h"
