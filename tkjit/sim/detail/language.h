@@ -78,7 +78,7 @@ struct one_block {
 #ifdef TKJIT_SIM_CHECKED
 #define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"), section("tkjit_registers")))
 #else
-#define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"))) __thread
+#define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"), tls_model("local-dynamic"))) __thread
 #endif
 
 #ifdef TKJIT_SIM_INLINES_BY_CHOICE  // g++ rejects functions that it must, but cannot, inline (source/unsupported.py)
