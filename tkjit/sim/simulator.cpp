@@ -34,6 +34,6 @@ TKJIT_SIM_REGISTER dim3 blockDim{1, 1, 1};
 TKJIT_SIM_REGISTER dim3 gridDim{1, 1, 1};
 
 namespace tkjit::sim {
-TKJIT_SIM_REGISTER Thread* current_thread = nullptr;
+TKJIT_SIM_REGISTER CurrentThread current_thread{};
 TKJIT_SIM_REGISTER Block* current_block = nullptr;
 }  // namespace tkjit::sim

@@ -26,7 +26,7 @@ def state_of(block, number):
     if number >= int(block["started"]):
         return "not started"
     thread = block["threads"][number]
-    if thread.address == gdb.parse_and_eval("tkjit::sim::current_thread"):
+    if thread.address == gdb.parse_and_eval("tkjit::sim::current_thread.thread_"):
         return "runs"
     if thread["exited"]:
         return "exited"

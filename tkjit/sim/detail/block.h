@@ -98,21 +98,21 @@ struct Context {
 #endif
 };
 
-/// One CUDA thread.
+/// One CUDA thread. A thread that never waits uses only the first cache line.
 struct alignas(64) Thread {
     uint3 index;
     unsigned linear;
     Block* block;
-    Thread* next;    // the next one in the ready queue or in a barrier's list
-    void* operands;  // its operands in a collective of its warp; on its own stack
-    Context context;
     Stack* stack;
-    Site site;
+    CopyQueue copies;
+    unsigned cluster_ticket;  // 1 + the phase of the cluster's barrier at which it has arrived without waiting; else 0
     Operation waiting_in;
     bool exited;
     bool needs_whole_group;  // its next collective needs all lanes of the mask (see warp.h)
-    CopyQueue copies;
-    unsigned cluster_ticket;  // 1 + the phase of the cluster's barrier at which it has arrived without waiting; else 0
+    Thread* next;    // the next one in the ready queue or in a barrier's list
+    void* operands;  // its operands in a collective of its warp; on its own stack
+    Context context;
+    Site site;
     unsigned long long polled_at;  // the block's progress when it last polled without success
 };
 
@@ -206,7 +206,7 @@ struct Block {
     // Grows whenever a thread may have become able to run. If a poller finds it unchanged, there is no point in polling
     // again.
     unsigned long long progress;
-    uint3 next_index;  // of the next thread to start
+    uint3 numbered_for;  // the dimensions for which its threads have their indices
     Thread *ready_first, *ready_last;
     Thread* mbarrier_waiters;  // the threads that wait for an mbarrier, most recent first
     Stack* free_stacks;
@@ -252,9 +252,58 @@ struct Block {
     char signal_stack[64 << 10];  // for a helper that runs the block
 };
 
-// Null on an OS thread that runs no block.
-extern TKJIT_SIM_REGISTER Thread* current_thread;
-extern TKJIT_SIM_REGISTER Block* current_block;
+/// Counts the threads of the row that have ended, and begins the one that runs (runtime/scheduler.h).
+void settle_row();
+
+/// A pointer to the running CUDA thread, null on an OS thread that runs no block.
+///
+/// Most threads of a simple kernel never wait, and call nothing of the simulator. To let them cost little, a fiber begins
+/// a *row* of them at once, whose indices differ in x, and counts only in threadIdx.x. Whoever asks for the running thread
+/// settles the row first, so that nobody sees threads that are not accounted for, and the rest of the row begins one by one.
+class CurrentThread {
+  public:
+    Thread* operator->() const { return settled(); }
+    Thread& operator*() const { return *settled(); }
+    operator Thread*() const { return settled(); }
+    explicit operator bool() const { return thread_ != nullptr; }
+    bool operator==(decltype(nullptr)) const { return thread_ == nullptr; }
+    CurrentThread& operator=(Thread* thread) {
+        thread_ = thread;
+        left_ = 0;
+        in_row_ = false;
+        return *this;
+    }
+
+    /// Lets up to `more` threads follow the running one in a row.
+    void begin_row(unsigned more) {
+        left_ = more;
+        in_row_ = more != 0;
+    }
+    /// Begins the row's next thread, once the running one has ended. Returns false if there is none.
+    bool next_in_row() {
+        if (left_ == 0) return false;
+        left_--;
+        threadIdx.x++;
+        return true;
+    }
+    /// Returns the first thread of the row, or else the running one. Safe in a signal handler, which must not settle.
+    const Thread* first_of_row() const { return thread_; }
+
+  private:
+    friend void settle_row();
+    Thread* settled() const {
+#ifndef TKJIT_SIM_CHECKED  // there each thread begins on its own
+        if (__builtin_expect(in_row_, false)) settle_row();
+#endif
+        return thread_;
+    }
+
+    Thread* thread_ = nullptr;
+    unsigned left_ = 0;  // threads of the row that have not begun
+    bool in_row_ = false;
+};
+extern TKJIT_SIM_REGISTER CurrentThread current_thread;
+extern TKJIT_SIM_REGISTER Block* current_block;  // null on an OS thread that runs no block
 
 inline unsigned lane_of(const Thread& thread) { return thread.linear % warp_threads; }
 inline Warp& warp_of(const Thread& thread) { return thread.block->warps[thread.linear / warp_threads]; }

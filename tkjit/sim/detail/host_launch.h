@@ -39,15 +39,15 @@ cudaError_t launch_configured(const LaunchConfiguration& configuration, const Bo
     struct Run {
         const Body* body;
         mutable bool begun;  // false if the launch was rejected
-    } run{&body, false};
-    const auto run_thread = [](const void* address) {
-        const Run& run = *static_cast<const Run*>(address);
-        if (!__atomic_load_n(&run.begun, __ATOMIC_RELAXED)) __atomic_store_n(&run.begun, true, __ATOMIC_RELAXED);
-        (*run.body)();
+    } own{&body, false};
+    const auto run = [](const void* address) {
+        const Run& own = *static_cast<const Run*>(address);
+        __atomic_store_n(&own.begun, true, __ATOMIC_RELAXED);
+        run_threads(*own.body);
     };
-    const char* const text = launch_body(run_thread, &run, configuration.grid, configuration.block,
+    const char* const text = launch_body(run, &own, configuration.grid, configuration.block,
                                          configuration.dynamic_shared_bytes, configuration.mode);
-    const cudaError_t usual = run.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration;
+    const cudaError_t usual = own.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration;
     const cudaError_t code = launch_error_code ? static_cast<cudaError_t>(launch_error_code) : usual;
     return remember_launch(code, text, configuration.site);
 }
@@ -78,7 +78,8 @@ struct ConfiguredKernel {
     LaunchConfiguration configuration;
 
     void operator()(Parameters... values) const {
-        launch_configured(for_kernel(configuration, reinterpret_cast<const void*>(kernel)), [&] { kernel(values...); });
+        const auto body = [call = call, values...] { call(values...); };
+        launch_configured(for_kernel(configuration, reinterpret_cast<const void*>(kernel)), body);
     }
     /// For a call that omits the last parameters: a pointer to the kernel does not know their defaults.
     template <class... Arguments>

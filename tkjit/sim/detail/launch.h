@@ -1,6 +1,7 @@
 // Launches: runs the blocks of a grid on several OS threads.
 #pragma once
 
+#include "block.h"
 #include "language.h"
 #include "vector_types.h"
 
@@ -56,8 +57,23 @@ inline LaunchMode with_declared_cluster(LaunchMode mode, const void* kernel) {
     return mode;
 }
 
-/// Runs a grid whose threads each call `run_thread(body)`. Returns null, or the text of the first fault.
-const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
+/// Ends the running CUDA thread and begins the next one on the same stack. Returns false, without beginning it, if all
+/// have begun or if another thread is ready to continue.
+bool next_thread();
+
+/// Calls `body` in CUDA threads, one after the other. It is a template, so that the compiler can inline the kernel into
+/// the loop and keep its arguments in registers.
+template <class Body>
+void run_threads(const Body& body) {
+    const Body own = body;
+    do {
+        do own();
+        while (current_thread.next_in_row());
+    } while (next_thread());
+}
+
+/// Runs a grid, whose threads begin in calls of `run(body)`. Returns null, or the text of the first fault.
+const char* launch_body(void (*run)(const void* body), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, LaunchMode mode);
 
 /// Waits in a dependent launch until the launches before it have ended. In the simulator they have ended already, but the
@@ -73,12 +89,10 @@ inline void wait_for_previous_launches() {}
 template <class... Parameters>
 const char* launch_with(LaunchMode mode, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, const Parameters&... values) {
-    const auto body = [kernel, &values...] {
-        kernel(values...);
-    };
-    const auto run_thread = [](const void* body_address) { (*static_cast<decltype(body)*>(body_address))(); };
+    const auto body = [kernel, values...] { kernel(values...); };
+    const auto run = [](const void* address) { run_threads(*static_cast<decltype(body)*>(address)); };
     mode = with_declared_cluster(mode, reinterpret_cast<const void*>(kernel));
-    return launch_body(run_thread, &body, grid, block, dynamic_shared_bytes, mode);
+    return launch_body(run, &body, grid, block, dynamic_shared_bytes, mode);
 }
 
 /// Runs `kernel(arguments...)` on a grid, as `kernel<<<grid, block, dynamic_shared_bytes>>>` does on a device.

@@ -15,15 +15,24 @@ namespace tkjit::sim {
 void note_exception(const char* what);  // host_calls.h
 [[noreturn]] void fail_exception();     // host_calls.h
 
+bool next_thread() {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    Stack& stack = *thread.stack;
+    end_thread(thread);
+    if (block.ready_first || block.started == block.thread_count) return false;
+    begin_thread(block, stack);
+    return true;
+}
+
 /// Runs CUDA threads on the calling fiber's stack, until one of them has had to wait and another one is ready.
-[[noreturn]] __attribute__((noinline)) inline void run_threads() {
+[[noreturn]] __attribute__((noinline)) inline void run_fiber() {
     Block& block = *current_block;
     Stack& stack = *block.starting_stack;
     for (;;) {
-        Thread& thread = begin_thread(block, stack);
-        block.launch->run_thread(block.launch->body);
-        end_thread(thread);
-        if (block.ready_first == nullptr && block.started < block.thread_count) continue;
+        begin_thread(block, stack);
+        block.launch->run(block.launch->body);
+        Thread& thread = *current_thread;
         while (block.ready_first == nullptr && block.exited < block.thread_count) {
             if (!land_for_waiters(block)) wait_for_cluster(block);
         }
@@ -42,10 +51,10 @@ void note_exception(const char* what);  // host_calls.h
 inline void fiber_main() {
     enter_stack(nullptr);
 #ifdef TKJIT_SIM_CHECKED
-    run_threads();
+    run_fiber();
 #else
     try {
-        run_threads();
+        run_fiber();
     } catch (const std::exception& error) {
         note_exception(error.what());
     } catch (...) {

@@ -46,14 +46,14 @@ class ActiveLaunch {
 /// leaves prints where it was. It may allocate and run addr2line, because only kernel code is interrupted.
 inline void leave_kernel(Launch& launch, uintptr_t instruction, uintptr_t stack_pointer) {
     if (current_thread == nullptr || current_block == nullptr) return;
-    const auto lowest = reinterpret_cast<uintptr_t>(current_thread->stack->lowest);
+    const auto lowest = reinterpret_cast<uintptr_t>(current_thread.first_of_row()->stack->lowest);
     const bool in_fiber = stack_pointer - lowest < stack_bytes;
     if (!in_fiber || !in_own_code(instruction)) return;
     if (__atomic_exchange_n(&launch.has_said_where, 1, __ATOMIC_RELAXED) == 0) {
         char place[1024];
         find_line(instruction, place, sizeof place);
         SignalLine() << "tkjit: the kernel " << kernel_name() << " was in block " << blockIdx << ", thread "
-                     << current_thread->index << (place[0] ? ", at " : "") << place;
+                     << threadIdx << (place[0] ? ", at " : "") << place;
     }
     abandon_block(*current_block);
 }

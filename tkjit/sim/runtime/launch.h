@@ -252,11 +252,11 @@ inline void join(Launch& launch, Helpers& helpers) {
 TKJIT_SIM_REGISTER char error_text_of_thread[error_text_bytes];
 TKJIT_SIM_REGISTER int launch_error_code;
 
-const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
+const char* launch_body(void (*run)(const void* body), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, LaunchMode mode) {
     const bool cooperative = mode.cooperative;
     Launch launch{};
-    launch.run_thread = run_thread;
+    launch.run = run;
     launch.body = body;
     launch.grid = grid;
     launch.block = block;

@@ -43,7 +43,7 @@ inline constexpr bool one_at_a_time = false;
 
 /// One run of a grid, shared by the OS threads that work on it.
 struct Launch {
-    void (*run_thread)(const void* body);
+    void (*run)(const void* body);
     const void* body;
     uint3 grid, block;
     size_t dynamic_shared_bytes;

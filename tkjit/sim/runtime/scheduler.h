@@ -1,7 +1,7 @@
 // Decides which fiber of a block runs next: ready ones first, in the order in which they became ready, then new ones.
 //
 // A CUDA thread gets its own fiber only when it first waits. Until then it borrows the stack of the thread before it,
-// so a kernel without a barrier costs only a plain loop over its threads.
+// so a kernel without a barrier costs only a plain loop over its threads, most of which begin in rows (detail/block.h).
 #pragma once
 
 #include "../check/race.h"
@@ -174,39 +174,50 @@ inline void release_barrier(Block& block, Barrier& barrier) {
     count_event(block);
 }
 
-/// Returns the index of the thread that starts now.
-inline uint3 take_index(Block& block, unsigned linear) {
-#ifdef TKJIT_SIM_CHECKED
-    return {linear % blockDim.x, linear / blockDim.x % blockDim.y, linear / blockDim.x / blockDim.y};
-#else
-    const uint3 index = block.next_index;  // counts, because divisions would be most of the cost of a short thread
-    if (++block.next_index.x == blockDim.x) {
-        block.next_index.x = 0;
-        if (++block.next_index.y == blockDim.y) {
-            block.next_index.y = 0;
-            ++block.next_index.z;
-        }
-    }
-    return index;
-#endif
-}
-
-inline Thread& begin_thread(Block& block, Stack& stack) {
-    const unsigned linear = schedule::start(block.started++);
-    Thread& thread = block.threads[linear];
-    thread.index = take_index(block, linear);
-    thread.linear = linear;
-    block.progress++;
-    thread.block = &block;
+/// Makes a thread the running one.
+inline void begin_on(Stack& stack, Thread& thread) {
     thread.stack = &stack;
     thread.waiting_in = Operation::none;
     thread.exited = false;
     thread.needs_whole_group = false;
     thread.cluster_ticket = 0;
     current_thread = &thread;
+}
+
+#if defined(TKJIT_SIM_CHECKED) || defined(TKJIT_SIM_WITHOUT_ROWS)
+inline void begin_row(Block&, const Thread&) {}
+#else
+/// Lets threads follow the running one in a row if nobody could be waiting for them. The row ends when `tick` is due.
+inline void begin_row(Block& block, const Thread& thread) {
+    if (block.started != block.exited + 1 || block.cluster != &block.alone || block.alone.arrived) return;
+    const unsigned left_in_row = blockDim.x - 1 - thread.index.x, left_until_tick = block.events_until_tick - 1;
+    current_thread.begin_row(left_in_row < left_until_tick ? left_in_row : left_until_tick);
+}
+#endif
+
+inline Thread& begin_thread(Block& block, Stack& stack) {
+    Thread& thread = block.threads[schedule::start(block.started++)];
+    block.progress++;
+    begin_on(stack, thread);
     threadIdx = thread.index;
+    begin_row(block, thread);
     race::begin_thread(thread);
     return thread;
+}
+
+void settle_row() {
+    Thread& first = *current_thread.thread_;
+    Block& block = *first.block;
+    const unsigned ended = threadIdx.x - first.index.x;
+    for (Thread* thread = &first; thread != &first + ended; thread++) {
+        thread->exited = true;
+        warp_of(*thread).alive &= ~(1u << lane_of(*thread));
+    }
+    block.started += ended;
+    block.exited += ended;
+    block.progress += ended;
+    block.events_until_tick -= ended;
+    begin_on(*first.stack, (&first)[ended]);
 }
 
 /// Fails because other lanes are waiting for a lane that has just exited, so their operation can never complete.
@@ -311,7 +322,6 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
     blockIdx.z = static_cast<unsigned>(linear_block / grid.x / grid.y);
     block.started = 0;
     block.exited = 0;
-    block.next_index = {0, 0, 0};
     block.vain_spins = block.spins_at_turn = 0;
     block.others_may_run = false;
     current_thread = nullptr;

@@ -50,6 +50,23 @@ inline int worker_limit() {
 
 void note_change(Launch& launch) { __atomic_store_n(&launch.last_change_ns, now_ns(), __ATOMIC_RELAXED); }
 
+/// Gives each thread of a block its index, unless the threads have it from an earlier launch.
+inline void number_threads(Block& block, uint3 dims) {
+    if (memcmp(&block.numbered_for, &dims, sizeof(dims)) == 0) return;
+    block.numbered_for = dims;
+    unsigned linear = 0;
+    for (unsigned z = 0; z < dims.z; z++) {
+        for (unsigned y = 0; y < dims.y; y++) {
+            for (unsigned x = 0; x < dims.x; x++, linear++) {
+                Thread& thread = block.threads[linear];
+                thread.index = {x, y, z};
+                thread.linear = linear;
+                thread.block = &block;
+            }
+        }
+    }
+}
+
 /// Returns a block for a launch that has not begun, or null if there is no memory.
 inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& parked) {
     Block* const block = take_idle_block();
@@ -61,6 +78,7 @@ inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& park
     block->helpers = helpers;
     block->beside = one_at_a_time || launch.grid_barrier || is_several(launch.cluster) ? nullptr : &parked;
     block->thread_count = launch.block.x * launch.block.y * launch.block.z;
+    number_threads(*block, launch.block);
     block->cluster = &block->alone;
     block->turn_start_ns = 0;
     block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
