@@ -49,7 +49,8 @@ class ProgramPlan(Plan):
     ) -> None:
         self._env, self._sources, self._target = env, tuple(sources), target
         openmp = [flag for flag in flags if flag == "-fopenmp"]
-        compile_flags = [f"-std={std}", *openmp, *simulated_flags(target, flags)]
+        # -O3, as nvcc does by default: a program is compiled once, and then runs for long
+        compile_flags = [f"-std={std}", *openmp, *simulated_flags(target, flags), "-O3"]
         linker = (*openmp, *common_flags(flags)[1])
         self._own_dirs = tuple(dict.fromkeys((*(path.parent for path in sources), *include_dirs)))
         directories = (INCLUDE, SIMULATOR, *self._own_dirs, CUDA_LIBRARIES)
