@@ -45,7 +45,7 @@ class Program:
 PROGRAMS = {
     "aobench": Program("1", "4"),
     "concat": Program("1", "2"),
-    "extrema": Program("1", "3"),
+    "extrema": Program("1", "2"),
     "ga": Program("100000 100 11 1", "400000 100 11 1"),
     "gpp": Program("test"),
     "libor": Program("1", "2"),
