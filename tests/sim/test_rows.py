@@ -77,6 +77,16 @@ def test_a_fault_names_its_thread(fault):
         rows(y)
 
 
+def test_a_division_that_overflows_leaves_the_row_as_it_is():
+    """On x86, the division raises a signal, after which the thread continues."""
+    smallest = -(2**31)
+    y = torch.arange(241, dtype=torch.int32)
+    y[17], y[240], y[120:240] = smallest, -1, 0
+    kernel_of("g.y[i] /= g.y[240]; g.y[120 + i]++;")(y)
+    assert y[:120].tolist() == [smallest if i == 17 else -i for i in range(120)]
+    assert y[120:240].tolist() == [1] * 120
+
+
 def test_a_deadlock_counts_the_threads_that_have_ended():
     body = 'if (x == 20) asm volatile("bar.sync 1, 64;");'
     with pytest.raises(LaunchError, match=r"39 of 40 threads, \(0, 0, 0\) to \(39, 0, 0\), have exited"):

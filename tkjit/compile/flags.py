@@ -226,7 +226,8 @@ def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
 
 def simulator_flags(target: Target, defines: Iterable[str] = (), *, for_debugger: bool = False) -> Flags:
     """Return the flags for the simulator's object, which is linked with every launcher for the CPU."""
-    # Optimise even for a debugger, because users step through kernels, but only query the simulator's state.
+    # Optimise even for a debugger, because users step through kernels, but only query the simulator's state. It has no
+    # rows, in which the state of threads is out of date.
     debug = ("-g", "-DTKJIT_SIM_WITHOUT_ROWS") if for_debugger else ()
     own = (*_SIMULATOR_FLAGS, *debug, *_march(target), *(f"-D{name}" for name in defines), "-c")
     return Flags(own, (f"-I{INCLUDE}", f"-I{SIMULATOR}"))

@@ -284,9 +284,11 @@ class CurrentThread {
         if (left_ == 0) return false;
         left_--;
         threadIdx.x++;
+        asm volatile("" ::: "memory");  // a signal handler reads threadIdx.x, so it must not stay in a register
         return true;
     }
-    /// Returns the first thread of the row, or else the running one. Safe in a signal handler, which must not settle.
+    /// Returns the first thread of the row, or else the running one. It is for signal handlers, after which the row
+    /// continues, so they must not settle it.
     const Thread* first_of_row() const { return thread_; }
 
   private:

@@ -110,7 +110,7 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     if (!MachineContext::is_known || (!is_own && !is_worker())) return Signalled::nothing;
     if (current_thread == nullptr || current_block == nullptr) return Signalled::nothing;
     Block& block = *current_block;
-    const Stack& stack = *current_thread->stack;
+    const Stack& stack = *current_thread.first_of_row()->stack;
     HardwareFault fault = describe_fault(number, *info, context, stack);
     const bool in_fiber = context.stack_pointer() - reinterpret_cast<uintptr_t>(stack.lowest) < stack_bytes;
     if (info->si_code <= 0 && number != SIGABRT) {
@@ -126,7 +126,7 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     }
     if (number == SIGABRT || (!is_own && !fault.is_call) || block.fault.number != 0) {
         SignalLine() << "tkjit: " << signal_name(number) << " in a library that the kernel " << kernel_name()
-                     << " called, in block " << blockIdx << ", thread " << current_thread->index
+                     << " called, in block " << blockIdx << ", thread " << threadIdx
                      << "; the process cannot continue; for more, run python -m tkjit check FILE.py";
         return Signalled::fatal;
     }
