@@ -87,7 +87,8 @@ def test_dead_host_does_not_block_others_and_its_leftovers_are_removed(on_host, 
     dying.send_signal(signal.SIGKILL)
     dying.wait()
     start = time.monotonic()
-    assert waiting.communicate(timeout=60)[0].split()[-2:] == ["1", "node1"]
+    *_, calls, host = waiting.communicate(timeout=60)[0].split()
+    assert host == "node1" and calls != "0"  # it may compile twice, as above
     assert time.monotonic() - start < 10, "the lock must end with its host"
     (staging,) = entries.root.rglob(".staging-*")
     entries.build(RECIPE, Builder(header), replacing=loader_lookup(entries))
