@@ -158,3 +158,48 @@ def test_scopes_and_fences(name):
     with pytest.raises(KernelCheckError) as caught:
         check(f, *arguments, modes=["race"], strict=True)
     assert text in str(caught.value)
+
+
+# Block 0 publishes data[0], and another block reads it. Blocks 0 and 1 are a cluster.
+IN_CLUSTERS = """__global__ void f(int* data, int* flag) {{
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) {{
+        data[0] = 1;
+        {publish}
+    }} else if (blockIdx.x == {reader}) {{
+        {wait}
+        data[1] = data[0];
+    }}
+}}"""
+PTX_FENCE = 'asm volatile("fence.acq_rel.cluster;" ::: "memory");'
+FOR_CLUSTER = "atomic only for the cluster's threads"
+OF_CLUSTER = {
+    "set": (PTX_SET.format(scope="cluster"), PTX_WAIT, FOR_CLUSTER),
+    "store": (PTX_STORE.format(order="release.cluster"), PTX_WAIT, FOR_CLUSTER),
+    "load": (PTX_SET.format(scope="gpu"), PTX_WAIT.replace(".gpu", ".cluster"), FOR_CLUSTER),
+    "both": (PTX_SET.format(scope="cluster"), PTX_WAIT.replace(".gpu", ".cluster"), FOR_CLUSTER),
+    "fence": (f"{PTX_FENCE} atomicExch(flag, 1);", WAIT, "race: nothing orders"),
+    "nvcc": (
+        "__nv_atomic_store_n(flag, 1, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_CLUSTER);",
+        "while (!__nv_atomic_load_n(flag, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE)) {}",
+        FOR_CLUSTER,
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", [1, 2])
+@pytest.mark.parametrize("name", sample(OF_CLUSTER, "set", "fence"))
+def test_the_scope_of_a_cluster_orders_accesses_only_within_the_cluster(name, reader):
+    publish, wait, text = OF_CLUSTER[name]
+    source = IN_CLUSTERS.format(publish=publish, wait=wait, reader=reader)
+
+    @tkjit.kernel(source, entry="f", grid=4, block=32, args=True, cluster=2)
+    def f(data: InOut[Tensor, "int32", 2], flag: InOut[Tensor, "int32", 1]) -> None: ...
+
+    arguments = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    if reader == 1:
+        assert check(f, *arguments, modes=["race"], strict=True).launches == 3
+        return
+    with pytest.raises(KernelCheckError) as caught:
+        check(f, *arguments, modes=["race"], strict=True)
+    assert text in str(caught.value)

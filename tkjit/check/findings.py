@@ -182,10 +182,13 @@ def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
     places = [_place(one, side, symbols) for side in sides]
     is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
+    scopes = {side["access"].partition("-scope")[0] for side in sides if "-scope" in side["access"]}
     if one.get("across_launches"):
         return f"a dependent launch may begin before the previous launch has ended: {_WAIT_FOR_LAUNCH}"
-    if not is_one_block and any(side["access"].startswith("block-scope") for side in sides):
+    if not is_one_block and "block" in scopes:
         return "an operation with the scope of a block, such as atomicAdd_block, is atomic only for the block's threads"
+    if not is_one_block and "cluster" in scopes:
+        return "an operation with the scope of a cluster is atomic only for the cluster's threads; use .gpu"
     if one.get("space") == "tensor" and any(side["access"] == "asynchronous write" for side in sides):
         return (
             "wait for the copy's writes (bulk_store_wait, as bulk_store_wait_read waits only until the source is read)"

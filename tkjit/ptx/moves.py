@@ -79,8 +79,7 @@ def _scope(call: Call) -> str:
     scope = call.scope()
     if scope == "device":
         return ""
-    is_block = f"tkjit_ptx::is_block(tkjit_ptx::Scope::{scope})"
-    return f"[[maybe_unused]] const ::tkjit::sim::BlockScope tkjit_scope{{{is_block}}}; "
+    return f"[[maybe_unused]] const ::tkjit::sim::InScope tkjit_scope{{tkjit_ptx::Scope::{scope}}}; "
 
 
 @instruction("st")

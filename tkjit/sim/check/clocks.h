@@ -80,6 +80,16 @@ class Knowledge {
         learn(news);
     }
 
+    /// Learns only what the other one knows of the threads of some blocks.
+    template <class IsOne>
+    void learn_of_blocks(const Knowledge& other, IsOne is_one) {
+        if (is_one(other.block_)) learn_of_block(other.block_, other);
+        if (other.others_ == nullptr) return;
+        for (const auto& [block, clocks] : *other.others_) {
+            if (block != other.block_ && is_one(block)) learn_of_block(block, other);
+        }
+    }
+
     /// Forgets everything that another thread of the block does not know.
     void keep_common(const Knowledge& other) {
         if (own_.size() > other.own_.size()) own_.resize(other.own_.size());

@@ -17,7 +17,7 @@ struct Moment {
     unsigned launch, block, thread, clock, where;
 };
 
-void begin_launch(dim3 grid, dim3 block, bool is_dependent);
+void begin_launch(dim3 grid, dim3 block, uint3 cluster, bool is_dependent);
 void begin_block(Block& block);
 void end_block(Block& block);
 void begin_thread(Thread& thread);
@@ -113,7 +113,7 @@ void note_store_at_exit(Site site);
 
 struct Moment {};
 
-inline void begin_launch(dim3, dim3, bool) {}
+inline void begin_launch(dim3, dim3, uint3, bool) {}
 inline void begin_block(Block&) {}
 inline void end_block(Block&) {}
 inline void begin_thread(Thread&) {}

@@ -29,19 +29,27 @@ inline std::set<std::tuple<std::string, uintptr_t, uintptr_t>> already_reported;
 inline constexpr size_t most_findings = 256;  // separately for warnings, so that they crowd out no finding
 
 inline check::Json described(const Access& access, const char* what) {
-    const auto [grid, threads, _] = launch_states[access.launch - 1];
+    const LaunchState& launch = launch_states[access.launch - 1];
+    const dim3 threads = launch.block;
     const unsigned linear = access.thread % (threads.x * threads.y * threads.z);  // for a copy, its issuer's
     const uint3 thread{linear % threads.x, linear / threads.x % threads.y, linear / threads.x / threads.y};
-    const uint3 block{access.block % grid.x, access.block / grid.x % grid.y, access.block / grid.x / grid.y};
     check::Json json = places.describe(access.where);
-    return json.text("access", what).index("block", block).index("thread", thread);
+    return json.text("access", what).index("block", index_of_block(launch, access.block)).index("thread", thread);
 }
 
 /// Returns whether the hardware defines what concurrent accesses of this kind do: PTX treats volatile accesses as
 /// relaxed atomics, but CUDA C++ does not. Source: PTX ISA, "Memory Consistency Model", and the CUDA C++ Programming
 /// Guide, "volatile".
 inline bool is_soft(Kind kind) { return kind == atomic || kind == volatile_access; }
-inline bool is_atomic(Kind kind) { return kind == atomic || kind == block_atomic; }
+inline bool is_scoped(Kind kind) { return kind == block_atomic || kind == cluster_atomic; }
+inline bool is_atomic(Kind kind) { return kind == atomic || is_scoped(kind); }
+
+/// Returns whether the scope of one access includes the thread of the other.
+inline bool includes(const Access& one, const Access& other) {
+    if (one.kind == block_atomic) return one.block == other.block;
+    if (one.kind != cluster_atomic) return true;
+    return cluster_of(one.launch, one.block) == cluster_of(other.launch, other.block);
+}
 
 /// Reports a finding, but only once for each pair of places.
 inline void report(const char* kind, const Region& region, uintptr_t address, size_t bytes, const Access& access,
@@ -50,9 +58,11 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
     const auto [first, second] = here < there ? std::pair(here, there) : std::pair(there, here);
     static size_t counts[2];
     const bool is_fence = strcmp(kind, "fence") == 0;  // a thread relies on a compare-and-swap alone, as many programs do
-    const auto soft = [&](Kind kind) { return is_soft(kind) || (kind == block_atomic && access.block == other->block); };
+    const auto soft = [](const Access& one, const Access& two) {
+        return is_soft(one.kind) || (is_scoped(one.kind) && includes(one, two));
+    };
     const bool is_others_fence = note && strcmp(note, "another's fence") == 0;
-    const bool is_warning = is_fence || is_others_fence || (other && soft(access.kind) && soft(other->kind));
+    const bool is_warning = is_fence || is_others_fence || (other && soft(access, *other) && soft(*other, access));
     if (counts[is_warning] >= most_findings || !already_reported.emplace(kind, first, second).second) return;
     counts[is_warning]++;
     check::Json json;
@@ -75,6 +85,7 @@ inline const char* word_of(Kind kind, bool is_write) {
     if (kind == volatile_access) return is_write ? "volatile write" : "volatile read";
     if (kind == atomic) return is_write ? "atomic update" : "atomic read";
     if (kind == block_atomic) return is_write ? "block-scope atomic update" : "block-scope atomic read";
+    if (kind == cluster_atomic) return is_write ? "cluster-scope atomic update" : "cluster-scope atomic read";
     return is_write ? "write" : "read";
 }
 
@@ -114,7 +125,7 @@ class Check {
     bool conflicts(const Access& other) const {
         if (other.launch == 0) return false;  // by host code, or there was none
         if (other.kind == none || !is_atomic(other.kind) || !is_atomic(access_.kind)) return other.kind != none;
-        return (other.kind == block_atomic || access_.kind == block_atomic) && other.block != access_.block;
+        return !includes(other, access_) || !includes(access_, other);
     }
 
     /// Whether the write is not visible to the asynchronous operation that reads it, or that reads it as its tensor map.
@@ -168,10 +179,10 @@ class Check {
         (slot ? *slot : cell.reads[turn++ % Cell::readers]) = access_;
     }
 
-    /// Ranks a read by how serious its conflicts are. An atomic read does not conflict with atomics, except for those of
-    /// other blocks if its scope is a block. A conflict of a volatile read is less serious than one of a plain read.
+    /// Ranks a read by how serious its conflicts are. An atomic read does not conflict with atomics of threads in its
+    /// scope. A conflict of a volatile read is less serious than one of a plain read.
     static int weight_of(Kind kind) {
-        return kind == atomic ? 0 : kind == block_atomic || kind == volatile_access ? 1 : 2;
+        return kind == atomic ? 0 : is_scoped(kind) || kind == volatile_access ? 1 : 2;
     }
 
     void write(Cell& cell, uintptr_t address, unsigned bytes) {
@@ -179,7 +190,7 @@ class Check {
             const bool is_ordered = !conflicts(earlier) || is_before(earlier, *current_thread);
             if (!is_ordered) report_race(address, bytes, earlier, false);
         }
-        if (is_soft(access_.kind) || access_.kind == block_atomic) {
+        if (is_soft(access_.kind) || is_scoped(access_.kind)) {
             cell.update = access_;  // the last plain write stays recorded, because other accesses may conflict with it
             return;
         }

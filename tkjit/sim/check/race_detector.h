@@ -38,15 +38,14 @@ void arrive(const void* object) {
     ThreadState& state = state_of(thread);
     Meeting& meeting = meetings[object];
     meeting.gathered.learn(state);
-    meeting.fences_gathered.learn(state.released);
-    meeting.block_fences_gathered.learn(state.released_in_block);
+    for (unsigned i = 0; i < scopes; i++) meeting.fences_gathered[i].learn(state.released[i]);
     state.knows.advance(thread.linear);
 }
 
 void arrive_relaxed(const void* object) {
     ThreadState& state = state_of(*current_thread);
     Meeting& meeting = meetings[object];
-    meeting.gathered.learn(state.released);
+    for (const Scope fenced : {Scope::cluster, Scope::device}) meeting.gathered.learn(state.released[number_of(fenced)]);
     if (state.released_mbarriers) meeting.gathered.learn(*state.released_mbarriers);
     state.knows.advance(current_thread->linear);
 }
@@ -55,19 +54,18 @@ void arrive_relaxed(const void* object) {
 void complete(const void* object) {
     Meeting& meeting = meetings[object];
     meeting.completed.learn(meeting.gathered);
-    meeting.fences_completed.learn(meeting.fences_gathered);
-    meeting.block_fences_completed.learn(meeting.block_fences_gathered);
     meeting.gathered.clear();
-    meeting.fences_gathered.clear();
-    meeting.block_fences_gathered.clear();
+    for (unsigned i = 0; i < scopes; i++) {
+        meeting.fences_completed[i].learn(meeting.fences_gathered[i]);
+        meeting.fences_gathered[i].clear();
+    }
 }
 
 void leave(const void* object) {
     ThreadState& state = state_of(*current_thread);
     const Meeting& meeting = meetings[object];
     state.learn(meeting.completed);
-    state.released.learn(meeting.fences_completed);
-    state.released_in_block.learn(meeting.block_fences_completed);
+    for (unsigned i = 0; i < scopes; i++) state.released[i].learn(meeting.fences_completed[i]);
 }
 
 /// Returns the state of the thread that issued an asynchronous operation, if its block is of the running cluster.
@@ -90,25 +88,27 @@ void arrive_for(const void* object, const Moment& issued) {
 
 // ---- atomics
 
-/// Records a fence: the thread's later atomics pass on what the thread knows now, whatever order they ask for.
-inline void fence() {
+/// Learns what is known of the threads in a scope around the running thread.
+inline void learn_in(Scope scope, Knowledge& known, const Knowledge& other) {
+    const unsigned block = state_of(*current_thread->block).number;
+    if (scope == Scope::device) return known.learn(other);
+    if (scope == Scope::block) return known.learn_of_block(block, other);
+    const unsigned cluster = cluster_of(launches, block);
+    known.learn_of_blocks(other, [cluster](unsigned one) { return cluster_of(launches, one) == cluster; });
+}
+
+/// Records a fence: the thread's later atomics pass on what the thread knows now, whatever order they ask for, to the
+/// threads in the fence's scope.
+inline void fence(Scope scope) {
     ThreadState& state = state_of(*current_thread);
-    state.knows.learn(state.unfenced);
-    state.unfenced.clear();
-    state.released = state;
+    learn_in(scope, state.knows, state.unfenced);
+    if (scope == Scope::device) state.unfenced.clear();
+    state.released[number_of(scope)] = state;
     state.knows.advance(current_thread->linear);
 }
 
-/// Records a fence that orders accesses only for the threads of the block.
-inline void fence_in_block() {
-    ThreadState& state = state_of(*current_thread);
-    state.knows.learn_of_block(state_of(*current_thread->block).number, state.unfenced);
-    state.released_in_block = state;
-    state.knows.advance(current_thread->linear);
-}
-
-void set_block_scope(bool begins) {
-    if (current_thread) state_of(*current_thread).in_block_scope = begins;
+void set_scope(Scope scope) {
+    if (current_thread) state_of(*current_thread).scope = scope;
 }
 void set_swap(bool begins) {
     if (current_thread) state_of(*current_thread).swaps = begins;
@@ -140,24 +140,41 @@ void acquire_tensor_maps() { state_of(*current_thread).map_fences.acquire(); }
 /// fence has to follow. Any other reading side counts as an acquire, because kernels put their fences on the writing side.
 inline void acquire(const Passed& passed, bool acquires) {
     ThreadState& state = state_of(*current_thread);
-    const unsigned block = state_of(*current_thread->block).number;
     const bool needs_fence = state.swaps && !acquires;
-    if (state.in_block_scope) {
-        (needs_fence ? state.unfenced : state.knows).learn_of_block(block, passed.to_all.knows);
-    } else {
-        state.learn_after(needs_fence, passed.to_all);
-    }
-    const auto own = passed.to_block.find(block);
-    if (own != passed.to_block.end()) state.learn_after(needs_fence, own->second);
+    const auto learn = [&](const View& view, bool is_in_scope) {
+        if (is_in_scope) state.learn_after(needs_fence, view);
+        else learn_in(state.scope, needs_fence ? state.unfenced : state.knows, view.knows);
+    };
+    learn(passed.to_all, state.scope == Scope::device);
+    const unsigned block = state_of(*current_thread->block).number;
+    const auto of_block = passed.to_block.find(block);
+    if (of_block != passed.to_block.end()) learn(of_block->second, true);
+    if (passed.to_cluster.empty()) return;
+    const auto of_cluster = passed.to_cluster.find(cluster_of(launches, block));
+    if (of_cluster != passed.to_cluster.end()) learn(of_cluster->second, state.scope != Scope::block);
 }
 
 /// Passes on what the thread knows, or knew at its last fence.
 inline void release(Passed& passed, bool releases) {
     const ThreadState& state = state_of(*current_thread);
     const unsigned block = state_of(*current_thread->block).number;
-    if (!state.in_block_scope) passed.to_all.learn(releases ? static_cast<const View&>(state) : state.released);
-    else passed.to_block[block].learn(releases ? static_cast<const View&>(state) : state.released);
-    if (!releases && !state.released_in_block.is_empty()) passed.to_block[block].learn(state.released_in_block);
+    const auto pass = [&](Scope scope, const View& view) {
+        if (scope == Scope::device) passed.to_all.learn(view);
+        else if (scope == Scope::cluster) passed.to_cluster[cluster_of(launches, block)].learn(view);
+        else passed.to_block[block].learn(view);
+    };
+    if (releases) return pass(state.scope, state);
+    for (const Scope fenced : {Scope::block, Scope::cluster, Scope::device}) {
+        const View& view = state.released[number_of(fenced)];
+        if (!view.is_empty()) pass(fenced < state.scope ? fenced : state.scope, view);
+    }
+}
+
+inline bool has_fenced(const ThreadState& state) {
+    for (const View& view : state.released) {
+        if (!view.is_empty()) return true;
+    }
+    return false;
 }
 
 /// Records an atomic operation, or a volatile one, which kernels use to wait for flags that are written after fences.
@@ -174,7 +191,7 @@ inline void atomic_access(const void* address, size_t bytes, bool is_write, bool
         const auto known = atomics.find(reinterpret_cast<const void*>(word));
         if (known != atomics.end()) acquire(known->second, acquires);
     }
-    if (!is_write || (!releases && state.released.is_empty() && state.released_in_block.is_empty())) return;
+    if (!is_write || (!releases && !has_fenced(state))) return;
     for (uintptr_t word = first; word < end; word += word_bytes) {
         release(atomics[reinterpret_cast<const void*>(word)], releases);
     }
@@ -183,10 +200,10 @@ inline void atomic_access(const void* address, size_t bytes, bool is_write, bool
 
 // ---- launches and blocks
 
-void begin_launch(dim3 grid, dim3 block, bool is_dependent) {
+void begin_launch(dim3 grid, dim3 block, uint3 cluster, bool is_dependent) {
     const unsigned previous = launches++;
     const unsigned first_of_previous = previous ? launch_states[previous - 1].first_concurrent : 0;
-    launch_states.push_back({grid, block, is_dependent ? first_of_previous : launches});
+    launch_states.push_back({grid, block, cluster, is_dependent ? first_of_previous : launches});
     meetings.clear();
     atomics.clear();
 }

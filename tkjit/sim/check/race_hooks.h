@@ -67,7 +67,8 @@ inline void note_atomic(const volatile void* pointer, size_t bytes, bool reads, 
     order &= 0xffff;
     const bool releases = order >= __ATOMIC_RELEASE;
     const bool acquires = order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE;
-    if (kind == atomic && state_of(*current_thread).in_block_scope) kind = block_atomic;
+    const Scope scope = state_of(*current_thread).scope;
+    if (kind == atomic && scope != Scope::device) kind = scope == Scope::block ? block_atomic : cluster_atomic;
     atomic_access(address, bytes, writes, reads, acquires, releases, kind, place_before(return_address));
 }
 inline void note_load(const volatile void* address, size_t bytes, int order, void* return_address) {
@@ -110,10 +111,10 @@ inline void leave_function() {
     std::erase_if(state.pending_registers, [&](const PendingRegisters& one) { return one.begin < live; });
 }
 inline void note_fence() {
-    if (current_thread) fence();
+    if (current_thread) fence(state_of(*current_thread).scope);
 }
 inline void note_fence_in_block() {
-    if (current_thread) fence_in_block();
+    if (current_thread) fence(Scope::block);
 }
 
 }  // namespace tkjit::sim::race

@@ -3,6 +3,7 @@
 
 #include "../detail/block.h"
 #include "../detail/pending_registers.h"
+#include "../detail/scopes.h"
 #include "../detail/vector_types.h"
 #include "clocks.h"
 #include "places.h"
@@ -19,6 +20,9 @@ namespace tkjit::sim::race {
 
 using check::places;
 using check::Region;
+
+inline constexpr unsigned scopes = 3;
+inline unsigned number_of(Scope scope) { return static_cast<unsigned>(scope); }
 
 /// The accesses before a fence that releases, and those before one that acquires and knows of the release:
 /// fence.proxy.tensormap for tensor maps, tcgen05.fence for tensor memory.
@@ -118,10 +122,10 @@ struct Executed {
 
 /// The detector's record of a CUDA thread.
 struct ThreadState : View {
-    View released;           // its view at its last fence
-    View released_in_block;  // its view at its last __threadfence_block, which only its own block's threads can learn
+    View released[scopes];   // its view at its last fence, by the fence's scope
     std::shared_ptr<const View> released_mbarriers;  // at its last fence.mbarrier_init; only a cluster's barrier passes it on
-    bool in_block_scope = false, swaps = false;  // see detail/scopes.h
+    Scope scope = Scope::device;  // of its atomic operation or fence
+    bool swaps = false;           // see detail/scopes.h
     std::vector<unsigned> calls;    // places, outermost first
     std::vector<uintptr_t> frames;  // where the local variables of each of these functions begin
     unsigned copies[7] = {};  // the number issued, by kind; a warpgroup's first thread counts wgmma products, and a warp's
@@ -150,16 +154,15 @@ struct BlockState {
 /// fences, which their later atomics pass on.
 struct Meeting {
     View gathered, completed;
-    View fences_gathered, fences_completed;
-    View block_fences_gathered, block_fences_completed;  // by __threadfence_block
+    View fences_gathered[scopes], fences_completed[scopes];  // by the fences' scope
 };
 
 inline Shadow shadow;
 inline std::unordered_map<const void*, Meeting> meetings;
-/// What atomic operations on a word have passed on: to all threads, and to those of a block.
+/// What atomic operations on a word have passed on: to all threads, and to those of a block or a cluster.
 struct Passed {
     View to_all;
-    std::unordered_map<unsigned, View> to_block;
+    std::unordered_map<unsigned, View> to_block, to_cluster;  // by number
 };
 inline std::unordered_map<const void*, Passed> atomics;
 inline unsigned launches = 0;
@@ -168,9 +171,22 @@ inline unsigned launches = 0;
 /// waited for them. Launch 0 is the one before the checker's first, which nobody has seen.
 struct LaunchState {
     dim3 grid, block;
+    uint3 cluster;
     unsigned first_concurrent;
 };
 inline std::vector<LaunchState> launch_states;  // by number, from 1
+
+inline uint3 index_of_block(const LaunchState& launch, unsigned number) {
+    return {number % launch.grid.x, number / launch.grid.x % launch.grid.y, number / launch.grid.x / launch.grid.y};
+}
+
+/// Returns the number of a block's cluster. In a launch without clusters, each block is a cluster.
+inline unsigned cluster_of(unsigned launch, unsigned block) {
+    const LaunchState& state = launch_states[launch - 1];
+    const uint3 index = index_of_block(state, block), dims = state.cluster;
+    const unsigned width = state.grid.x / dims.x, height = state.grid.y / dims.y;
+    return (index.z / dims.z * height + index.y / dims.y) * width + index.x / dims.x;
+}
 
 inline BlockState& state_of(const Block& block) { return *static_cast<BlockState*>(block.race_state); }
 inline ThreadState& state_of(const Thread& thread) { return state_of(*thread.block).threads[thread.linear]; }

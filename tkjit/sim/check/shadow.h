@@ -9,8 +9,8 @@
 
 namespace tkjit::sim::race {
 
-// `asynchronous` is the read of an asynchronous operation, or its write once it has landed. `block_atomic` is atomic only
-// for threads of the same block.
+// `asynchronous` is the read of an asynchronous operation, or its write once it has landed. `block_atomic` and
+// `cluster_atomic` are atomic only for threads of the same block or cluster.
 enum Kind : unsigned char {
     none = 0,
     plain = 1,
@@ -20,6 +20,7 @@ enum Kind : unsigned char {
     asynchronous = 5,
     block_atomic = 6,
     map_read = 7,  // of a tensor map, by a copy
+    cluster_atomic = 8,
 };
 
 struct Access {

@@ -167,15 +167,15 @@ inline unsigned atomicDec(unsigned* address, unsigned limit) {
 }
 
 // An operation of a block's scope is atomic for the whole process as well; the race detector tells them apart.
-#define TKJIT_SIM_ATOMIC_SCOPES(name)                        \
-    template <class T, class... Values>                      \
-    inline T name##_block(T* address, Values... values) {    \
-        [[maybe_unused]] const tkjit::sim::BlockScope scope; \
-        return name(address, values...);                     \
-    }                                                        \
-    template <class T, class... Values>                      \
-    inline T name##_system(T* address, Values... values) {   \
-        return name(address, values...);                     \
+#define TKJIT_SIM_ATOMIC_SCOPES(name)                                               \
+    template <class T, class... Values>                                             \
+    inline T name##_block(T* address, Values... values) {                           \
+        [[maybe_unused]] const tkjit::sim::InScope scope(tkjit::sim::Scope::block); \
+        return name(address, values...);                                            \
+    }                                                                               \
+    template <class T, class... Values>                                             \
+    inline T name##_system(T* address, Values... values) {                          \
+        return name(address, values...);                                            \
     }
 TKJIT_SIM_ATOMIC_SCOPES(atomicAdd)
 TKJIT_SIM_ATOMIC_SCOPES(atomicSub)
@@ -204,7 +204,7 @@ inline auto in_scope(int scope, Operation operation) {
     const Scope kind = scope > __NV_THREAD_SCOPE_CLUSTER ? Scope::device
                        : scope > __NV_THREAD_SCOPE_BLOCK ? Scope::cluster
                                                          : Scope::block;
-    [[maybe_unused]] const BlockScope block(is_block(kind));
+    [[maybe_unused]] const InScope held(kind);
     return operation();
 }
 }  // namespace tkjit::sim

@@ -1,4 +1,4 @@
-// Tells the race detector about atomic operations while they run: that their scope is a block, or that they are a
+// Tells the race detector about atomic operations and fences while they run: their scope, and that an operation is a
 // compare-and-swap, with which a kernel takes a lock.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace tkjit::sim {
 
-enum class Scope { block, cluster, device };
+enum class Scope : unsigned char { block, cluster, device };
 
 /// Returns whether a scope is the block. In a launch without clusters, each block is a cluster.
 inline bool is_block(Scope scope) {
@@ -15,21 +15,21 @@ inline bool is_block(Scope scope) {
 
 #ifdef TKJIT_SIM_RACE
 namespace race {
-void set_block_scope(bool begins);
+void set_scope(Scope scope);
 void set_swap(bool begins);
 }  // namespace race
 
-struct BlockScope {
-    explicit BlockScope(bool applies = true) { race::set_block_scope(applies); }
-    ~BlockScope() { race::set_block_scope(false); }
+struct InScope {
+    explicit InScope(Scope scope) { race::set_scope(is_block(scope) ? Scope::block : scope); }
+    ~InScope() { race::set_scope(Scope::device); }
 };
 struct Swap {
     Swap() { race::set_swap(true); }
     ~Swap() { race::set_swap(false); }
 };
 #else
-struct BlockScope {
-    explicit BlockScope(bool = true) {}
+struct InScope {
+    explicit InScope(Scope) {}
 };
 struct Swap {};
 #endif

@@ -66,11 +66,14 @@ TKJIT_SIM_OPERATION(inc, a >= b ? T(0) : T(a + T(1)))
 TKJIT_SIM_OPERATION(dec, a == T(0) || b < a ? b : T(a - T(1)))
 #undef TKJIT_SIM_OPERATION
 
-using sim::is_block;
 using sim::Scope;
 
 /// PTX ISA, `fence` and `membar`.
-inline void fence(Scope scope) { is_block(scope) ? __threadfence_block() : __threadfence(); }
+inline void fence(Scope scope) {
+    if (sim::is_block(scope)) return __threadfence_block();
+    [[maybe_unused]] const sim::InScope held(scope);
+    __threadfence();
+}
 
 /// Performs an atomic operation with an order and a scope.
 template <bool acquires, bool releases, Scope scope, class Operation>
@@ -79,14 +82,13 @@ inline auto ordered(Operation operation) {
     struct Fences {
         Fences() {
             if (releases) fence(scope);
-            if (is_block(scope)) race::set_block_scope(true);
         }
         ~Fences() {
-            if (is_block(scope)) race::set_block_scope(false);
             if (acquires) fence(scope);
         }
     };
     const Fences fences;
+    const sim::InScope held(scope);
 #endif
     return operation();
 }

@@ -278,7 +278,7 @@ const char* launch_body(void (*run)(const void* body), const void* body, dim3 gr
     launch.next_block = schedule::runs_last_block ? launch.block_count - 1 : launch.block_count / 2;
     launch.block_count = launch.next_block + 1;
 #endif
-    race::begin_launch(grid, block, mode.is_dependent);
+    race::begin_launch(grid, block, mode.cluster, mode.is_dependent);
 
     Helpers helpers;  // not cleared: its array of threads is large
     helpers.start_ns = helpers.asked_ns = now_ns();
