@@ -111,7 +111,7 @@ class CommonHeaderPlan(Plan):
         Parameters
         ----------
         make : callable
-            Compiles the unit. Its argument is a list of flags to put before all other flags that include something.
+            Compiles the unit. Its argument is a list of flags, which must come before every other ``-include``.
         search : iterable of Path
             The directories that the compiler searches for the unit's headers, but did not search when the header was
             precompiled.

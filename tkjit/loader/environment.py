@@ -61,7 +61,7 @@ class Environment:
     glue_flags : callable
         Returns the flags of glue, or None if they are unknown.
     common_header : callable
-        Returns the entry of a precompiled header for its plan, or None if it is unavailable, which only costs time.
+        Takes a precompiled header's plan and returns its entry, or None. Builds without the entry take longer.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Environment:
         nvrtc : Nvrtc, optional
             The compiler of the device code, if it is not the target's compiler.
         own : mapping
-            Maps the names that keys use for the kernel's own directories to these directories.
+            The kernel's own directories, by the names that keys use for them.
         """
         common, site_packages = self._environment
         directories = {"site-packages": site_packages, **self.toolchain.anchors(target), **own}

@@ -111,7 +111,10 @@ def _markers() -> dict[str, Any]:
 
 @contextmanager
 def _lent(variables: dict[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
-    """Set variables while a block runs, then restore them: tkjit's ``In`` and ``Out`` hide the shell's history."""
+    """Set variables while a block runs, then restore them.
+
+    tkjit's ``In`` and ``Out`` would hide the shell's history, which has the same names.
+    """
     before = {name: variables[name] for name in values if name in variables}
     variables.update(values)
     try:
@@ -153,7 +156,8 @@ def split_cell(cell: str) -> Parts:
             body = ast.parse("\n".join(lines[:i])).body
         except _UNREADABLE:
             continue
-        while body and not isinstance(body[-1], _PYTHON):  # a C++ macro invocation after the Python parses as a call
+        # the C++ may begin with a macro's invocation, which Python parses as a call
+        while body and not isinstance(body[-1], _PYTHON):
             body.pop()
         if any(isinstance(statement, ast.FunctionDef) for statement in body):
             head, end = body, body[-1].end_lineno or i

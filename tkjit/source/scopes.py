@@ -103,7 +103,7 @@ def _walk(tokens: list[Token]) -> Iterator[tuple[int, tuple[_Scope, ...]]]:
 
 
 def _head(code: list[Token], brace: int) -> int:
-    """Return the index of the first token of a brace's head, the code since the previous semicolon or brace.
+    """Return the index of the token with which a brace's head begins: the one after the previous semicolon or brace.
 
     Brackets and their contents are skipped, and so are the braces of a constructor's initialisers.
     """

@@ -33,7 +33,8 @@ def pip_install(*requirements: str) -> str:
     quoted = " ".join(
         f'"{requirement}"' if set(requirement) & set("[]<>=*") else requirement for requirement in requirements
     )
-    if PathFinder.find_spec("pip") is None:  # `importlib.util.find_spec` also asks a finder that patches distutils
+    # not `importlib.util.find_spec`, which also asks setuptools' finder, and that one patches distutils
+    if PathFinder.find_spec("pip") is None:
         return f"uv pip install --python {python} {quoted}"
     return f"{python} -m pip install {quoted}"
 

@@ -103,8 +103,8 @@ ConfiguredKernel<Call, Parameters...> configured(const Call& call, void (*kernel
     return {call, kernel, configuration};
 }
 
-/// Launches through a pointer if the kernel's name denotes one function. For a template or overloads, the arguments of
-/// the launch select the kernel, in a call.
+/// Launches through a pointer if the kernel's name denotes one function. The name of a template or of overloads is called
+/// instead, so that the arguments of the launch select the kernel.
 template <class Function, class Call>
 struct Launcher {
     Function function;
@@ -138,7 +138,7 @@ LauncherOfCall(Call) -> LauncherOfCall<Call>;
 
 }  // namespace tkjit::sim
 
-// source/preprocessed.py runs after the preprocessor, so it writes the expansion of the definition under #else itself.
+// source/preprocessed.py runs after the preprocessor, so it writes what the second definition would expand to.
 #ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails on the other definition
 #define TKJIT_SIM_LAUNCH(...) \
     ::tkjit::sim::LauncherOfCall { [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); } }

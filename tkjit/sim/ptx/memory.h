@@ -9,7 +9,7 @@
 
 namespace tkjit::sim::ptx {
 
-/// Whether a loop around a load may wait for other threads and blocks or, with system scope, also for other devices.
+/// What a loop around a load may wait for: nothing, other threads and blocks, or also other devices (system scope).
 enum class Waits { none, for_blocks, for_devices };
 
 /// PTX ISA, `ld`. A load with which a loop may poll (volatile, relaxed, acquire) lets other threads run now and then.
@@ -27,7 +27,7 @@ inline void ld(T (&to)[count], const char* address, Site site = Site::here()) {
     }
 }
 
-/// The order of a store. A relaxed one passes on earlier writes only after a fence.
+/// The order of a store. A relaxed store publishes earlier writes only if a fence precedes it.
 enum class Order { weak, relaxed, release };
 
 /// PTX ISA, `st`.

@@ -37,7 +37,7 @@ template <class T>
 struct Kept<c10::OptionalArrayRef<T>> {
     using type = std::optional<std::vector<T>>;
 };
-// not read directly: Kept names the type that owns the data
+// not read directly; `Kept` has the type that owns the data
 template <class T>
 struct Reader<c10::ArrayRef<T>> {};
 template <class T>

@@ -32,7 +32,7 @@ StableIValue value_of(T bits) {
     return made;
 }
 
-/// The device that holds a device's memory. The simulator's CUDA device uses the CPU's memory.
+/// Returns where the memory of tensors on `device` is: in the simulator, CUDA tensors are in the CPU's memory.
 inline Device where_memory_is(Device device) {
 #ifdef TKJIT_SIM
     if (device.is_cuda()) return {kCPU};

@@ -26,7 +26,7 @@ class BlockShuffle : public detail::BlockPrimitive<Uninitialized<T>[X * Y * Z], 
         output = this->storage[(this->rank + distance) % Base::block_threads].Alias();
     }
 
-    /// Moves each item up by one. The block's first output stays as it is; `suffix` gets its last item.
+    /// Moves each item up by one. The block's first output stays as it is; `suffix` gets the block's last item.
     template <int N>
     void Up(T (&input)[N], T (&output)[N]) {
         share(input[N - 1]);
@@ -38,7 +38,7 @@ class BlockShuffle : public detail::BlockPrimitive<Uninitialized<T>[X * Y * Z], 
         Up(input, output);
         suffix = this->storage[Base::block_threads - 1].Alias();
     }
-    /// Moves each item down by one. The block's last output stays as it is; `prefix` gets its first item.
+    /// Moves each item down by one. The block's last output stays as it is; `prefix` gets the block's first item.
     template <int N>
     void Down(T (&input)[N], T (&output)[N]) {
         share(input[0]);
