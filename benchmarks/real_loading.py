@@ -22,7 +22,7 @@ from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
 from tkjit.extensions.load import build_with_stand_ins
 from tkjit.extensions.sources import extension_of, files_of
-from tkjit.kernel import Kernel
+from tkjit.kernel_objects import Kernel
 from tkjit.loader import loader_for
 from tkjit.loader.modules import ModulePlan
 from tkjit.spec import variants_of

@@ -25,7 +25,7 @@ from benchmarks.harness import ROOT, commit_text
 from tkjit.benchmark.measure import calls_to_measure, device_to_measure, measure, start_builds
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
-from tkjit.kernel import find
+from tkjit.kernel_objects import find
 from tkjit.loader import loader_for
 from tkjit.verify.call import call_kernels, planned
 

@@ -14,7 +14,7 @@ import pytest
 import tkjit
 from tkjit import SpecError, packages, registry
 from tkjit.cli import main
-from tkjit.kernel import find_used, kernels_named
+from tkjit.kernel_objects import find_used, kernels_named
 from tkjit.loader.variant_names import warmup_command
 
 KERNEL = """

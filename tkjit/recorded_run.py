@@ -27,7 +27,7 @@ def plans_of_kernels(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], 
 
 
 def _plans_of(loader: Loader, used: Used) -> list[Plan]:
-    from tkjit.kernel import find_used
+    from tkjit.kernel_objects import find_used
     from tkjit.spec import Variant, variants_of
 
     kernel = find_used(used.name, used.module)

@@ -23,8 +23,8 @@ from tkjit.check import check as check_specs
 from tkjit.check.cases import Case, case_of_call
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, TkjitError
-from tkjit.kernel import Kernel
-from tkjit.kernel.find import complete
+from tkjit.kernel_objects import Kernel
+from tkjit.kernel_objects.find import complete
 from tkjit.loader import loader_for
 from tkjit.spec import Spec
 from tkjit.verify import Options as Verification

@@ -8,7 +8,7 @@ import pytest
 from support.sampling import sample
 
 from tkjit.compile.targets import gpu_target
-from tkjit.kernel.kernel import kernel_of_file
+from tkjit.kernel_objects.loading import kernel_of_file
 from tkjit.spec import variants_of
 
 pytestmark = pytest.mark.nvcc

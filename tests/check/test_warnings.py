@@ -12,7 +12,7 @@ import tkjit
 from tkjit import In, Out, Tensor
 from tkjit.cli import main
 from tkjit.errors import SpecError
-from tkjit.kernel.kernel import kernel_of_file
+from tkjit.kernel_objects.loading import kernel_of_file
 from tkjit.testing import KernelCheckError, KernelCheckWarning, check
 
 pytestmark = pytest.mark.compiles

@@ -16,7 +16,7 @@ import torch
 from support.sampling import sample
 
 from tkjit.check import MODES, Finding
-from tkjit.kernel.kernel import kernel_of_file
+from tkjit.kernel_objects.loading import kernel_of_file
 from tkjit.testing import KernelCheckError, check
 
 pytestmark = pytest.mark.compiles

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.sampling import sample
 
-from tkjit.kernel.kernel import kernel_of_file
+from tkjit.kernel_objects.loading import kernel_of_file
 from tkjit.testing import KernelCheckError, check
 
 pytestmark = pytest.mark.compiles

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tkjit.kernel.kernel import kernel_of_file
+from tkjit.kernel_objects.loading import kernel_of_file
 from tkjit.testing import KernelCheckError, KernelCheckWarning, check
 
 pytestmark = pytest.mark.compiles

@@ -11,7 +11,7 @@ from clang import cindex
 from tkjit.cli import editor, main
 from tkjit.compile.targets import cpu_target
 from tkjit.importer.clang import _resources
-from tkjit.kernel import find, kernels
+from tkjit.kernel_objects import find, kernels
 
 SPEC = """
 import tkjit

@@ -19,7 +19,7 @@ from support.torch_package import PACKAGE, build, export, run
 import tkjit
 from tkjit import Generator, In, InOut, Out, SpecError, Tensor, TkjitError
 from tkjit.extensions.stable_abi import unstable_symbols
-from tkjit.kernel.kernel import kernel_of_file
+from tkjit.kernel_objects.loading import kernel_of_file
 
 pytestmark = pytest.mark.compiles
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tkjit.cli import main
-from tkjit.kernel.kernel import kernel_of_file
+from tkjit.kernel_objects.loading import kernel_of_file
 
 pytestmark = [pytest.mark.compiles, pytest.mark.usefixtures("clang")]
 SOURCE = """

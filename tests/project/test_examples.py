@@ -17,19 +17,19 @@ MODULES = sorted(
     for path in ROOT.rglob("*.py")
     if ">>> " in path.read_text()
 )
-NEEDS_A_COMPILER = {"tkjit.kernel.kernel.load"}
+NEEDS_A_COMPILER = {"tkjit.kernel_objects.loading.load"}
 COMPILING = {
     "tkjit.bindings",
-    "tkjit.kernel.inspect",
-    "tkjit.kernel.kernel",
-    "tkjit.kernel.method",
-    "tkjit.kernel.prebuild",
+    "tkjit.kernel_objects.inspect",
+    "tkjit.kernel_objects.loading",
+    "tkjit.kernel_objects.method",
+    "tkjit.kernel_objects.prebuild",
     "tkjit.parallel.club",
 }
 
 
 def test_there_are_examples():
-    assert {"tkjit.kernel.decorator", "tkjit.spec.expr", "tkjit.spec.variants"} <= set(MODULES)
+    assert {"tkjit.kernel_objects.decorator", "tkjit.spec.expr", "tkjit.spec.variants"} <= set(MODULES)
 
 
 @pytest.mark.parametrize(

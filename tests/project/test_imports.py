@@ -221,6 +221,7 @@ def test_importing_tkjit_is_light(python, tmp_path, monkeypatch):
         "made = []\n"
         "sys.addaudithook(lambda event, args: made.append(args) if event in ('os.mkdir', 'os.rename') else None)\n"
         "import tkjit\n"
+        "names = [getattr(tkjit, name) for name in tkjit.__all__]\n"
         "print(made, [name for name in sys.argv[1].split() if name in sys.modules])",
         heavy,
     )
@@ -242,6 +243,7 @@ def test_importing_tkjit_reads_no_environment_variable(python):
         "    return plain(self, key)\n"
         "type(os.environ).__getitem__ = spy\n"
         "import tkjit\n"
+        "names = [getattr(tkjit, name) for name in tkjit.__all__]\n"
         "print(read)\n"
         "from tkjit.config import Settings\n"
         "Settings.from_environment()\n"

@@ -9,7 +9,7 @@ import pytest
 import tkjit
 from tkjit import SpecError, registry
 from tkjit.config import Settings
-from tkjit.kernel import find_used, kernels_named
+from tkjit.kernel_objects import find_used, kernels_named
 from tkjit.loader.variant_names import warmup_command
 from tkjit.spec import Source
 

@@ -10,7 +10,7 @@ import pytest
 from support.mypy import mypy
 
 import tkjit
-from tkjit.kernel import host
+from tkjit.kernel_objects import host
 from tkjit.spec import Options, read
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -16,7 +16,7 @@ from support.waiting import wait_until
 import tkjit
 from tkjit import In, Out, Scratch, Tensor, testing
 from tkjit.cli import main
-from tkjit.kernel import Kernel
+from tkjit.kernel_objects import Kernel
 from tkjit.loader.warm_start import pack, unpack
 from tkjit.system.start_time import start_time
 from tkjit.verify import Outcome

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import torch
 
     from tkjit.benchmark.measurement import Measurement
-    from tkjit.kernel import Kernel
+    from tkjit.kernel_objects import Kernel
     from tkjit.loader.tuned import Choice
     from tkjit.spec import Spec, Variant
 

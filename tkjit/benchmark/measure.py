@@ -19,9 +19,9 @@ from tkjit.check.arguments import tensors_of
 from tkjit.check.sizes import settable
 from tkjit.config import Settings
 from tkjit.errors import CompileError, SpecError
-from tkjit.kernel import Kernel, load
-from tkjit.kernel.find import complete
-from tkjit.kernel.host import HostKernel
+from tkjit.kernel_objects import Kernel, load
+from tkjit.kernel_objects.find import complete
+from tkjit.kernel_objects.host import HostKernel
 from tkjit.loader import Plan, loader_for
 from tkjit.loader.background import Builds
 from tkjit.spec import Spec, Variant, variants_of

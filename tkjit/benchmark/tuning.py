@@ -17,7 +17,7 @@ from tkjit.benchmark.timing import Calls, interleaved
 from tkjit.check.arguments import each_tensor
 from tkjit.config import Settings
 from tkjit.errors import LaunchError, SpecError, TkjitError, TkjitWarning
-from tkjit.kernel import Kernel, load
+from tkjit.kernel_objects import Kernel, load
 from tkjit.loader import loader_for
 from tkjit.loader.tuned import Choice
 from tkjit.spec import Spec, Variant

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tkjit.cli.assignments import argument, assignment
 from tkjit.cli.output import add_json, print_columns, print_json
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel import kernels_named
+from tkjit.kernel_objects import kernels_named
 
 if TYPE_CHECKING:
     from tkjit.benchmark.measurement import Measurement

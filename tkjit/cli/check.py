@@ -13,8 +13,8 @@ from tkjit.cli.output import add_json, add_model_arch, print_json
 from tkjit.cli.selection import has_headers
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
-from tkjit.kernel import find, kernels, kernels_named
-from tkjit.kernel.host import HostKernel
+from tkjit.kernel_objects import find, kernels, kernels_named
+from tkjit.kernel_objects.host import HostKernel
 from tkjit.loader import Loader, loader_for
 from tkjit.registry import own_name
 from tkjit.spec import Spec

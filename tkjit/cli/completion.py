@@ -31,7 +31,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
 def _complete_kernels(parser: argparse.ArgumentParser) -> None:
     """Set the completer of every argument that takes kernel names, in all commands."""
     from tkjit import packages
-    from tkjit.kernel import kernels
+    from tkjit.kernel_objects import kernels
 
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -12,7 +12,7 @@ from tkjit.compile.flags import Flags, launcher_flags
 from tkjit.compile.targets import Target, cpu_target, gpu_target
 from tkjit.config import Settings
 from tkjit.errors import SpecError
-from tkjit.kernel import Kernel, find, kernels_named
+from tkjit.kernel_objects import Kernel, find, kernels_named
 from tkjit.render.launcher import declarations
 from tkjit.spec import Source, Spec
 from tkjit.spec.variants import configured, variants_of

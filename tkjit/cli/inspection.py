@@ -20,8 +20,8 @@ from tkjit.compile.targets import Target, gpu_target, modelled_arch
 from tkjit.config import BINDINGS, Settings
 from tkjit.errors import SpecError, TkjitError
 from tkjit.extensions.plans import LACKING
-from tkjit.kernel import Kernel, find, kernels, kernels_named
-from tkjit.kernel.host import HostKernel
+from tkjit.kernel_objects import Kernel, find, kernels, kernels_named
+from tkjit.kernel_objects.host import HostKernel
 from tkjit.loader import Loader, loader_for
 from tkjit.packages import packages
 from tkjit.render.text import field_text

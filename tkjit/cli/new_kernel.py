@@ -10,7 +10,7 @@ from pathlib import Path
 from tkjit import registry
 from tkjit.config import Settings
 from tkjit.errors import SpecError
-from tkjit.kernel import Kernel, find
+from tkjit.kernel_objects import Kernel, find
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # for the C/C++ extension of VS Code; the kernel is compiled, and a breakpoint found, only when the program calls it

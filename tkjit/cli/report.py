@@ -16,7 +16,7 @@ from tkjit.cli.check import summary
 from tkjit.cli.inspection import last_builds, spec_lines
 from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel import Kernel, find, kernels, kernels_named
+from tkjit.kernel_objects import Kernel, find, kernels, kernels_named
 from tkjit.loader import loader_for
 from tkjit.loader.listing import resource_lines
 from tkjit.system import files

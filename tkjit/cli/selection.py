@@ -11,8 +11,8 @@ from tkjit.compile.targets import Target, gpu_target
 from tkjit.errors import SpecError, TkjitError, ToolchainError
 from tkjit.extensions.record import Loaded
 from tkjit.headers import find_root
-from tkjit.kernel import find, kernels, kernels_named
-from tkjit.kernel.host import HostKernel
+from tkjit.kernel_objects import find, kernels, kernels_named
+from tkjit.kernel_objects.host import HostKernel
 from tkjit.loader import Loader, Plan
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.variant_names import describe

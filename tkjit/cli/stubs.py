@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel import Kernel, find, kernels, kernels_named
-from tkjit.kernel.host import HostKernel
+from tkjit.kernel_objects import Kernel, find, kernels, kernels_named
+from tkjit.kernel_objects.host import HostKernel
 from tkjit.render.stubs import MARK, render_module_stub, render_package_stub
 
 SEARCHED = Path("typings")  # pyright looks for stubs here; for mypy, the directory has to be in mypy_path

@@ -47,7 +47,7 @@ def try_kernel(file: Path, name: str, sizes: Mapping[str, int]) -> str:
 
 def _run(file: Path, name: str, sizes: Mapping[str, int]) -> str:
     from tkjit.check.cases import cases_of
-    from tkjit.kernel.kernel import kernel_of_file
+    from tkjit.kernel_objects.loading import kernel_of_file
     from tkjit.spec import variants_of
 
     kernel = kernel_of_file(file, name)

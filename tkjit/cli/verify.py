@@ -11,7 +11,7 @@ from tkjit.cli.assignments import argument, assignment
 from tkjit.cli.check import untried
 from tkjit.cli.output import add_json, add_model_arch, print_columns, print_json
 from tkjit.errors import TkjitError
-from tkjit.kernel import Kernel, find, kernels, kernels_named
+from tkjit.kernel_objects import Kernel, find, kernels, kernels_named
 
 if TYPE_CHECKING:
     from tkjit.verify import Outcome

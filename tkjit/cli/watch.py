@@ -11,8 +11,8 @@ from typing import Any
 
 from tkjit.cli.new_kernel import local_includes
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel import find, kernels_named
-from tkjit.kernel.host import HostKernel
+from tkjit.kernel_objects import find, kernels_named
+from tkjit.kernel_objects.host import HostKernel
 from tkjit.system.die_with_parent import dying_with_parent
 
 _POLL_S = 0.2

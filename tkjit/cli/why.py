@@ -17,7 +17,7 @@ from tkjit.errors import CacheError, SpecError, TkjitError
 from tkjit.extensions import load as extensions
 from tkjit.extensions.plans import LACKING
 from tkjit.extensions.record import Loaded, read_extensions
-from tkjit.kernel import kernels_named
+from tkjit.kernel_objects import kernels_named
 from tkjit.loader import Plan, loader_for
 from tkjit.registry import own_name
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tkjit.kernel import Kernel
+    from tkjit.kernel_objects import Kernel
 
 __all__ = ["export"]
 

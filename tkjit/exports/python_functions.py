@@ -13,7 +13,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from tkjit.errors import SpecError
-from tkjit.kernel import Kernel
+from tkjit.kernel_objects import Kernel
 from tkjit.render.torch_fakes import python_value
 from tkjit.render.torch_python import FunctionSource
 

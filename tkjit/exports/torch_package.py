@@ -18,7 +18,7 @@ from tkjit.exports.python_functions import Copies, called_kernels
 from tkjit.exports.torch_sources import CompiledSource, Sources, collect_sources
 from tkjit.exports.torch_tests import render_tests
 from tkjit.exports.write import check_target, in_place_of, kernels_of, write_facts
-from tkjit.kernel import Kernel
+from tkjit.kernel_objects import Kernel
 from tkjit.loader import Loader
 from tkjit.render.exported import render_library
 from tkjit.render.text import repr_text

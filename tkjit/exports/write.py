@@ -21,8 +21,8 @@ from tkjit.exports.model import LANGUAGES, Export
 from tkjit.exports.names import check_names
 from tkjit.exports.packaging import render_packaging, render_readme
 from tkjit.exports.rust_crate import render_rust
-from tkjit.kernel import Kernel, find, kernels_named
-from tkjit.kernel.host import HostKernel
+from tkjit.kernel_objects import Kernel, find, kernels_named
+from tkjit.kernel_objects.host import HostKernel
 from tkjit.loader import Loader, Plan
 from tkjit.system.machine import usable_cores
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tkjit.errors import SpecError
-from tkjit.kernel import Kernel
+from tkjit.kernel_objects import Kernel
 from tkjit.notebook.proposal import entry_of, propose
 
 if TYPE_CHECKING:

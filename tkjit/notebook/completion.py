@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tkjit import packages
-from tkjit.kernel import Kernel, find, kernels, load
+from tkjit.kernel_objects import Kernel, find, kernels, load
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

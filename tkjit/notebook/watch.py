@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from tkjit.kernel import Kernel
+from tkjit.kernel_objects import Kernel
 from tkjit.registry import full_name
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from textwrap import dedent
 from typing import TypeAlias, TypeVar
 
 from tkjit.errors import SpecError
@@ -301,7 +302,7 @@ def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[st
     seen = set(declared)
     lines: list[str] = []
     end = 0
-    for statement in module.body:
+    for statement in _seen_by_type_checkers(module):
         names = _bound(statement)
         kept = _kept(statement, source.split("\n"), declared.keys()) if names else []
         if kept is None:
@@ -313,6 +314,15 @@ def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[st
         seen.update(names)
         end = statement.end_lineno or 0
     return [*lines, *(line for remaining in pending.values() for line in remaining)]
+
+
+def _seen_by_type_checkers(module: ast.Module) -> Iterator[ast.stmt]:
+    """Yield a module's statements, with the body of ``if TYPE_CHECKING:`` instead of the whole ``if``."""
+    for statement in module.body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from statement.body
+        else:
+            yield statement
 
 
 def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> list[str] | None:
@@ -335,7 +345,7 @@ def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> lis
         case ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Name(id=kind)) if kind in _PLAIN:
             return [f"{name}: {kind}"]
     if type(statement).__name__ in _AS_WRITTEN:
-        return list(source[statement.lineno - 1 : statement.end_lineno])
+        return dedent("\n".join(source[statement.lineno - 1 : statement.end_lineno])).split("\n")
     return None
 
 

@@ -15,7 +15,7 @@ from tkjit.check.arguments import each_tensor
 from tkjit.check.cases import Case, cases_of
 from tkjit.errors import CacheError, CompileError, SpecError, TkjitError, ToolchainError
 from tkjit.headers import locate
-from tkjit.kernel import Kernel, load
+from tkjit.kernel_objects import Kernel, load
 from tkjit.loader import Loader
 from tkjit.spec import Spec, Variant, variants_of
 from tkjit.verify.bounds import bound_of

@@ -16,7 +16,7 @@ from itertools import islice
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
 from tkjit.headers import locate
-from tkjit.kernel import find
+from tkjit.kernel_objects import find
 from tkjit.loader import loader_for
 from tkjit.verify.call import Outcome, Planned, call_kernels, planned
 from tkjit.verify.task import BEGIN, END, REFUSED, Task

@@ -8,7 +8,7 @@ from pathlib import Path
 from tkjit import packages, registry
 from tkjit.config import Settings
 from tkjit.errors import SpecError
-from tkjit.kernel.kernel import Kernel, kernel_of_file
+from tkjit.kernel_objects.loading import Kernel, kernel_of_file
 from tkjit.loader.warm_start import Reference
 
 

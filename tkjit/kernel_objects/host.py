@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import ArgumentError, SpecError
-from tkjit.kernel import prebuild
-from tkjit.kernel.kernel import Kernel, Rendered, found_again
+from tkjit.kernel_objects import prebuild
+from tkjit.kernel_objects.loading import Kernel, Rendered, found_again
 from tkjit.loader import Loader
 from tkjit.spec import Variant
 from tkjit.spec.options import Options

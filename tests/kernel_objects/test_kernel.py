@@ -7,7 +7,7 @@ import pytest
 
 import tkjit
 from tkjit import ArgumentError, In, InOut, Kernel, Out, Scalar, SpecError, Tensor, registry
-from tkjit.kernel import find_used
+from tkjit.kernel_objects import find_used
 
 SOURCE = "template <class T> __global__ void scale(const __grid_constant__ Globals g) {}\n"
 OPTIONS = {"entry": "scale<T>", "grid": 1, "block": 32, "variants": {"T": ("float32", "bfloat16")}}

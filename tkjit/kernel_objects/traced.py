@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch._guards import TracingContext
 
-from tkjit.kernel.tokens import by_token
+from tkjit.kernel_objects.tokens import by_token
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel.kernel import Kernel
+from tkjit.kernel_objects.loading import Kernel
 from tkjit.spec import Options, spec_of_function
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
 
 def _kernel_of(function: Callable[..., Any], source: str | Path | None, options: Options) -> Kernel:
     if options.get("host") and _is_for_torch(function, options):
-        from tkjit.kernel.host import HostKernel
+        from tkjit.kernel_objects.host import HostKernel
 
         return HostKernel(function, source, options)
     return Kernel(spec_of_function(function, source, **options))

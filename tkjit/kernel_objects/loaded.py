@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import TkjitError
-from tkjit.kernel.prebuild import collecting
-from tkjit.kernel.prepared import PreparedLaunch
+from tkjit.kernel_objects.prebuild import collecting
+from tkjit.kernel_objects.prepared import PreparedLaunch
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, first_variant
 from tkjit.spec import Spec, variants_of
 from tkjit.spec.results import result_type
@@ -53,7 +53,7 @@ class LoadedMixin:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # the interpreter calls the dispatcher directly; only tracers and explicit uses of __call__ come here
-        from tkjit.kernel.traced import register_if_traced
+        from tkjit.kernel_objects.traced import register_if_traced
 
         if register_if_traced(self._token):
             return self._traced_callable(*args, **kwargs)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tkjit.errors import SpecError
-from tkjit.kernel.kernel import Kernel, load
+from tkjit.kernel_objects.loading import Kernel, load
 
 
 def method(kernel: Kernel | str) -> Callable[..., Any]:

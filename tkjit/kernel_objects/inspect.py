@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tkjit.errors import SpecError
-from tkjit.kernel.kernel import Kernel, load
-from tkjit.kernel.prepared import PreparedLaunch
+from tkjit.kernel_objects.loading import Kernel, load
+from tkjit.kernel_objects.prepared import PreparedLaunch
 from tkjit.spec import DTYPES, Field
 
 

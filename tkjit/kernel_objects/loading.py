@@ -16,10 +16,10 @@ from tkjit.compile.targets import gpu_target
 from tkjit.config import BINDINGS, Settings
 from tkjit.errors import ArgumentError, SpecError, ToolchainError
 from tkjit.headers import locate
-from tkjit.kernel import prebuild
-from tkjit.kernel.loaded import LoadedMixin
-from tkjit.kernel.prepared import PreparedLaunch
-from tkjit.kernel.tokens import token_for
+from tkjit.kernel_objects import prebuild
+from tkjit.kernel_objects.loaded import LoadedMixin
+from tkjit.kernel_objects.prepared import PreparedLaunch
+from tkjit.kernel_objects.tokens import token_for
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, loader_for
 from tkjit.spec import Options, Spec, Variant, spec_of_function, variants_of
 from tkjit.spec.schema import schema_of
@@ -314,7 +314,7 @@ class Kernel:
         --------
         >>> tkjit.load("count").symbol("counter").zero_()  # doctest: +SKIP
         """
-        from tkjit.kernel.symbols import symbol
+        from tkjit.kernel_objects.symbols import symbol
 
         spec, variant = self._chosen(overload, values)
         return symbol(loader_for(Settings.from_environment()), spec, variant, name, device)
@@ -384,7 +384,7 @@ class Kernel:
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         """Make the call while torch.compile traces it."""
-        from tkjit.kernel.traced import register_if_traced
+        from tkjit.kernel_objects.traced import register_if_traced
 
         register_if_traced(self._token)
         return self._traced_callable(*args, **kwargs)
@@ -461,7 +461,7 @@ class _Pybind11Kernel(Kernel):
     """A kernel whose calls go through pybind11."""
 
     def __init__(self, kernel: Kernel, loader: Loader) -> None:
-        from tkjit.kernel.pybind11_calls import Pybind11Calls
+        from tkjit.kernel_objects.pybind11_calls import Pybind11Calls
 
         super().__init__(*kernel.specs, origin=kernel._origin)
         self._calls = Pybind11Calls(self.specs, loader, load)
