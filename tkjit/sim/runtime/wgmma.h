@@ -46,27 +46,27 @@ inline void read_registers(char (*rows)[row_bytes], const Thread* threads) {
     }
 }
 
-/// Converts the elements of a row to numbers.
-template <Element element, class Number>
-inline void convert_row(Number* to, const char* row, int sign) {
-    constexpr unsigned k = wgmma_k(element);
-    for (unsigned i = 0; i < k; i++) to[i] = static_cast<Number>(element_value<element>(row + row_bytes / k * i) * sign);
+/// Converts `bytes` bytes of elements to numbers.
+template <unsigned bytes, Element element, class Number>
+inline void convert_elements(Number* to, const char* from, int sign) {
+    constexpr unsigned size = row_bytes / wgmma_k(element);
+    for (unsigned i = 0; i < bytes / size; i++) to[i] = static_cast<Number>(element_value<element>(from + size * i) * sign);
 }
 
 template <class Number>
-using ConvertRow = void (*)(Number* to, const char* row, int sign);
+using Convert = void (*)(Number* to, const char* from, int sign);
 
-template <class Number>
-inline ConvertRow<Number> row_converter(Element element) {
+template <unsigned bytes, class Number>
+inline Convert<Number> converter(Element element) {
     if constexpr (static_cast<Number>(0.5) == 0) {
-        return element == Element::s8 ? convert_row<Element::s8, Number> : convert_row<Element::u8, Number>;
+        return element == Element::s8 ? convert_elements<bytes, Element::s8, Number> : convert_elements<bytes, Element::u8, Number>;
     } else {
         switch (element) {
-            case Element::f16: return convert_row<Element::f16, Number>;
-            case Element::bf16: return convert_row<Element::bf16, Number>;
-            case Element::tf32: return convert_row<Element::tf32, Number>;
-            case Element::e4m3: return convert_row<Element::e4m3, Number>;
-            default: return convert_row<Element::e5m2, Number>;
+            case Element::f16: return convert_elements<bytes, Element::f16, Number>;
+            case Element::bf16: return convert_elements<bytes, Element::bf16, Number>;
+            case Element::tf32: return convert_elements<bytes, Element::tf32, Number>;
+            case Element::e4m3: return convert_elements<bytes, Element::e4m3, Number>;
+            default: return convert_elements<bytes, Element::e5m2, Number>;
         }
     }
 }
@@ -192,7 +192,8 @@ inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrice
     if constexpr (static_cast<Number>(0.5) != 0) {
         if (numerics_are_hardwares()) return multiply_as_hardware(threads, shape, matrices);
     }
-    for (unsigned t = 0; t < warpgroup_threads; t++) {
+    for (unsigned i = 0; i < warpgroup_threads; i++) {
+        const unsigned t = i % 32 * 4 + i / 32;  // the threads that use one copy of B, one after the other
         const WgmmaOperands& own = *static_cast<const WgmmaOperands*>(threads[t].operands);
         if constexpr (static_cast<Number>(0.5) != 0) {
             if (shape.sums == Sums::f16) {
@@ -238,7 +239,7 @@ inline void read_a(Matrices<Number>& to, const WgmmaShape& shape, const Thread* 
     } else {
         read_rows(to.rows, SharedMatrix(*current_block, first.a, first.a_by_columns, issued, site), wgmma_m);
     }
-    const ConvertRow<Number> convert = row_converter<Number>(shape.a);
+    const Convert<Number> convert = converter<row_bytes, Number>(shape.a);
     const unsigned k = wgmma_k(shape.a);
     for (unsigned row = 0; row < wgmma_m; row++) {
         if (!shape.is_sparse) {
@@ -253,24 +254,40 @@ inline void read_a(Matrices<Number>& to, const WgmmaShape& shape, const Thread* 
     }
 }
 
+/// Writes eight columns of a row of B to the copies. `numbers` has an element of each column, `stride` apart.
+template <unsigned stride, class Number>
+inline void spread(Matrices<Number>& to, unsigned k, unsigned column, const Number* numbers) {
+    for (unsigned pair = 0; pair < 4; pair++) {
+        const Number first = numbers[2 * pair * stride], second = numbers[(2 * pair + 1) * stride];
+        const Number four[4] = {first, second, first, second};
+        memcpy(&to.b[pair][k][column / 2], four, sizeof(four));
+    }
+}
+
 /// Reads the 32 bytes of K number `step` of each column of B.
 template <class Number>
 inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const Thread* threads, const race::Moment& issued,
                    unsigned step, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
-    read_rows(to.rows, SharedMatrix(*current_block, first.b, first.b_by_rows, issued, site), shape.n, step);
-    const ConvertRow<Number> convert = row_converter<Number>(shape.b);
-    const unsigned k = wgmma_k(shape.b);
+    const SharedMatrix from(*current_block, first.b, first.b_by_rows, issued, site);
+    const unsigned k = wgmma_k(shape.b), begin = step * k;
+    if (first.b_by_rows) {  // only elements of two bytes; eight columns are 16 contiguous bytes
+        const Convert<Number> convert = converter<16, Number>(shape.b);
+        for (unsigned i = begin; i < begin + k; i++) {
+            for (unsigned column = 0; column < shape.n; column += 8) {
+                Number numbers[16];
+                convert(numbers, from.along_other(column / 8, i), first.sign_b);
+                spread<1>(to, i, column, numbers);
+            }
+        }
+        return;
+    }
+    read_rows(to.rows, from, shape.n, step);
+    const Convert<Number> convert = converter<row_bytes, Number>(shape.b);
     for (unsigned column = 0; column < shape.n; column += 8) {
         Number numbers[8][most_wgmma_k];
         for (unsigned i = 0; i < 8; i++) convert(numbers[i], to.rows[column + i], first.sign_b);
-        for (unsigned i = 0; i < k; i++) {
-            for (unsigned pair = 0; pair < 4; pair++) {
-                Number* const place = &to.b[pair][step * k + i][column / 2];
-                place[0] = place[2] = numbers[2 * pair][i];
-                place[1] = place[3] = numbers[2 * pair + 1][i];
-            }
-        }
+        for (unsigned i = 0; i < k; i++) spread<most_wgmma_k>(to, begin + i, column, &numbers[0][i]);
     }
 }
 
