@@ -27,6 +27,7 @@ def {name}(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor:
 """
 
 
+@pytest.mark.slow
 def test_each_kernel_is_measured_once_and_one_that_ends_the_process_stops_no_other(
     tmp_path, monkeypatch, cache_with_runtime
 ):

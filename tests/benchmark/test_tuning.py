@@ -109,6 +109,7 @@ def test_a_kernel_that_is_loaded_after_tuning_uses_the_choice(cache_with_runtime
     assert tkjit.load(kernel)(torch.zeros(1)).item() == 23
 
 
+@pytest.mark.slow
 def test_a_tuned_kernel_is_checked(session_cache):
     kernel = configurations(tune={"STEP": (2, 1), "MORE": (3,)})
     assert tkjit.testing.check(kernel, torch.zeros(5), modes=["memory"]).findings == []

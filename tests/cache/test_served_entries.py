@@ -292,6 +292,7 @@ def test_other_version_of_a_tool_or_of_torch_is_a_miss(fresh, cache_with_runtime
     assert sorted(changes.values()) == sorted([module, module, launcher])
 
 
+@pytest.mark.slow
 def test_other_python_or_architecture_is_a_miss(fresh, cache_with_runtime, own):
     assert fresh.run(CALL_OWN) == "1.0\n"
     assert fresh.tkjit(*WHY).code == 0
@@ -348,6 +349,7 @@ def test_cache_writable_by_strangers_is_rejected_unless_shared(fresh, warmed):
         os.utime(launcher / MANIFEST)  # invalidates the warm record, so that the second pass searches the cache
 
 
+@pytest.mark.slow
 def test_group_writable_umask_leaves_the_cache_closed_to_others(fresh, cache_with_runtime):
     assert fresh.run(f"import os; os.umask(0o002)\n{CALL}") == RIGHT
     writable = [path for path in cache_with_runtime.rglob("*") if path.is_dir() and path.stat().st_mode & 0o022]

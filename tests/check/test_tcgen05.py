@@ -59,10 +59,10 @@ def findings(*marks: str) -> list[str]:
             ["second wait", "results"],
             ["race: asynchronous read after write", "race: tcgen05.dealloc after tcgen05 write", "unwritten: "],
         ),
-        (["adds first"], ["uninitialized: tcgen05 write"]),
+        slow(["adds first"], ["uninitialized: tcgen05 write"]),
         slow(["after the first product"], ["fence: tcgen05.ld after tcgen05 write"]),
         slow(["before the second product"], ["fence: tcgen05 read after tcgen05.st"]),
-        (["at the second product"], ["fence: tcgen05 read after tcgen05.st"]),
+        slow(["at the second product"], ["fence: tcgen05 read after tcgen05.st"]),
         slow(["first commit"], ["fault: wait"]),
     ],
 )

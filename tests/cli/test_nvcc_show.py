@@ -85,6 +85,7 @@ def test_sass_without_the_tool(compiler, capsys, monkeypatch):
     assert "no cuobjdump" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_variant_with_several_dtypes(capsys):
     types = "float8_e5m2,float16"
     assert main(["show", "scaled_matmul", "--ptx", "--arch", "90a", "--types", types]) == 0

@@ -35,6 +35,7 @@ __global__ void slow(float* x) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiler", "child"), [("nvcc", "cicc"), pytest.param("nvrtc", "python", marks=pytest.mark.slow)]
 )

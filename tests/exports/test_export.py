@@ -166,6 +166,7 @@ def test_functions_with_the_same_name_are_rejected(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 def test_each_overload_is_a_separate_function(tmp_path):
     source = "__global__ void f(Globals g) { g.y[threadIdx.x] = g.x[threadIdx.x] + 1; }"
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.nvcc
 PROGRAM = Path(__file__).parent / "programs/both.c"
 
 
+@pytest.mark.slow
 def test_library_for_gpus_also_runs_on_the_cpu(tmp_path, loader):
     """A library for GPUs links CUDA's runtime statically, and reports that there is no driver."""
     output = tkjit.export("axpy", name="both", output=tmp_path / "both", archs=["cpu", "90a", "80"], types=["float32"])

@@ -94,6 +94,7 @@ def test_source_for_torchs_stable_api(tmp_path):
             module.one_more(torch.ones(3, 3, device="meta"), [3, 3])
 
 
+@pytest.mark.slow
 def test_unknown_nvcc_flag_is_reported():
     with pytest.raises(CompileError, match="Unknown option '--no-such-flag'"):
         cpp_extension.load_inline(
@@ -164,7 +165,8 @@ def listed_code(shared_object: Path, kind: str) -> set[str]:
     ("listed", "flags", "elf", "ptx"),
     [
         ("8.0;9.0a+PTX", [], {"sm_80", "sm_90a"}, {"sm_90a"}),
-        ("9.0a", ["-gencode", "arch=compute_80,code=sm_80"], {"sm_80"}, set()),  # as with torch, the user's flags win
+        # as with torch, the user's flags win
+        pytest.param("9.0a", ["-gencode", "arch=compute_80,code=sm_80"], {"sm_80"}, set(), marks=pytest.mark.slow),
     ],
 )
 def test_code_for_each_architecture(tmp_path, monkeypatch, listed, flags, elf, ptx):

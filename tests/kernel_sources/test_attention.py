@@ -116,7 +116,7 @@ QUICK_CASES = ("a part of a tile", "shared heads", "causal, more queries", "a wi
 
 
 @pytest.mark.parametrize("dtype", sample((torch.bfloat16, torch.float16), "torch.bfloat16"))
-@pytest.mark.parametrize("name", sample(GRADIENT_CASES, *QUICK_CASES, "128 wide", "256 wide"))
+@pytest.mark.parametrize("name", sample(GRADIENT_CASES, *QUICK_CASES))
 def test_gradients(attention, name, dtype):
     shape, options = GRADIENT_CASES[name]
     tensors = inputs(*shape, dtype, batch=2)
@@ -181,6 +181,7 @@ def test_gradients_do_not_depend_on_tiles_that_no_row_sees(attention, dim, optio
         assert torch.equal(got[:, :, last], wanted[:, :, last])
 
 
+@pytest.mark.slow
 def test_gradients_without_heads_of_queries(attention):
     q, k, rows = torch.empty(1, 0, 70, 64).bfloat16(), torch.randn(1, 2, 70, 64).bfloat16(), torch.empty(1, 0, 70)
     grad_q, grad_k, grad_v = tkjit.load("attention_gradient")(q, rows, q, k, k, rows)

@@ -203,7 +203,14 @@ def test_top_k_rejects_a_k_that_does_not_fit(k):
 
 @pytest.mark.parametrize(
     "limits",
-    [{}, {"temperature": 0.5}, {"top_k": 5}, {"top_p": 0.7}, {"top_k": 10, "top_p": 0.6, "temperature": 2.0}],
+    [
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ({}, {"temperature": 0.5}, {"top_k": 5}, {"top_p": 0.7})
+        ),
+        pytest.param({"top_p": 0.7}, marks=pytest.mark.slow),
+        {"top_k": 10, "top_p": 0.6, "temperature": 2.0},
+    ],
     ids=str,
 )
 def test_sampling_has_the_probabilities_of_softmax(dtype, limits):

@@ -101,7 +101,7 @@ def test_gradients_of_a_sum(name):
 @pytest.mark.parametrize(
     "shape", [(1700, 8), (1590, 20), (5, 1032), (3, 3001), (140, 8200), (2, 8201), (134, 16400)], ids=str
 )
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", sample([torch.float32, torch.bfloat16], "torch.bfloat16"))
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
 def test_gradients_of_any_shape(name, dtype, shape):
     if shape[0] * shape[1] > 1_000_000 and (name, dtype) != ("layer_norm", torch.bfloat16):

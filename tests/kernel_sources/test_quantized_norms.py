@@ -138,7 +138,7 @@ def quantized_weight(weight: torch.Tensor, block: bool) -> tuple[torch.Tensor, t
     return (blocks / scale[:, None, :, None]).to(E4M3).view_as(weight), scale
 
 
-@pytest.mark.parametrize("kind", ["given", "rows", "blocks"])
+@pytest.mark.parametrize("kind", sample(["given", "rows", "blocks"], "blocks"))
 def test_product_of_a_normalised_matrix(kind):
     x, gain, weight = torch.randn(20, 384), torch.rand(384) + 0.5, torch.randn(128, 384)
     exact = F.rms_norm(x, (384,), gain, 1e-6) @ weight.T

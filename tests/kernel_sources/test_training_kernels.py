@@ -87,7 +87,7 @@ def test_a_target_that_is_no_class_has_the_loss_nan():
     assert loss.isnan().tolist() == [False, True, True]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", sample([torch.float32, torch.bfloat16], "torch.bfloat16"))
 @pytest.mark.parametrize("n", [5, 1000, 20001])
 def test_fused_cross_entropy_replaces_logits_by_their_gradient(dtype, n):
     logits = (3 * torch.randn(2, 3, n)).to(dtype)
@@ -200,7 +200,7 @@ def test_rotary_rejects_tables_that_do_not_fit():
 
 @pytest.mark.parametrize("activation", sample(["identity", "silu"], "silu"))
 @pytest.mark.parametrize(("width", "length"), [(2, 1), (3, 37), (4, 2100)])
-@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("has_bias", sample([False, True], "True"))
 def test_causal_conv1d_and_its_gradients(dtype, width, length, activation, has_bias):
     shapes = ((2, 3, length), (3, width), *[(3,)] * has_bias)
     tensors = [torch.randn(shape).to(dtype) for shape in shapes]

@@ -218,7 +218,7 @@ def test_load_notices_an_edited_source(tmp_path, monkeypatch):
 def test_a_source_next_to_a_notebook_is_found(tmp_path, monkeypatch):
     (tmp_path / "beside.cu").write_text("__global__ void beside(float* x) { x[0] = 3; }\n")
     monkeypatch.chdir(tmp_path)
-    scope = dict(vars(tkjit))
+    scope = {name: getattr(tkjit, name) for name in tkjit.__all__}
     code = 'def beside(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...'
     exec(compile(code, "/tmp/ipykernel_1234/5678.py", "exec"), scope)
     kernel = tkjit.kernel("beside.cu", entry="beside", args=True, grid=1, block=1)(scope["beside"])

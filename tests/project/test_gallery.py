@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.pictures import same_picture
+from support.sampling import sample
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/gallery.md").read_text()
@@ -22,7 +23,7 @@ def test_the_page_shows_each_program():
 
 
 @pytest.mark.compiles
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("program", sample(PROGRAMS, "heat", "mandelbrot", name=lambda path: path.stem))
 def test_a_program_draws_its_picture(program, fresh, tmp_path, request):
     run = f"import runpy\nrunpy.run_path({str(program)!r}, run_name='__main__')"
     fresh.start(run, directory=tmp_path, MPLBACKEND="agg").printed()

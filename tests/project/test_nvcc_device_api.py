@@ -12,7 +12,13 @@ pytestmark = pytest.mark.nvcc
 HOPPER = gpu_target("90a")
 
 
-@pytest.mark.parametrize("section", GROUPS, ids=lambda section: section.name)
+@pytest.mark.parametrize(
+    "section",
+    [
+        pytest.param(section, id=section.name, marks=() if section is GROUPS[0] else pytest.mark.slow)
+        for section in GROUPS
+    ],
+)
 def test_the_lines_of_a_section_compile(loader, section):
     kernel = members_kernel(section, list(section.rows))
     assert loader.launcher(kernel.specs[0], Variant(), HOPPER).manifest["spill_store_bytes"] == 0

@@ -54,6 +54,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sites
 
 
+@pytest.mark.slow
 @pytest.mark.compiles
 def test_it_runs_where_it_is_installed_and_elsewhere_from_the_same_entries(sites, cache_with_runtime, tmp_path):
     first, second = ({"PYTHONPATH": str(site)} for site in sites)

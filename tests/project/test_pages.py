@@ -18,6 +18,11 @@ OTHERS = (
     "reference/errors",
     "reference/device-api",
 )
+# each takes over five seconds, in which it compiles kernels that have tests of their own
+SLOW = {
+    *("explanation/checker", "explanation/tiles", "howto/bind", "howto/hugging-face", "howto/shared-caches"),
+    *("howto/torch-sources", "howto/tuning", "howto/verifying"),
+}
 PAGES = [
     page
     for path in sorted(DOCS.rglob("*.md"))
@@ -26,7 +31,14 @@ PAGES = [
 
 
 @pytest.mark.compiles
-@pytest.mark.parametrize("page", [page for page in PAGES if read_page(DOCS / f"{page}.md").steps])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page in SLOW else ())
+        for page in PAGES
+        if read_page(DOCS / f"{page}.md").steps
+    ],
+)
 def test_a_page(page, variables, fresh, tmp_path, request):
     path = DOCS / f"{page}.md"
     follow(read_page(path).steps, tmp_path, variables, fresh)

@@ -20,9 +20,7 @@ def test_a_product_equals_its_reference(product: Product):
     assert torch.equal(product.kernel(a, b).double(), product.expected(a, b))
 
 
-@pytest.mark.parametrize(
-    "product", sample(SPARSE_PRODUCTS, "sparse-bf16-1", "sparse-tf32-0", "sparse-s8-0", name=str), ids=str
-)
+@pytest.mark.parametrize("product", sample(SPARSE_PRODUCTS, "sparse-bf16-1", "sparse-tf32-0", name=str), ids=str)
 def test_a_product_of_a_sparse_matrix_equals_its_reference(product: SparseProduct):
     a, metadata, b, whole = product.inputs()
     expected = whole @ b.view(product.dtype).double().T
@@ -100,8 +98,8 @@ __global__ void reduce(ELEMENT* y, const ELEMENT* x) {
     ("kind", "cpp", "dtype", "combine"),
     [
         ("add.f32", "float", "float32", torch.add),
-        ("min.s32", "int", "int32", torch.minimum),
-        ("xor.b32", "int", "int32", torch.bitwise_xor),
+        pytest.param("min.s32", "int", "int32", torch.minimum, marks=pytest.mark.slow),
+        pytest.param("xor.b32", "int", "int32", torch.bitwise_xor, marks=pytest.mark.slow),
     ],
 )
 def test_three_blocks_reduce_into_global_memory(kind, cpp, dtype, combine):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.nvcc
         pytest.param("test_strided.py", "row_sums", marks=pytest.mark.slow),
         pytest.param("test_scratch.py", "columns", marks=pytest.mark.slow),
         ("test_scratch.py", "of_complex"),
-        ("test_random.py", "dropout"),
+        pytest.param("test_random.py", "dropout", marks=pytest.mark.slow),
     ],
 )
 def test_kernel_compiles_for_hopper(loader, file, name):

@@ -71,7 +71,7 @@ def test_failure_of_the_chosen_overload_is_not_hidden_by_the_others():
     trap = "__global__ void f(Globals g) { __trap(); }"
     first = define(trap, '(x: InOut[Tensor, "float32", "N"])', entry="f", grid=1, block=1)
     name = first.name
-    scope = dict(vars(tkjit))
+    scope = {name: getattr(tkjit, name) for name in tkjit.__all__}
     exec(f'def {name}(x: InOut[Tensor, "float32", "M"]): ...', scope)
     both = first.overload("__global__ void f(Globals g) { g.x[0] = 9; }", entry="f", grid=1, block=1)(scope[name])
     x = torch.zeros(1)

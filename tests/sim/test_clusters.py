@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from support.define import define, host_function
+from support.sampling import sample
 
 from tkjit import Kernel, LaunchError, ToolchainError
 
@@ -336,8 +337,8 @@ def test_host_code_launches_clusters():
 @pytest.mark.parametrize(
     ("declared", "entry"),
     [
-        ("__global__ void __cluster_dims__(1, 1, 1) f(Globals g)", "f"),
-        ("__global__ __cluster_dims__(1) void f(Globals g)", "f"),
+        pytest.param("__global__ void __cluster_dims__(1, 1, 1) f(Globals g)", "f", marks=pytest.mark.slow),
+        pytest.param("__global__ __cluster_dims__(1) void f(Globals g)", "f", marks=pytest.mark.slow),
         ("template <int N> __global__ void __cluster_dims__(N) f(Globals g)", "f<1>"),
         ("__global__ void __cluster_dims__(2, 1, 1) f(Globals g)", "f"),
         ("namespace a {\n__global__ void __launch_bounds__(64) __cluster_dims__(2) f(Globals g)", "a::f"),
@@ -349,7 +350,7 @@ def test_declared_clusters(declared, entry):
     assert kernel(torch.ones(6)).tolist() == [2] * 6
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 4])
+@pytest.mark.parametrize("blocks", sample([1, 2, 4], "2"))
 def test_the_declared_cluster_of_a_template_depends_on_its_instance(blocks):
     source = """
     template <int N, typename... Ts>

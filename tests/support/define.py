@@ -19,7 +19,7 @@ def floats(*values: float) -> torch.Tensor:
 def define(source: Path | str | None, signature: str, **options) -> tkjit.Kernel:
     """Define a kernel with a unique name."""
     name = f"feature_{next(names)}"
-    scope = dict(vars(tkjit))
+    scope = {name: getattr(tkjit, name) for name in tkjit.__all__}
     exec(f"def {name}{signature}: ...", scope)
     return tkjit.kernel(source, **options)(scope[name])
 

@@ -72,7 +72,7 @@ class Section(NamedTuple):
 
     def define(self, name: str, source: str, *more: str) -> tkjit.Kernel:
         """Define a kernel of one thread with these fields, and more."""
-        scope = {**vars(tkjit), "torch": torch}
+        scope = {**{name: getattr(tkjit, name) for name in tkjit.__all__}, "torch": torch}
         exec(f"def {name}({', '.join([*more, *self.fields])}): ...", scope)
         return tkjit.kernel(source, entry=name, grid=1, block=1)(scope[name])
 

@@ -81,7 +81,7 @@ def test_a_right_kernel_passes(directory, capsys):
     ("name", "problem"),
     [
         pytest.param("one_off", r"y: \[40\] is ", marks=pytest.mark.slow),
-        ("unwritten", r"y: \[63\] is nan, but "),
+        pytest.param("unwritten", r"y: \[63\] is nan, but ", marks=pytest.mark.slow),
         ("outside", "y: written out of bounds: element 64, of [64]"),
         pytest.param("reads_outside", r"y: \[63\] is nan", marks=pytest.mark.slow),
         ("writes_input", "x: the kernel has written to this input"),
@@ -174,6 +174,7 @@ def test_a_required_tensor_that_may_be_none_is_tried_with_and_without_one(sessio
     assert {"no b" in outcome.case for outcome in testing.verify(add)} == {True, False}
 
 
+@pytest.mark.slow
 def test_a_reference_gets_no_scratch(session_cache):
     source = "__global__ void twice(Globals g) { g.t[0] = g.x[0]; g.y[0] = 2 * g.t[0]; }"
 
@@ -187,7 +188,12 @@ def test_a_reference_gets_no_scratch(session_cache):
 
 
 @pytest.mark.parametrize(
-    "ending, status", [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)]
+    "ending, status",
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_leaves_no_process_behind(directory, ending, status):
     command = [sys.executable, "-m", "tkjit", "verify", "hangs", "--dim", "N=53"]
@@ -266,6 +272,7 @@ def test_invalid_options_are_rejected(options, text):
         def f(y: Out[Tensor, "float32", 3]) -> Tensor: ...
 
 
+@pytest.mark.slow
 def test_a_variant_that_does_not_compile_is_compiled_once(directory, capsys):
     text = ONE.format(name="refused", body="g.y[0] = undeclared;", more="", options="")
     (directory / "refused.py").write_text(HEAD + text)
