@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tkjit.loader import Loader
-
 if TYPE_CHECKING:
     import torch
 
     from tkjit.benchmark.measurement import Measurement
     from tkjit.kernel_objects import Kernel
     from tkjit.loader.tuned import Choice
-    from tkjit.spec import Spec, Variant
 
 __all__ = ["bench", "tune"]
 
@@ -121,12 +118,3 @@ def tune(
     from tkjit.benchmark.tuning import choices
 
     return list(choices(kernel, sizes, types, device, rounds=rounds, seed=seed))
-
-
-def _tune_for_a_call(spec: Spec, variant: Variant, device_type: str, device: int) -> None:
-    from tkjit.benchmark.tuning import tune_for_a_call
-
-    tune_for_a_call(spec, variant, device_type, device)
-
-
-Loader.tuner = _tune_for_a_call

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkjit import headers
 from tkjit.cache import Cache, Entry, Product, Recipe, fingerprints
@@ -54,13 +55,7 @@ _UNSETTLED_NS = 2 * fingerprints.SETTLED_NS
 
 
 class Loader:
-    """Builds and opens everything that calls need, for one set of settings.
-
-    ``tuner`` measures the configurations of a variant on a device, and stores the choice. ``tkjit.benchmark`` sets it,
-    because measuring calls kernels, and they need a loader.
-    """
-
-    tuner: ClassVar[Callable[[Spec, Variant, str, int], None] | None] = None
+    """Builds and opens everything that calls need, for one set of settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -251,8 +246,8 @@ class Loader:
             return
         target = self.target(device_type, device)
         if self.tuned.find(spec, variant, target.name, _device_with(target)) is None and not is_capturing():
-            assert Loader.tuner is not None
-            Loader.tuner(spec, variant, device_type, device)
+            # imported by name when it is needed, because tuning calls kernels, and these need the loader
+            import_module("tkjit.benchmark.tuning").tune_for_a_call(spec, variant, device_type, device)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
         """Return the simulator's object, for linking CPU launchers. For ``mode``, see ``SimulatorObjectPlan``."""
