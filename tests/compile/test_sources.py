@@ -27,9 +27,9 @@ def test_the_simulator_compiles_the_right_source():
     assert only(torch.zeros(1)).item() == 2
     several = define(None, signature, archs={"90a": source(2), "80": source(3)}, **options)
     assert several(torch.zeros(1)).item() == 2
-    newer = define(None, signature, archs={"100a": source(2), "103a": source(3)}, **options)
+    newer = define(None, signature, archs={"120a": source(2), "121a": source(3)}, **options)
     with pytest.raises(
-        tkjit.ToolchainError, match=r"feature_\d+ is written for sm_100a, which the simulator does not model"
+        tkjit.ToolchainError, match=r"feature_\d+ is written for sm_120a, which the simulator does not model"
     ):
         newer(torch.zeros(1))
 
