@@ -118,6 +118,8 @@ class Settings:
     compiler : str
         ``TKJIT_COMPILER``: ``nvcc`` or ``nvrtc`` for device code. By default NVRTC, if it is installed and the source
         allows it.
+    compiler_server : bool
+        ``TKJIT_COMPILER_SERVER``: whether processes that have compiled with NVRTC stay for the next compilation.
     binding : str
         ``TKJIT_BINDING``: ``pybind11``, to call kernels through pybind11 instead of tkjit's own glue.
     model_arch : str
@@ -154,6 +156,7 @@ class Settings:
     tune: bool = False
     sim_debug: bool = False
     compiler: str = ""
+    compiler_server: bool = True
     binding: str = ""
     model_arch: str = ""
     sim_numerics: str = ""  # only checked here, because the simulator reads the variable itself
@@ -184,6 +187,7 @@ class Settings:
             tune=_flag("TKJIT_TUNE", environ.get("TKJIT_TUNE"), default=False),
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             compiler=_one_of("TKJIT_COMPILER", environ.get("TKJIT_COMPILER", ""), COMPILERS),
+            compiler_server=_flag("TKJIT_COMPILER_SERVER", environ.get("TKJIT_COMPILER_SERVER"), default=True),
             binding=_one_of("TKJIT_BINDING", environ.get("TKJIT_BINDING", ""), BINDINGS),
             model_arch=environ.get("TKJIT_MODEL_ARCH", "").removeprefix("sm_"),
             sim_numerics=_one_of("TKJIT_SIM_NUMERICS", environ.get("TKJIT_SIM_NUMERICS", ""), ("hardware", "float32")),

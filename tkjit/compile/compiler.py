@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import IO
 
 from tkjit.cache import Product
 from tkjit.compile.embedded import embedded_files
 from tkjit.compile.flags import PACKAGE
 from tkjit.compile.log import first_error
+from tkjit.compile.nvrtc import ServedCommand
 from tkjit.compile.resources import kernel_resources
 from tkjit.compile.run_measured import COULD_NOT_RUN
 from tkjit.config import environment_with
@@ -183,6 +185,10 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
         scratch = directory / "tmp"
         with suppress(OSError):  # if the disk is full, the compiler's own error is clearer
             scratch.mkdir(exist_ok=True)
+        environ = environment_with(TMPDIR=str(scratch))
+        if isinstance(line, ServedCommand) and (answer := _run_served(line, directory, environ, log)) is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+            return answer
         script = [sys.executable, "-I", "-S", str(PACKAGE / "compile" / "run_measured.py"), str(usage.fileno())]
         if measured:
             line = [*script, *line]
@@ -196,7 +202,7 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 pass_fds=[usage.fileno()],
-                env=environment_with(TMPDIR=str(scratch)),
+                env=environ,
             )
         except OSError as error:
             raise ToolchainError(f"{name} does not run: {error.strerror}") from None
@@ -216,6 +222,21 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
         return code, printed, 0
     status, peak_kib = report.split()
     return int(status), printed, int(peak_kib) << 10
+
+
+def _run_served(
+    line: ServedCommand, directory: Path, environ: Mapping[str, str], log: IO[bytes]
+) -> tuple[int, str, int] | None:
+    """Do what ``_run`` does in the server of NVRTC. Return None, and leave the log empty, if the server ended."""
+    from tkjit.compile import nvrtc_server
+
+    answer = nvrtc_server.run(line, directory, environ, log)
+    log.seek(0)
+    if answer is None:
+        log.truncate()
+        return None
+    code, peak_bytes = answer
+    return code, log.read().decode(errors="replace"), peak_bytes
 
 
 def new_module_name(unit: Unit) -> str:

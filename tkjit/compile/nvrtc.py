@@ -23,6 +23,10 @@ _LIBRARIES = ("lib64", "lib", f"targets/{os.uname().machine}-linux/lib")
 _VERSION = re.compile(rb"#define\s+CUDART_VERSION\s+(\d+)")
 
 
+class ServedCommand(list[str]):
+    """A command line that ``nvrtc_server.run`` can run."""
+
+
 @dataclass(frozen=True)
 class Nvrtc:
     """An NVRTC library that was found.
@@ -37,12 +41,15 @@ class Nvrtc:
         The architectures for which it compiles: ``90``.
     include_dirs : tuple of Path
         The directories with the headers of the same version.
+    is_served : bool
+        Whether a server compiles, instead of a new process for each compilation.
     """
 
     path: Path
     version: str
     archs: tuple[str, ...]
     include_dirs: tuple[Path, ...]
+    is_served: bool = False
 
     @property
     def cuda(self) -> int:
@@ -59,7 +66,8 @@ class Nvrtc:
     ) -> list[str]:
         """Return the command line that compiles a source in a child process."""
         child = [sys.executable, "-I", "-S", str(CHILD), "compile", str(self.path)]
-        return [*child, str(source), str(cubin), str(names), *expressions, "--", *options]
+        line = [*child, str(source), str(cubin), str(names), *expressions, "--", *options]
+        return ServedCommand(line) if self.is_served else line
 
 
 _WITH_VALUE = ("-D", "-U", "-I", "-maxrregcount", "-Xptxas", "-Xcompiler", "-diag-suppress")

@@ -160,7 +160,8 @@ class Toolchain:
             except ToolchainError as error:
                 failed = failed or str(error)
                 continue
-            return nvrtc.Nvrtc(library, version, tuple(arch.removeprefix("sm_") for arch in archs), headers)
+            known = tuple(arch.removeprefix("sm_") for arch in archs)
+            return nvrtc.Nvrtc(library, version, known, headers, self._settings.compiler_server)
         places = "in CUDA_HOME, next to nvcc, in /usr/local/cuda or from PyPI"
         raise ToolchainError(failed or f"no NVRTC {places}; install it: {pip_install(nvrtc.EXTRA)}")
 
