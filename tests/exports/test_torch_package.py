@@ -37,7 +37,6 @@ def built(package) -> Path:
     return build(package)
 
 
-@pytest.mark.slow
 def test_tests_of_the_package_pass(package, built):
     shown = run(built, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests"))
     passed = int(re.search(r"(\d+) passed", shown)[1])
