@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -76,7 +77,7 @@ class Server:
         if self.owner != os.getpid():
             return 0
         with suppress(ProcessLookupError):
-            os.kill(self.pid, 9)
+            os.kill(self.pid, signal.SIGKILL)
         try:
             _, status = os.waitpid(self.pid, 0)
         except ChildProcessError:  # somebody else has waited for it
@@ -92,8 +93,12 @@ def run(command: list[str], directory: Path, variables: Mapping[str, str], log: 
     """
     arguments = command[command.index(str(CHILD)) + 1 :]
     idle = _take(arguments[1])
-    if idle is not None and isinstance(answer := _run_in(idle, arguments, directory, variables, log), tuple):
-        return answer
+    if idle is not None:
+        answer = _run_in(idle, arguments, directory, variables, log)
+        if isinstance(answer, tuple):
+            return answer
+        log.seek(0)
+        log.truncate()
     answer = _run_in(Server(arguments[1]), arguments, directory, variables, log)
     if isinstance(answer, tuple):
         return answer
