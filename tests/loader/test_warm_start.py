@@ -192,7 +192,7 @@ def test_a_warm_kernel_has_all_attributes(remembered, fresh):
         "print(kernel.name, kernel.__name__, kernel, hasattr(kernel, 'no'))\n"
     )
     described = "fill fill <tkjit kernel fill(x: Tensor, *, stream=None)> False\n"
-    assert fresh.run(code) == f"True 7.0 (Variant(values=()),)\n{described}"
+    assert fresh.run(code) == f"True 7.0 (Variant(values=(), configuration=()),)\n{described}"
 
 
 @pytest.mark.slow
