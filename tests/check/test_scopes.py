@@ -203,3 +203,34 @@ def test_the_scope_of_a_cluster_orders_accesses_only_within_the_cluster(name, re
     with pytest.raises(KernelCheckError) as caught:
         check(f, *arguments, modes=["race"], strict=True)
     assert text in str(caught.value)
+
+
+# Each block reads what the next block of its cluster has written, or the block itself if it is alone.
+AT_THE_BARRIER = """#include <cooperative_groups.h>
+__global__ void f(int* data, int*) {{
+    __shared__ int values[32];
+    const auto cluster = cooperative_groups::this_cluster();
+    values[threadIdx.x] = threadIdx.x;
+    {fence}
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    const unsigned next = (cluster.block_rank() + 1) % cluster.num_blocks();
+    if (threadIdx.x == 0) data[blockIdx.x] = *cluster.map_shared_rank(&values[5], next);
+    cluster.sync();
+}}"""
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("fence", [PTX_FENCE, ""], ids=["fence", "no fence"])
+def test_a_relaxed_arrival_at_a_clusters_barrier_passes_on_the_last_fence(fence, blocks):
+    source = AT_THE_BARRIER.format(fence=fence)
+
+    @tkjit.kernel(source, entry="f", grid=2, block=32, args=True, cluster=blocks)
+    def f(data: InOut[Tensor, "int32", 2], flag: InOut[Tensor, "int32", 1]) -> None: ...
+
+    arguments = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    if fence:
+        assert check(f, *arguments, modes=["race"], strict=True).launches == 3
+        return
+    with pytest.raises(KernelCheckError, match="race: nothing orders two accesses to values"):
+        check(f, *arguments, modes=["race"], strict=True)

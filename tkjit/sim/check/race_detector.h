@@ -46,6 +46,8 @@ void arrive_relaxed(const void* object) {
     ThreadState& state = state_of(*current_thread);
     Meeting& meeting = meetings[object];
     for (const Scope fenced : {Scope::cluster, Scope::device}) meeting.gathered.learn(state.released[number_of(fenced)]);
+    // without clusters, a fence for the cluster counts as one for the block
+    if (current_block->cluster->count == 1) meeting.gathered.learn(state.released[number_of(Scope::block)]);
     if (state.released_mbarriers) meeting.gathered.learn(*state.released_mbarriers);
     state.knows.advance(current_thread->linear);
 }
@@ -88,7 +90,7 @@ void arrive_for(const void* object, const Moment& issued) {
 
 // ---- atomics
 
-/// Learns what is known of the threads in a scope around the running thread.
+/// Adds to `known` what `other` knows about the threads of the running thread's block or cluster, or about all threads.
 inline void learn_in(Scope scope, Knowledge& known, const Knowledge& other) {
     const unsigned block = state_of(*current_thread->block).number;
     if (scope == Scope::device) return known.learn(other);
