@@ -1,4 +1,4 @@
-"""The servers that keep NVRTC loaded: what they compile, and what follows a crash, Ctrl-C or a fork."""
+"""The servers that keep NVRTC loaded: they compile, and builds go on after a crash, Ctrl-C and a fork."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from support.waiting import wait_until
 
 from tkjit.compile import nvrtc_server
 from tkjit.compile.nvrtc import CHILD, ServedCommand
+from tkjit.config import Settings
+from tkjit.loader import loader_for
 from tkjit.system.process import working_in
 from tkjit.system.start_time import start_time
 
@@ -177,9 +179,6 @@ time.sleep(60)
 
 
 def test_the_server_can_be_switched_off(monkeypatch, tmp_path):
-    from tkjit.config import Settings
-    from tkjit.loader import loader_for
-
     for text, served in (("0", False), ("1", True)):
         monkeypatch.setenv("TKJIT_COMPILER_SERVER", text)
         nvrtc = loader_for(Settings.from_environment()).toolchain.nvrtc

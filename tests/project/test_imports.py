@@ -156,8 +156,8 @@ def mentions(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["environ", "environb", "getenv", "getenvb", "expanduser", "expandvars"])
 def test_only_config_reads_the_environment(name):
-    # compile/compiler.py sets PATH and CXX during a load_inline call, which takes them only from the environment, and
-    # compile/nvrtc_child.py, a program of its own, takes over the environment of the process that it compiles for
+    # compile/compiler.py sets PATH and CXX during a load_inline call, which takes them only from the environment;
+    # compile/nvrtc_child.py runs in another process, and sets the environment of each request
     others = {"compile/compiler.py", "compile/nvrtc_child.py"} if name == "environ" else set()
     allowed = {"config.py", *others}
     # config.py also has a parameter named environ

@@ -227,15 +227,14 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
 def _run_served(
     line: ServedCommand, directory: Path, environ: Mapping[str, str], log: IO[bytes]
 ) -> tuple[int, str, int] | None:
-    """Do what ``_run`` does in the server of NVRTC. Return None, and leave the log empty, if the server ended."""
+    """Run a command in a server of NVRTC, and return the same as ``_run``, or None if no server works."""
     from tkjit.compile import nvrtc_server
 
     answer = nvrtc_server.run(line, directory, environ, log)
-    log.seek(0)
     if answer is None:
-        log.truncate()
         return None
     code, peak_bytes = answer
+    log.seek(0)
     return code, log.read().decode(errors="replace"), peak_bytes
 
 

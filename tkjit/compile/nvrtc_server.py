@@ -13,15 +13,15 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from tkjit.compile.nvrtc import CHILD
 from tkjit.config import environment_with
 from tkjit.system.fork_safe import ForkSafeLock
+from tkjit.system.start_time import start_time
 
-_MOST_IDLE = 4  # servers that wait for the next compilation; each has 22 MB of its own
+_MOST_IDLE = 4  # each idle server uses 22 MB
 
 _idle: list[Server] = []
 _lock = ForkSafeLock()
@@ -39,6 +39,7 @@ class Server:
             streams = theirs.fileno(), nothing.fileno(), nothing.fileno()
             actions = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
             self.pid = os.posix_spawn(sys.executable, command, environment_with(), file_actions=actions)
+        self._started = start_time(self.pid)
 
     def run(
         self, arguments: list[str], directory: Path, variables: Mapping[str, str], log: IO[bytes]
@@ -76,7 +77,7 @@ class Server:
         self._socket.close()
         if self.owner != os.getpid():
             return 0
-        with suppress(ProcessLookupError):
+        if start_time(self.pid) == self._started:  # the program may have ignored SIGCHLD, and the pid belong to another
             os.kill(self.pid, signal.SIGKILL)
         try:
             _, status = os.waitpid(self.pid, 0)
