@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from textwrap import shorten
 
 from benchmarks.thunderkittens import HELPERS, PAGE, commits_of, place_headers, today
 from tkjit import find
@@ -38,7 +39,7 @@ def row(kernel: str, variant: str, outcomes: Sequence[Outcome]) -> str:
     if not wrong:
         said = f"yes, {len(outcomes)} call{'s' if len(outcomes) > 1 else ''}"
     else:
-        first = wrong[0].verdict.splitlines()[0][:120]
+        first = shorten(wrong[0].verdict.splitlines()[0], 120, placeholder=" ...")
         said = f"no, {len(wrong)} of {len(outcomes)} calls: {first}; {REASONS.get(kernel, 'not explained')}"
     compiled = sum(outcome.compile_cpu_s for outcome in outcomes)
     called = sum(outcome.call_cpu_s for outcome in outcomes)

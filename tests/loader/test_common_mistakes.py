@@ -217,7 +217,9 @@ def test_the_traceback_starts_at_the_callers_line(session_cache):
         with pytest.raises(tkjit.TkjitError) as caught:
             make()
         inner = [
-            entry for entry in caught.traceback if "tkjit/kernel" in str(entry.path) or "tests" not in str(entry.path)
+            entry
+            for entry in caught.traceback
+            if "tkjit/kernel_objects" in str(entry.path) or "tests" not in str(entry.path)
         ]
         assert 0 < len(inner) <= 2
 
