@@ -58,12 +58,6 @@ inline void for_each_run_of_row(const TensorCopy& copy, char* window, unsigned p
     const unsigned count = box_extent(map, 0), step = map.steps[0], size = map.element_bytes;
     const long long first = copy.first[0], end = static_cast<long long>(map.last[0]) + 1;
     const unsigned run = step > 1 ? 1 : map.swizzle_bytes ? 16 / size : count;
-    if (map.swizzle_bytes && step == 1 && !is_outside && first >= 0 && first + count <= end) {
-        for (unsigned i = 0; i < count; i += run) {
-            each(global + (first + i) * size, window + swizzled(place + i * size, map.swizzle_bytes), 16);
-        }
-        return;
-    }
     for (unsigned i = 0; i < count; i += run) {
         const unsigned elements = count - i < run ? count - i : run;
         char* const shared = window + swizzled(place + i * size, map.swizzle_bytes);

@@ -192,8 +192,7 @@ inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrice
     if constexpr (static_cast<Number>(0.5) != 0) {
         if (numerics_are_hardwares()) return multiply_as_hardware(threads, shape, matrices);
     }
-    for (unsigned i = 0; i < warpgroup_threads; i++) {
-        const unsigned t = i % 32 * 4 + i / 32;  // the threads that use one copy of B, one after the other
+    for (unsigned t = 0; t < warpgroup_threads; t++) {
         const WgmmaOperands& own = *static_cast<const WgmmaOperands*>(threads[t].operands);
         if constexpr (static_cast<Number>(0.5) != 0) {
             if (shape.sums == Sums::f16) {
