@@ -277,11 +277,13 @@ class Toolchain:
         tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
         # Make the linker list the files that it reads. They become dependencies, because a library may be replaced.
         trace = [f"-{'Wl,' if target.is_cpu else 'Xlinker='}-t"] if flags.links else []
+        linking = self.quick_linking if target.is_cpu and objects and not flags.link else []
         return [
             str(self.compiler(target).path),
             *flags.compile,
             *tools,
             *flags.paths,
+            *linking,
             *trace,
             *files,
             *reset,
