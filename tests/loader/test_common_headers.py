@@ -15,6 +15,7 @@ from support.sampling import sample
 
 from tkjit.cache import Entry
 from tkjit.cache.entry import read_dependencies
+from tkjit.check.plan import MEMORY, OVERFLOW, RACE, CheckerPlan
 from tkjit.compile.flags import RUNTIME
 from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
@@ -69,11 +70,44 @@ def test_builds_include_the_precompiled_header(loader, name):
     assert f"-include {directory}/tkjit_{name}.h " in built(name).manifest["command"]
 
 
+TRANSLATED = """
+__global__ void f(float* x, int n) {
+    if (threadIdx.x < n) asm("add.f32 %0, %0, 0f3F800000;" : "+f"(x[threadIdx.x]));
+}
+"""
+
+
+def test_a_source_with_inline_ptx_is_preprocessed_with_its_own_header(loader):
+    """The preprocessed text names the header instead of containing it, so little text is searched and compiled."""
+    preprocess, compile_command = built(LAUNCHER, source=TRANSLATED).manifest["command"].split(" && ")
+    directory = loader.common_header(of_launchers(loader.env, loader.target("cpu"), is_translated=True)).directory
+    assert f"-include {directory}/tkjit_launcher-translated.h -fpch-preprocess " in preprocess
+    assert "-include" not in compile_command
+
+
+def test_a_damaged_header_of_sources_with_inline_ptx_only_costs_time(loader):
+    plan = of_launchers(loader.env, loader.target("cpu"), is_translated=True)
+    (loader.common_header(plan).directory / f"{plan.file}.gch").write_bytes(b"")
+    assert built(LAUNCHER, source=TRANSLATED).shared_object.is_file()
+
+
+@pytest.mark.parametrize("source", [SOURCE, TRANSLATED], ids=["plain", "translated"])
+@pytest.mark.parametrize("mode", sample([MEMORY, RACE, OVERFLOW], RACE))
+def test_a_checker_uses_the_header_of_its_mode(loader, tmp_path, mode, source):
+    spec = define(source, PARAMETERS, entry="f", args=True, grid=1, block=32).specs[0]
+    target, is_translated = loader.target("cpu"), source == TRANSLATED
+    entry = loader.find_or_build(CheckerPlan(loader.env, spec, variants_of(spec)[0], target, mode))
+    plan = of_launchers(loader.env, target, mode, is_translated=is_translated)
+    command = entry.manifest["command"].split(" && ")[0]
+    assert f"-include {loader.common_header(plan).directory}/{plan.file} " in command
+    assert refusal(command, tmp_path) == ""
+
+
 def refusal(command: str, directory: Path) -> str:
     """Return the compiler's warning if it cannot use the precompiled header of a build; empty if it can."""
     words = shlex.split(command.split(" && ")[-1])
     (directory / "a.cpp").write_text("")
-    words = words[: next(at for at, word in enumerate(words) if word.startswith("-M"))]
+    words = words[: next(at for at, word in enumerate(words) if word == "-x" or word.startswith("-M"))]
     child = subprocess.run(
         [*words, "-Winvalid-pch", "-fsyntax-only", str(directory / "a.cpp")], capture_output=True, text=True
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,17 +96,27 @@ class CheckerPlan(LauncherPlan):
         flags = self._checker_flags
         cxx = str(toolchain.cxx.path)
 
-        def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
+        is_translated = self._is_translated()
+
+        def commands(source: Path, output: Path, depfile: Path, included: list[str]) -> list[Step]:
             middle = staging / ("checker.s" if self.mode == MEMORY else "checker.o")
             compile_only = "-S" if self.mode == MEMORY else "-c"
-            start = [cxx, *flags.compile, *flags.paths, "-ffunction-sections", compile_only, "-MD", "-MF", str(depfile)]
-            lines = self._steps([*start, "-x", "c++", str(source), "-o", str(middle)], source, self._is_translated())
+            start = [cxx, *flags.compile, *flags.paths, compile_only, "-MD", "-MF", str(depfile)]
+            line = [*start, "-x", "c++", str(source), "-o", str(middle)]
+            lines = self._steps(line, source, included, is_translated)
             if self.mode == MEMORY:
                 lines.append(lambda: files.write(middle, with_gaps(middle.read_text())))
-            lines.append([cxx, *_LINKED[self.mode], str(middle), str(simulator), "-o", str(output), *flags.link])
+            linking = [] if flags.link else toolchain.quick_linking
+            objects = [str(middle), str(simulator), "-o", str(output)]
+            lines.append([cxx, *_LINKED[self.mode], *linking, *objects, *flags.link])
             return lines
 
-        product = compiler.compile_binary(self._unit(), staging, CHECKER, commands)
+        unit = self._unit()
+
+        def make(included: list[str]) -> Product:
+            return compiler.compile_binary(unit, staging, CHECKER, partial(commands, included=included))
+
+        product = self._with_header(make, unit, is_translated, self.mode)
         for name in ("checker.s", "checker.o"):
             (staging / name).unlink(missing_ok=True)
         return with_simulator_sources(product, self.mode)

@@ -37,6 +37,8 @@ _CXX_FLAGS = (
 
 # DWARF 5, because without it gdb does not show a file's directory.
 _DEBUG_FLAGS = ("-O0", "-g", "-gdwarf-5", "-fno-omit-frame-pointer")
+# A source that is preprocessed and adapted before it is compiled keeps __shared__, which is adapted as well.
+TRANSLATED = ("-DTKJIT_SIM_TRANSLATES",)
 # The flags for the part of the simulator that is compiled only once (sim/simulator.cpp).
 _SIMULATOR_FLAGS = ("-std=c++20", "-O2", "-fno-strict-aliasing", "-pthread", "-fPIC", "-fvisibility=hidden")
 
@@ -272,6 +274,7 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
             *kept,
             "-O1",
             "-g",
+            "-ffunction-sections",  # so that the linker can drop unused functions
             *(["-DTKJIT_SIM_COOPERATIVE"] if cooperative else []),
             "-fno-omit-frame-pointer",
             *(() if is_clang else _KEEPS_ACCESSES),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 HEADERS = "common_headers"  # their directory in the cache
 GLUE, LAUNCHER, HOST_HALF = "glue", "launcher", "host_half"
 _OF_LAUNCHERS = "#include <tkjit/launcher.h>\n"
+_OF_TRANSLATED = "#include <ptx/ptx.h>\n" + _OF_LAUNCHERS
 # Matches the errors of a compiler that cannot use a precompiled header because the file is truncated, or because the
 # memory addresses that it needs are taken.
 _UNUSABLE = re.compile(r"\bPCH\b|precompiled header|\.gch\b|internal compiler error")
@@ -146,18 +147,39 @@ def of_glue(env: Environment, words: Iterable[str]) -> CommonHeaderPlan:
     return CommonHeaderPlan(env, GLUE, "the header of glue", "#include <glue.h>\n", words)
 
 
-def of_launchers(env: Environment, target: Target) -> CommonHeaderPlan:
-    """Return the plan of the header for most CPU launchers: those with the default C++ standard and model."""
-    what = "the header of launchers for the CPU"
+def of_launchers(env: Environment, target: Target, mode: str = "", *, is_translated: bool = False) -> CommonHeaderPlan:
+    """Return the plan of the header for most CPU launchers: those with the default C++ standard and model.
+
+    Parameters
+    ----------
+    mode : str
+        The mode of the checker that the header is for (``"race"``), or an empty text for launchers themselves.
+    is_translated : bool
+        Whether the header is for sources that are preprocessed and adapted before they are compiled.
+    """
+    words: Iterable[str] = _plain_flags(target, mode)
+    if mode:
+        plain = Flags(tuple(words))
+        words = flags.checker_flags(plain, mode, is_clang="clang" in env.toolchain.cxx.version).compile
     paths = [f"-I{directory}" for directory in (flags.INCLUDE, flags.SIMULATOR)]
-    return CommonHeaderPlan(env, LAUNCHER, what, _OF_LAUNCHERS, [*_plain_flags(target), *paths])
+    name = "-".join([LAUNCHER, *([mode] if mode else []), *(["translated"] if is_translated else [])])
+    users = f"{mode} checkers" if mode else "launchers for the CPU"
+    what = f"the header of {users}{' with inline PTX' if is_translated else ''}"
+    text = _OF_TRANSLATED if is_translated else _OF_LAUNCHERS
+    translated = flags.TRANSLATED if is_translated else ()
+    return CommonHeaderPlan(env, name, what, text, [*words, *translated, *paths])
 
 
-def for_launcher(env: Environment, target: Target, launcher: Flags) -> CommonHeaderPlan | None:
-    """Like ``of_launchers``, but return None if a launcher's flags do not match. The compiler itself checks macros."""
-    plain = _plain_flags(target)
+def for_launcher(
+    env: Environment, target: Target, launcher: Flags, mode: str = "", *, is_translated: bool = False
+) -> CommonHeaderPlan | None:
+    """Like ``of_launchers``, but return None if a launcher's flags do not match. The compiler itself checks macros.
+
+    ``launcher`` has the flags of the launcher itself, before ``checker_flags`` adds those of a checker.
+    """
+    plain = _plain_flags(target, mode)
     may_begin = launcher.compile[: len(plain)] == plain and "-include" not in launcher.compile
-    return of_launchers(env, target) if may_begin else None
+    return of_launchers(env, target, mode, is_translated=is_translated) if may_begin else None
 
 
 def of_host_halves(env: Environment) -> CommonHeaderPlan:
@@ -166,5 +188,5 @@ def of_host_halves(env: Environment) -> CommonHeaderPlan:
     return CommonHeaderPlan(env, HOST_HALF, what, _OF_LAUNCHERS, flags.host_half_flags(Compilation.std))
 
 
-def _plain_flags(target: Target) -> tuple[str, ...]:
-    return tuple(flags.cpu_flags(Compilation.std, DEFAULT_MODEL, target, checks_bounds=True))
+def _plain_flags(target: Target, mode: str) -> tuple[str, ...]:
+    return tuple(flags.cpu_flags(Compilation.std, DEFAULT_MODEL, target, checks_bounds=not mode))

@@ -6,7 +6,7 @@ A warm call builds nothing, so modules that only a build needs are imported insi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -157,14 +157,12 @@ class LauncherPlan(Plan):
     def _make_whole(self, staging: Path) -> Product:
         """Build with a single compiler: nvcc, or the C++ compiler with the simulator."""
         from tkjit.compile import compiler
-        from tkjit.loader import common_headers
 
         env = self._env
         objects = [env.simulator(self.target, "")] if self.target.is_cpu else []
 
         def commands(source: Path, output: Path, depfile: Path, included: list[str]) -> list[Step]:
             line = env.toolchain.command(self.target, self._flags, source, output, depfile, objects)
-            line[1:1] = included
             if self.target.is_cpu:
                 # debug information must not contain the staging directory, which is temporary
                 compiled_in = self._directory if debugged and self._directory else "."
@@ -172,7 +170,7 @@ class LauncherPlan(Plan):
                 if "clang" not in env.toolchain.cxx.version:  # clang does not have this flag
                     # without it, g++ would merge all provable null dereferences into one trap, with the wrong line
                     line.insert(1, "-fno-isolate-erroneous-paths-dereference")
-            return self._steps(line, source, is_translated)
+            return self._steps(line, source, included, is_translated)
 
         is_translated = self._is_translated()
         debugged = self.target.is_cpu and env.for_debugger
@@ -183,10 +181,16 @@ class LauncherPlan(Plan):
         def make(included: list[str]) -> Product:
             return compiler.compile_binary(unit, staging, _LAUNCHER, partial(commands, included=included), check)
 
-        header = None
-        if self.target.is_cpu and not is_translated:
-            header = common_headers.for_launcher(env, self.target, self._flags)
-        return self._with_sources(header.compile_with(make, unit, self._flags.beside_own) if header else make([]))
+        return self._with_sources(self._with_header(make, unit, is_translated) if self.target.is_cpu else make([]))
+
+    def _with_header(
+        self, make: Callable[[list[str]], Product], unit: Unit, is_translated: bool, mode: str = ""
+    ) -> Product:
+        """Compile for the simulator with a precompiled header if one fits; ``mode`` is that of a checker."""
+        from tkjit.loader import common_headers
+
+        header = common_headers.for_launcher(self._env, self.target, self._flags, mode, is_translated=is_translated)
+        return header.compile_with(make, unit, self._flags.beside_own) if header else make([])
 
     def _make_in_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
         """Build the device code with NVRTC and the host code with the C++ compiler.
@@ -249,11 +253,19 @@ class LauncherPlan(Plan):
             also = f"{first}. Then " if first else ""
             raise ToolchainError(f"{self.what}: {also}it needs nvcc because {reason}; {error}") from None
 
-    def _steps(self, line: list[str], source: Path, is_translated: bool) -> list[Step]:
-        """Return the steps that compile the launcher, including those that adapt its headers if ``is_translated``."""
+    def _steps(self, line: list[str], source: Path, included: list[str], is_translated: bool) -> list[Step]:
+        """Return the steps that compile the launcher, including those that adapt its headers if ``is_translated``.
+
+        Parameters
+        ----------
+        included : list of str
+            Flags that include a precompiled header.
+        """
         from tkjit.loader import translation
 
-        return translation.translated(line, source, self._source.read(), self._flags) if is_translated else [line]
+        if is_translated:
+            return translation.translated(line, source, self._source.read(), self._flags, included)
+        return [[line[0], *included, *line[1:]]]
 
     def _is_translated(self) -> bool:
         """Whether the source's headers have to be adapted. If one is edited during the build, tkjit builds again."""

@@ -80,7 +80,7 @@ class ObjectPlan(LauncherPlan):
             keep = [f"--keep-global-symbol={name}" for name in (ENTRY, POOL)]
             objcopy = toolchain.binutil("objcopy")
             return [
-                *self._steps(line, source, self._is_translated()),
+                *self._steps(line, source, [], self._is_translated()),
                 [str(toolchain.cxx.path), *_JOIN, "-o", joined, compiled, *simulator],
                 [objcopy, *weaken, joined],
                 [objcopy, *keep, joined, str(output)],

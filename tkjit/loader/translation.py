@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkjit.compile.flags import INCLUDE, PACKAGE, SIMULATOR, Flags
+from tkjit.compile.flags import INCLUDE, PACKAGE, SIMULATOR, TRANSLATED, Flags
 from tkjit.system import files
 
 if TYPE_CHECKING:
@@ -107,20 +107,22 @@ def digest() -> str:
     return hashlib.sha256(b"\0".join(files.read(path) for path in TRANSLATOR)).hexdigest()[:16]
 
 
-def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[Step]:
+def translated(line: list[str], source: Path, text: str, flags: Flags, included: Iterable[str] = ()) -> list[Step]:
     """Return the steps that replace the command ``[..., "-x", "c++", source, ...]``, which compiles a C++ source.
 
     Parameters
     ----------
     text : str
         The user's source. Whether it is also preprocessed for the host depends on its headers.
+    included : iterable of str
+        Flags that include a precompiled header. The preprocessed text then names the header instead of containing it.
     """
     staging = source.parent
     preprocessed, for_host = staging / _PREPROCESSED, staging / _FOR_HOST
     at = line.index("-x")
     depfile = line.index("-MF")
     compile_flags = [flag for flag in line[1 : min(at, depfile - 1)] if not flag.startswith("-Wl,")]
-    ptx = ["-DTKJIT_SIM_TRANSLATES", "-include", str(SIMULATOR / "ptx" / "ptx.h")]
+    ptx = [*TRANSLATED, "-include", str(SIMULATOR / "ptx" / "ptx.h")]
     preprocess = [line[0], *ptx, *compile_flags, "-E", "-x", "c++", str(source)]
     dependencies = Path(line[depfile + 1])
     of_host = dependencies.with_suffix(".host.d")  # the dependencies of the text for the host
@@ -148,6 +150,7 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
             path.unlink()
 
     if not _headers_ask_for_arch(text, flags):
+        preprocess[1:1] = [*included, "-fpch-preprocess"] if included else []
         return [
             [*preprocess, "-MD", "-MF", str(dependencies), "-o", str(preprocessed)],
             adapt,
