@@ -20,9 +20,9 @@ CALLS, RUNS = 5000, 25
 LIMIT = 1.05
 LOOP = """
 #include <tkjit/arg.h>
-const char* loop(TkjitLaunch launch, const TkjitArg* args, int32_t device, void* stream, long calls) {
+const char* loop(const TkjitLauncher* launcher, const TkjitArg* args, int32_t device, void* stream, long calls) {
     const char* error = 0;
-    for (long i = 0; i < calls && !error; ++i) error = launch(args, device, stream);
+    for (long i = 0; i < calls && !error; ++i) error = launcher->launch(launcher, args, device, stream);
     return error;
 }
 """
@@ -64,7 +64,7 @@ def _loop() -> Callable[[Any], float]:
     function.restype = ctypes.c_char_p
 
     def one(step: Any) -> float:
-        ((launch, args, device, stream),) = step.launches
-        return timed(lambda: function(launch, args, device, stream, CALLS)) / CALLS * 1e6
+        ((launcher, args, device, stream),) = step.launches
+        return timed(lambda: function(launcher, args, device, stream, CALLS)) / CALLS * 1e6
 
     return one

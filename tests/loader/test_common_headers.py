@@ -17,11 +17,10 @@ from tkjit.cache import Entry
 from tkjit.cache.entry import read_dependencies
 from tkjit.check.plan import MEMORY, OVERFLOW, RACE, CheckerPlan
 from tkjit.compile.flags import RUNTIME
-from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
-from tkjit.errors import CacheError, CompileError, ToolchainError
+from tkjit.errors import CacheError, CompileError
 from tkjit.loader import common_headers, loader_for
-from tkjit.loader.common_headers import CommonHeaderPlan, of_glue, of_host_halves, of_launchers
+from tkjit.loader.common_headers import CommonHeaderPlan, of_glue, of_launchers
 from tkjit.loader.glue_flags import glue_flags
 from tkjit.spec import variants_of
 
@@ -281,7 +280,7 @@ def test_builds_for_a_debugger_do_not_use_the_header(fresh, cache_with_runtime, 
     code = """
 import torch, tkjit
 from tkjit.config import Settings
-from tkjit.errors import CacheError, CompileError, ToolchainError
+from tkjit.errors import CacheError, CompileError
 from tkjit.loader import common_headers, loader_for
 from tkjit.spec import variants_of
 loader = loader_for(Settings.from_environment())
@@ -290,21 +289,6 @@ entry = loader.launcher(spec, variants_of(spec)[0], loader.target("cpu"))
 assert "tkjit_launcher.h" not in entry.manifest["command"]
 """
     fresh.run(code, TKJIT_CACHE=str(cache_with_runtime), TKJIT_SIM_DEBUG="1")
-
-
-def test_a_host_half_uses_its_own_header(loader, tmp_path):
-    try:
-        loader.toolchain.nvrtc  # noqa: B018
-    except ToolchainError as error:
-        pytest.skip(str(error))
-    kernel = define(SOURCE + " // host half", PARAMETERS, entry="f", args=True, grid=1, block=32)
-    spec = kernel.specs[0]
-    entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
-    directory = loader.common_header(of_host_halves(loader.env)).directory
-    assert f"-include {directory}/tkjit_host_half.h " in entry.manifest["command"]
-    assert refusal(entry.manifest["command"], tmp_path) == ""
-    names = read_dependencies(entry.directory, entry.manifest)["files"]
-    assert "<tkjit>/include/tkjit/driver_launch.h" in names and not any("tkjit_host_half.h" in name for name in names)
 
 
 # ---- glue

@@ -1,4 +1,4 @@
-"""The host code of a launcher whose device code NVRTC compiles, with a fake driver that prints its calls."""
+"""Launches of kernels that NVRTC compiles, with a fake driver that prints its calls."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ SCALE = "__global__ void scale(float* x, float factor, int n) { if (threadIdx.x 
 # runs in its own process, because a process looks for the driver once
 PROGRAM = """
 import ctypes, os, sys
-from ctypes import c_double, c_int32, c_int64, c_void_p
+from ctypes import c_char_p, c_double, c_int32, c_int64, c_void_p
+from pathlib import Path
+
+from tkjit.config import Settings
+from tkjit.loader import loader_for
 
 class Arg(ctypes.Structure):
     _fields_ = [("data", c_int64), ("extents", c_int64 * 8), ("strides", c_int64 * 8),
                 ("rank", c_int32), ("dtype", c_int32), ("present", c_int32)]
 
-launcher = ctypes.CDLL(sys.argv[1])
-launcher.tkjit_launch.restype = ctypes.c_char_p
-ctypes.c_int32.in_dll(launcher, "tkjit_synchronous").value = int(os.environ.get("SYNC", "0"))
+launcher = c_void_p(loader_for(Settings.from_environment()).open_launcher(Path(sys.argv[1])))
+function = c_void_p.from_address(launcher.value).value
+call = ctypes.CFUNCTYPE(c_char_p, c_void_p, c_void_p, c_int32, c_void_p)(function)
 extent, device, stream = map(int, sys.argv[2:5])
 bits = ctypes.cast(ctypes.pointer(c_double(2.5)), ctypes.POINTER(c_int64)).contents.value
 tensor = Arg(data=0x7000, rank=1, present=1)
@@ -39,7 +43,7 @@ tensor.extents[0] = extent
 given = (Arg * 3)(tensor, Arg(data=bits, present=1), Arg(data=7, present=1))
 
 def launch():
-    error = launcher.tkjit_launch(given, device, c_void_p(stream))
+    error = call(launcher, given, device, c_void_p(stream))
     print("error", error.decode() if error else None, flush=True)
 
 for _ in range(int(os.environ.get("LAUNCHES", "1"))):
@@ -199,9 +203,9 @@ def test_a_launch_in_a_forked_child_is_an_error(driver, launcher):
 
 
 def test_a_synchronous_launch_waits_unless_the_stream_is_captured(driver, launcher):
-    assert "cuStreamSynchronize 0x5000" in run(driver, launcher, SYNC="1")
-    assert "cuStreamSynchronize 0x5000" not in run(driver, launcher, SYNC="1", DRIVER_CAPTURES="1")
-    lines = run(driver, launcher, SYNC="1", DRIVER_FAILS="cuStreamSynchronize=700")
+    assert "cuStreamSynchronize 0x5000" in run(driver, launcher, TKJIT_SYNC="1")
+    assert "cuStreamSynchronize 0x5000" not in run(driver, launcher, TKJIT_SYNC="1", DRIVER_CAPTURES="1")
+    lines = run(driver, launcher, TKJIT_SYNC="1", DRIVER_FAILS="cuStreamSynchronize=700")
     assert lines[-1].startswith("error kernel: as the test says") and "an earlier one" not in lines[-1]
 
 

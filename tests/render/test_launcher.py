@@ -238,7 +238,7 @@ def test_config_launches_a_device_function():
 def test_plain_arguments_and_host_functions():
     text = launcher(plain, args=True)
     assert "struct Globals" not in text and "globals" not in text
-    assert "return tkjit::launch_with_arguments(TKJIT_KERNEL(scale), shape, device, stream, args);" in text
+    assert "return tkjit::launch_with_arguments(scale, shape, device, stream, args);" in text
     text = launcher(plain, host=True, grid=None, block=None)
     assert "return tkjit::call_host(scale, device, stream, globals);" in text and "shape" not in text
     text = launcher(plain, host=True, args=True, grid=None, block=None)

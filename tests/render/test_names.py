@@ -109,7 +109,7 @@ def test_every_name_in_the_glue_may_name_a_parameter():
     usable = [
         w for w in usable if not re.match(r"tkjit_|Tkjit|TKJIT|TORCH|Py|overload_|signature_|parameters_|[abcTMKN]$", w)
     ]
-    assert {"call", "given", "launch_function", "args"} <= set(usable)
+    assert {"call", "given", "found", "args"} <= set(usable)
     parameters = ", ".join(f"{word}: int = {i}" for i, word in enumerate(usable))
     kernel = define(
         f"__global__ void f(Globals g) {{ g.x[0] = g.{usable[-1]}; }}",

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 INCLUDE = PACKAGE / "include"
 SIMULATOR = PACKAGE / "sim"
 STAND_INS = INCLUDE / "stand_ins"
+DRIVER = STAND_INS / "driver"  # the parts of <cuda_runtime.h> that the runtime needs, for machines without a toolkit
 CUDA_LIBRARIES = STAND_INS / "cuda_libraries"  # stand-ins for the CPU, and for a toolkit without the libraries
 RUNTIME = PACKAGE / "runtime"
 
@@ -199,15 +200,6 @@ def cpu_flags(
         "-fPIC",
         "-fvisibility=hidden",
     ]
-
-
-def host_half_flags(std: str) -> list[str]:
-    """Return the flags for a launcher's host code if NVRTC compiles the device code.
-
-    The caller adds the macro definitions of the spec and its libraries.
-    """
-    own = [f"-std={std}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-DTKJIT_HOST_HALF"]
-    return [*own, f"-I{STAND_INS / 'driver'}", f"-I{INCLUDE}"]
 
 
 def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:

@@ -24,8 +24,8 @@ _SECTION = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'", re.
 _SERIALIZED = re.compile(r"wgmma\.mma_async instructions are serialized\b.*? function '([^']+)'")
 # Matches the symbol that TKJIT_MARK_ENTRY (tkjit/launch.h) defines, whose template argument is the entry.
 _MARKER = re.compile(rb"(?<![\w$.])_ZN5tkjit12entry_markerI[\w$.]+")
-# Matches the marker in a launcher whose device code NVRTC compiled (loader/device_code.py).
-_NAMED = re.compile(rb"\0tkjit_entry=([\w$.]+)\0")
+# Matches the entry's name in a launch program (loader/device_code.py).
+_NAMED = re.compile(rb'"symbol": "([\w$.]+)"')
 
 
 @dataclass(frozen=True)

@@ -298,13 +298,13 @@ class Toolchain:
         Parameters
         ----------
         nvrtc : Nvrtc, optional
-            The compiler for the device code, if it is not the target's usual compiler.
+            The compiler for the device code, if it is not the target's usual compiler. It needs no C++ compiler.
         """
         try:
-            versions = {"cxx": self.cxx.version}
             if nvrtc is not None:
-                versions["compiler"] = f"NVRTC {nvrtc.version}"
-            elif target is not None:
+                return (("compiler", f"NVRTC {nvrtc.version}"),)
+            versions = {"cxx": self.cxx.version}
+            if target is not None:
                 versions["compiler"] = self.compiler(target).version
         except ToolchainError:
             return None

@@ -18,7 +18,7 @@ class PreparedLaunch(Protocol):
 
     @property
     def launches(self) -> tuple[tuple[int, int, int, int], ...]:
-        """Each launch, for use from C (``tkjit/arg.h``): the addresses of a ``TkjitLaunch`` and of its arguments,
+        """Each launch, for use from C (``tkjit/arg.h``): the addresses of a ``TkjitLauncher`` and of its arguments,
         the device's number, and the stream. All are valid as long as this object lives."""
 
     def __call__(self, **numbers: float) -> Any:

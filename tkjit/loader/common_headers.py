@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
 
 HEADERS = "common_headers"  # their directory in the cache
-GLUE, LAUNCHER, HOST_HALF = "glue", "launcher", "host_half"
+GLUE, LAUNCHER = "glue", "launcher"
 _OF_LAUNCHERS = "#include <tkjit/launcher.h>\n"
 _OF_TRANSLATED = "#include <ptx/ptx.h>\n" + _OF_LAUNCHERS
 # Matches the errors of a compiler that cannot use a precompiled header because the file is truncated, or because the
@@ -180,12 +180,6 @@ def for_launcher(
     plain = _plain_flags(target, mode)
     may_begin = launcher.compile[: len(plain)] == plain and "-include" not in launcher.compile
     return of_launchers(env, target, mode, is_translated=is_translated) if may_begin else None
-
-
-def of_host_halves(env: Environment) -> CommonHeaderPlan:
-    """Return the plan of the header for the host code of launchers whose device code NVRTC compiles."""
-    what = "the header of launchers for GPUs"
-    return CommonHeaderPlan(env, HOST_HALF, what, _OF_LAUNCHERS, flags.host_half_flags(Compilation.std))
 
 
 def _plain_flags(target: Target, mode: str) -> tuple[str, ...]:

@@ -1,32 +1,38 @@
-"""Compiles a launcher in two halves: the device code with NVRTC, the host code with the C++ compiler.
+"""Compiles a launcher's device code with NVRTC, and describes its launch as data.
 
-Building in two halves takes a fifth of nvcc's time and needs no CUDA toolkit. Decision 48
+This takes a tenth of nvcc's time, and needs no CUDA toolkit and no C++ compiler. Decision 48
 (docs/explanation/decisions/0048-device-code-by-nvrtc.md) explains which sources are built this way.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkjit.compile.cubin import constant
-from tkjit.compile.flags import INCLUDE, host_half_flags
+from tkjit.compile.flags import INCLUDE
 from tkjit.compile.includes import ComputedInclude, closure, included
 from tkjit.compile.nvrtc import STANDARD_LIBRARY, Nvrtc, options_of
 from tkjit.compile.targets import Target
 from tkjit.errors import ToolchainError
-from tkjit.render.halves import DEVICE_CODE, why_not_in_halves
-from tkjit.spec import Spec
+from tkjit.render.launch_program import LaunchProgram, Operation, launch_program
+from tkjit.render.launcher import why_host_code
+from tkjit.spec import Spec, Variant
 from tkjit.system import files
+from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
     from tkjit.loader.environment import Environment
 
 CUBIN = "kernel.cubin"
+PROGRAM = "launcher.json"  # the launch program
 _NAMES = "kernel.names"
 _PARAMETERS, _LAYOUT = "tkjit_parameters", "tkjit_layout"
 
@@ -45,7 +51,7 @@ _CAUSES = {
 }
 
 
-class NotInHalves(Exception):
+class NeedsNvcc(Exception):
     """Raised if only nvcc can compile the source. The text is the reason: ``it includes <vector>``."""
 
 
@@ -97,7 +103,7 @@ def choose(spec: Spec, text: str, target: Target, env: Environment) -> Choice:
 
 def why_nvcc(spec: Spec, text: str) -> str:
     """Return why a source needs nvcc, judging by its text and its spec, or an empty text if NVRTC can be tried."""
-    if reason := why_not_in_halves(spec):
+    if reason := why_host_code(spec):
         return reason
     if spec.libraries:
         return f"it is linked with {spec.libraries[0]}"
@@ -133,20 +139,22 @@ def refusal(log: str) -> str:
     return ""
 
 
-class Halves:
-    """Builds one launcher in two halves.
+class DeviceCode:
+    """Builds one launcher from a cubin and a launch program.
 
     Parameters
     ----------
+    spec : Spec
+        A spec that ``with_names`` has returned for the variant.
     directory : Path or None
         The directory in which the source's quoted includes are found.
     """
 
     # These files have to be removed before nvcc compiles in the same directory.
-    files = (CUBIN, _NAMES, DEVICE_CODE)
+    files = (CUBIN, _NAMES, PROGRAM)
 
-    def __init__(self, spec: Spec, target: Target, nvrtc: Nvrtc, directory: Path | None) -> None:
-        self._spec, self._target, self._nvrtc = spec, target, nvrtc
+    def __init__(self, spec: Spec, variant: Variant, target: Target, nvrtc: Nvrtc, directory: Path | None) -> None:
+        self._spec, self._variant, self._target, self._nvrtc = spec, variant, target, nvrtc
         own_directories = [*([directory] if directory else []), *spec.include_dirs]
         given = options_of(spec.flags)
         more = [Path(flag[2:]) for flag in given if flag.startswith("-I")]
@@ -163,48 +171,36 @@ class Halves:
 
         Raises
         ------
-        NotInHalves
+        NeedsNvcc
             If a header includes another one whose name is a macro.
         """
         try:
             return closure(launcher, self._search, [*self._nvrtc.include_dirs, INCLUDE])
         except ComputedInclude as error:
-            raise NotInHalves(f"one of its headers includes a header whose name is a macro: {error}") from None
+            raise NeedsNvcc(f"one of its headers includes a header whose name is a macro: {error}") from None
 
-    def steps(
-        self, source: Path, output: Path, depfile: Path, cxx: Path, included: list[str], linking: list[str]
-    ) -> list[list[str] | Callable[[], object]]:
-        """Return steps that compile the device code, describe the cubin to the host code, and compile the host code.
-
-        Parameters
-        ----------
-        included : list of str
-            Flags that make the host code include a precompiled header.
-        """
+    def steps(self, source: Path, output: Path, depfile: Path) -> list[list[str] | Callable[[], object]]:
+        """Return steps that compile the device code and write the launch program."""
         staging = source.parent
-        device = self._device_command(source, staging / CUBIN, f"-arch=sm_{self._target.arch}", "--ptxas-options=-v")
-        host = [
-            str(cxx),
-            *host_half_flags(self._spec.std),
-            *linking,
-            *included,
-            *self._defines,
-            *(flag for flag in self._given if flag.startswith(("-D", "-U"))),
-            *["-MD", "-MF", str(depfile), "-x", "c++", str(source), "-o", str(output)],
-        ]
-        return [device, lambda: self._write_description(staging), host]
+
+        def finish() -> None:
+            self._write_program(staging, output)
+            files.write(depfile, f"{output.name}:")  # NVRTC writes no dependencies; see ``dependencies``
+
+        arch = f"-arch=sm_{self._target.arch}"
+        return [self._device_command(source, staging / CUBIN, arch, "--ptxas-options=-v"), finish]
 
     def ptx_steps(self, source: Path, output: Path, depfile: Path) -> list[list[str] | Callable[[], object]]:
         """Return steps that compile the device code to PTX."""
 
         def finish() -> None:
             (source.parent / _NAMES).unlink()
-            files.write(depfile, f"{output.name}:")  # NVRTC writes no dependencies; see ``dependencies``
+            files.write(depfile, f"{output.name}:")
 
         return [self._device_command(source, output, f"-arch=compute_{self._target.arch}"), finish]
 
     def _device_command(self, source: Path, output: Path, *options: str) -> list[str]:
-        layout = [] if self._spec.args else [f"&{_LAYOUT}"]
+        layout = [f"&{_LAYOUT}"] if self._program.layout else []
         expressions = [self._spec.entry, f"&{_PARAMETERS}", *layout]
         more = [
             f"-std={self._spec.std}",
@@ -216,68 +212,136 @@ class Halves:
         ]
         return self._nvrtc.command(source, output, source.parent / _NAMES, expressions, [*options, *more])
 
-    def _write_description(self, staging: Path) -> None:
-        """Write the file that describes the device code to the host code."""
+    @cached_property
+    def _program(self) -> LaunchProgram:
+        return launch_program(self._spec, self._variant)
+
+    def _write_program(self, staging: Path, output: Path) -> None:
         cubin = files.read(staging / CUBIN)
         symbol = files.read(staging / _NAMES).decode().split("\n")[0]
         (staging / _NAMES).unlink()
-        text = _DEVICE_CODE.format(
-            version=self._nvrtc.version,
-            cuda=self._nvrtc.cuda,
-            cubin=CUBIN,
-            symbol=symbol,
-            layout=", ".join(map(str, self._layout(cubin))),
-            types=", ".join(self._types(cubin)),
-        )
-        files.write(staging / DEVICE_CODE, text)
-
-    def _layout(self, cubin: bytes) -> tuple[int, ...]:
-        """Return the struct's size, alignment and offsets, or 0 if there is no struct."""
-        if self._spec.args:
-            return (0,)
-        layout = constant(cubin, _LAYOUT)
-        return struct.unpack(f"<{len(layout) // 8}Q", layout)
-
-    def _types(self, cubin: bytes) -> Iterator[str]:
-        """Yield the types that the entry's parameters have in the host code."""
         *parameters, _ = struct.iter_unpack("<BxH", constant(cubin, _PARAMETERS))
-        for i, (kind, size) in enumerate(parameters):
-            yield "Globals" if i == 0 and not self._spec.args else _type(kind, size)
+        block = ParameterBlock([_Parameter(*parameter) for parameter in parameters])
+        values = {}
+        if self._program.layout:
+            layout = constant(cubin, _LAYOUT)
+            size, *numbers = struct.unpack(f"<{len(layout) // 8}Q", layout)
+            if size != parameters[0][1]:
+                raise ValueError(f"the struct has {size} bytes, but the kernel's parameter {parameters[0][1]}")
+            values = dict(zip(self._program.layout, numbers, strict=True))
+        description = {
+            "cuda": self._nvrtc.cuda,
+            "cubin": hashlib.sha256(cubin).hexdigest(),
+            "symbol": symbol,
+            "arguments": len(self._spec.struct_fields),
+            "bytes": block.bytes,
+            "parameters": block.offsets,
+            "texts": self._program.texts,
+            "program": [step for operation in self._program.operations for step in block.resolve(operation, values)],
+        }
+        files.write(output, _as_text(description))
 
 
-# The template of the generated file, which include/tkjit/driver_launch.h uses. C++ braces are doubled for str.format.
-_DEVICE_CODE = """\
-// The device code, compiled by NVRTC {version}.
-asm(R"(
-    .pushsection .rodata
-    .balign 64
-    .globl tkjit_cubin
-    .hidden tkjit_cubin
-tkjit_cubin:
-    .incbin "{cubin}"
-    .popsection
-)");
-extern "C" {{
-const int tkjit_cubin_cuda = {cuda};
-const char tkjit_entry_symbol[] = "{symbol}";
-[[gnu::used]] static const char tkjit_named_entry[] = "tkjit_entry={symbol}";
-}}
-namespace tkjit {{
-inline constexpr size_t device_layout[] = {{{layout}}};
-using EntryKernel = DeviceKernel<{types}>;
-}}  // namespace tkjit
-"""
+def _as_text(description: Mapping[str, Any]) -> str:
+    """Return the description as JSON, with one operation on each line."""
+    *facts, (name, program) = description.items()
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)},\n" for key, value in facts]
+    operations = ",\n".join(f"    {json.dumps(operation)}" for operation in program)
+    return f"{{\n{''.join(lines)}  {json.dumps(name)}: [\n{operations}\n  ]\n}}\n"
 
 
-def _type(kind: int, size: int) -> str:
-    """Return the type that a parameter has in the host code (``ParameterKind`` in include/tkjit/device_code.h)."""
-    names = {
-        1: "void*",
-        2: "bool",
-        3: f"int{8 * size}_t",
-        4: f"uint{8 * size}_t",
-        5: "float" if size == 4 else "double",
-    }
-    if kind not in names:
-        raise NotInHalves("its entry takes a struct that the source defines, which the host code has to fill")
-    return names[kind]
+class _Parameter(NamedTuple):
+    """A parameter of a kernel (``Parameter`` in include/tkjit/device_code.h)."""
+
+    kind: int
+    bytes: int
+
+
+# ``ParameterKind`` in include/tkjit/device_code.h
+_POINTER, _BOOLEAN, _SIGNED, _UNSIGNED, _FLOATING = range(1, 6)
+
+
+class ParameterBlock:
+    """The memory in which a launch puts the kernel's parameters."""
+
+    def __init__(self, parameters: Iterable[_Parameter]) -> None:
+        self._parameters = list(parameters)
+        self.offsets: list[int] = []
+        self.bytes = 0
+        for parameter in self._parameters:
+            self.offsets.append(self.bytes)
+            self.bytes += -(-parameter.bytes // 16) * 16
+
+    def resolve(self, operation: Operation, values: Mapping[str, int]) -> Iterator[list[Any]]:
+        """Yield what an operation becomes when the offsets and sizes are known."""
+        match operation:
+            case ("argument", int(position), int(arg), int(text)):
+                yield from self._of_argument(position, arg, text)
+            case ("computed", int(position), int(text)):
+                yield self._of_computed(position, text)
+            case (name, *operands):
+                yield [name, *(self._resolved(operand, values) for operand in operands)]
+
+    def _resolved(self, operand: Any, values: Mapping[str, int]) -> Any:
+        if isinstance(operand, tuple):
+            return [step for operation in operand for step in self.resolve(operation, values)]
+        return values[operand] if isinstance(operand, str) else operand
+
+    def _of_argument(self, position: int, arg: int, text: int) -> Iterator[list[Any]]:
+        kind, size = self._parameter(position)
+        offset = self.offsets[position]
+        if kind == _POINTER:
+            yield ["store_pointer", arg, offset]
+        elif kind == _FLOATING:
+            yield ["store_real", arg, offset, size]
+        elif kind == _BOOLEAN:
+            yield ["store_integer", arg, offset, size]
+        else:
+            if text >= 0:  # otherwise the glue has checked that the number fits
+                yield ["check_integer", arg, size, int(kind == _SIGNED), text]
+            yield ["store_integer", arg, offset, size]
+
+    def _of_computed(self, position: int, text: int) -> list[Any]:
+        kind, size = self._parameter(position)
+        if kind not in (_SIGNED, _UNSIGNED):
+            raise NeedsNvcc("its entry takes a computed integer as another type")
+        return ["store_computed", self.offsets[position], size, int(kind == _SIGNED), text]
+
+    def _parameter(self, position: int) -> _Parameter:
+        parameter = self._parameters[position]
+        if parameter.kind not in (_POINTER, _BOOLEAN, _SIGNED, _UNSIGNED, _FLOATING):
+            raise NeedsNvcc("its entry takes a struct that the source defines, which the host code has to fill")
+        return parameter
+
+
+def open_program(path: Path, runtime: ModuleType, *, synchronous: bool) -> int:
+    """Open a cubin with its launch program, and return the launcher's address.
+
+    Raises
+    ------
+    ImportError
+        If the program is not one that this runtime can run.
+    """
+    try:
+        description = files.read_json(path)
+        numbers = {name: number for number, name in enumerate(runtime.operations)}
+        words = list(_words(description["program"], numbers))
+        more = [description[name] for name in ("texts", "parameters", "bytes", "arguments")]
+        cubin = files.read(path.with_name(CUBIN))
+        if hashlib.sha256(cubin).hexdigest() != description["cubin"]:
+            raise ValueError(f"{CUBIN} has changed")
+        address = runtime.open_program(cubin, description["symbol"], description["cuda"], synchronous, words, *more)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ImportError(f"{path} is not a launch program: {error!r}") from None
+    return int(address)
+
+
+def _words(program: Iterable[list[Any]], numbers: Mapping[str, int]) -> Iterator[int]:
+    for name, *operands in program:
+        yield numbers[name]
+        if name == "each":
+            *before, operations = operands
+            body = list(_words(operations, numbers))
+            yield from (*before, len(body), *body)
+        else:
+            yield from operands

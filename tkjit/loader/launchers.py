@@ -6,7 +6,7 @@ A warm call builds nothing, so modules that only a build needs are imported insi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.torch_files import torch_files
 from tkjit.loader.variant_names import describe, warmup_command
-from tkjit.spec import Compilation, HeaderLibrary, Source, Spec, Variant
+from tkjit.spec import HeaderLibrary, Source, Spec, Variant
 from tkjit.spec.variants import with_names
 from tkjit.system.fork_safe import cached_property
 from tkjit.torch_headers.declarations import declarations_of_spec
@@ -31,7 +31,7 @@ from tkjit.torch_headers.declarations import declarations_of_spec
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step, Unit
     from tkjit.compile.nvrtc import Nvrtc
-    from tkjit.loader.device_code import Choice
+    from tkjit.loader.device_code import Choice, DeviceCode
 
 _LAUNCHER = "launcher.so"
 _MENTIONS_MAIN = re.compile(r"\b(?:tkjit_source_)?main\b(?!\.)")
@@ -95,6 +95,8 @@ class LauncherPlan(Plan):
             parts["translator"] = translation.digest()
         if self.target.is_cpu:
             parts["simulator"] = simulator_flags_of(self.target, for_debugger=self._env.for_debugger)
+        elif program := self._program():
+            parts["program"] = program
         parts |= self._more_parts
         name = f"{self.spec.name}{self._suffix}"
         return self._env.recipe(self.target.name, name, parts, self.target, self._own, self.compiler.nvrtc)
@@ -113,33 +115,42 @@ class LauncherPlan(Plan):
             preamble=declarations_of_spec(self.spec, self._source),
         )
 
+    def _program(self) -> str:
+        """Return the launch program as text; empty if the launch needs host code."""
+        from tkjit.render.launch_program import launch_program
+        from tkjit.render.launcher import why_host_code
+
+        if why_host_code(self.spec):
+            return ""
+        return repr(launch_program(with_names(self.spec, self.variant), self.variant))
+
     @cached_property
     def compiler(self) -> Choice:
         """The compiler for the device code."""
         from tkjit.loader.device_code import Choice, choose
 
-        if self.target.is_cpu or not self._can_be_in_halves:
+        if self.target.is_cpu or not self._can_use_nvrtc:
             return Choice()
         return choose(self.spec, self._source.read(), self.target, self._env)
 
     # Whether NVRTC may compile the device code. It may not for an object that is linked into a library.
-    _can_be_in_halves = True
+    _can_use_nvrtc = True
 
     # Subclasses set these to add text to the name and parts to the recipe.
     _suffix = ""
     _more_parts: Mapping[str, str] = MappingProxyType({})
 
     def make(self, staging: Path) -> Product:
-        from tkjit.loader.device_code import Halves, NotInHalves
+        from tkjit.loader.device_code import DeviceCode, NeedsNvcc
 
         self._check()
         why_nvcc = self.compiler.reason
         if self.compiler.nvrtc is not None:
             try:
-                return self._make_in_halves(staging, self.compiler.nvrtc)
-            except NotInHalves as refusal:
+                return self._make_with_nvrtc(staging, self.compiler.nvrtc)
+            except NeedsNvcc as refusal:
                 why_nvcc = str(refusal)
-                for name in Halves.files:
+                for name in DeviceCode.files:
                     (staging / name).unlink(missing_ok=True)
         if not self.target.is_cpu:
             self._check_nvcc(why_nvcc)
@@ -192,46 +203,53 @@ class LauncherPlan(Plan):
         header = common_headers.for_launcher(self._env, self.target, self._flags, mode, is_translated=is_translated)
         return header.compile_with(make, unit, self._flags.beside_own) if header else make([])
 
-    def _make_in_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
-        """Build the device code with NVRTC and the host code with the C++ compiler.
+    def _make_with_nvrtc(self, staging: Path, nvrtc: Nvrtc) -> Product:
+        """Build the device code with NVRTC, and describe the launch as data.
 
         Raises
         ------
-        NotInHalves
+        NeedsNvcc
             If only nvcc can build it.
         """
         import shutil
 
-        from tkjit.loader.device_code import NotInHalves, refusal
+        from tkjit.loader.device_code import NeedsNvcc, refusal
 
         try:
-            product = self._compile_halves(staging, nvrtc)
+            product = self._compile_with_nvrtc(staging, nvrtc)
         except CompileError as error:
             reason = refusal(error.log)
             if self.compiler.is_asked_for or not reason:
                 raise
             shutil.rmtree(self._unit().failure_directory, ignore_errors=True)
-            raise NotInHalves(reason) from None
+            raise NeedsNvcc(reason) from None
         return replace(product, facts={**product.facts, "nvrtc": nvrtc.version})
 
-    def _compile_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
+    def _compile_with_nvrtc(self, staging: Path, nvrtc: Nvrtc) -> Product:
+        from tkjit.loader.device_code import PROGRAM
+
+        code = self._device_code(nvrtc)
+        return self._with_nvrtc(code, staging, PROGRAM, code.steps, self._env.open_launcher)
+
+    def _device_code(self, nvrtc: Nvrtc) -> DeviceCode:
+        from tkjit.loader.device_code import DeviceCode
+
+        return DeviceCode(with_names(self.spec, self.variant), self.variant, self.target, nvrtc, self._directory)
+
+    def _with_nvrtc(
+        self,
+        code: DeviceCode,
+        staging: Path,
+        output: str,
+        steps: Callable[[Path, Path, Path], Sequence[Step]],
+        check: Callable[[Path], object] | None = None,
+    ) -> Product:
         from tkjit.compile import compiler
-        from tkjit.loader import common_headers
-        from tkjit.loader.device_code import Halves
 
-        env = self._env
-        halves = Halves(with_names(self.spec, self.variant), self.target, nvrtc, self._directory)
-        read = halves.dependencies(self.recipe.text)
-        cxx, linking = env.toolchain.cxx.path, env.toolchain.quick_linking
-
-        unit = replace(self._unit(), search=(*halves.search, *env.header_path), libraries=None, retry_flags=None)
-
-        def make(included: list[str]) -> Product:
-            commands = partial(halves.steps, cxx=cxx, linking=linking, included=included)
-            return compiler.compile_binary(unit, staging, _LAUNCHER, commands, env.open_launcher)
-
-        is_plain = self.spec.std == Compilation.std
-        product = common_headers.of_host_halves(env).compile_with(make, unit) if is_plain else make([])
+        read = code.dependencies(self.recipe.text)
+        search = (*code.search, *self._env.header_path)
+        unit = replace(self._unit(), search=search, libraries=None, retry_flags=None)
+        product = compiler.compile_binary(unit, staging, output, steps, check)
         return replace(product, dependencies=tuple(sorted({*product.dependencies, *read})))
 
     def _check_nvcc(self, reason: str) -> None:

@@ -19,7 +19,7 @@ from tkjit.compile import targets
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
-from tkjit.errors import CacheError, CompileError, TkjitError, ToolchainError
+from tkjit.errors import CacheError, CompileError, TkjitError
 from tkjit.loader.concurrent import ConcurrentBuild, running_beside
 from tkjit.loader.environment import ABI, Environment
 from tkjit.loader.first_variant import FirstVariant
@@ -280,18 +280,14 @@ class Loader:
         return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
 
     def build_shared(self, *, on_cpu: bool = True) -> None:
-        """Build the parts that launchers for the CPU or for GPUs share, then glue's header if its flags are known."""
-        from tkjit.loader.common_headers import of_glue, of_host_halves, of_launchers
+        """Build the parts that launchers for the CPU share if needed, then glue's header if its flags are known."""
+        from tkjit.loader.common_headers import of_glue, of_launchers
 
         target = self.target("cpu")
         if on_cpu:
             self.simulator(target)
         if on_cpu and not target.model and not self.env.for_debugger:  # with either setting, no launcher can use it
             self.common_header(of_launchers(self.env, target))
-        elif not on_cpu and self.env.compiler != "nvcc":
-            with suppress(ToolchainError):  # without NVRTC, nothing needs the header
-                self.toolchain.nvrtc  # noqa: B018
-                self.common_header(of_host_halves(self.env))
         if (known_flags := self.glue_flags() or self._glue_flags_during_the_build()) is not None:
             self.common_header(of_glue(self.env, known_flags.compiler))
 
@@ -431,6 +427,17 @@ class Loader:
         self.runtime.connect_module(str(path), self._trace)
 
     def open_launcher(self, path: Path) -> int:
+        """Load a launcher, and return the address of its ``TkjitLauncher``.
+
+        Raises
+        ------
+        ImportError
+            If it cannot be loaded here.
+        """
+        if path.suffix == ".json":
+            from tkjit.loader.device_code import open_program
+
+            return open_program(path, self.runtime, synchronous=self.settings.sync)
         return int(self.runtime.open_launcher(str(path), self.settings.sync, self._trace))
 
     @cached_property

@@ -33,7 +33,7 @@ GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
 # in every library of torch.
 _EXPORTS = "{ global: PyInit_*; local: *; };"
 _STD = "-std=c++20"  # torch 2.11 compiles its extensions as C++17, but the last -std flag wins
-_INCLUDE_DIRS = [flags.RUNTIME, flags.INCLUDE]
+_INCLUDE_DIRS = [flags.RUNTIME, flags.INCLUDE, flags.DRIVER]
 
 
 class ModulePlan(Plan):

@@ -50,7 +50,7 @@ class ObjectPlan(LauncherPlan):
         """The flags with which the library has to be linked."""
         return (*self.launcher_flags.link, *self.launcher_flags.packages)
 
-    _can_be_in_halves = False  # the object is linked into a library, which launches through the CUDA runtime
+    _can_use_nvrtc = False  # the object is linked into a library, which launches through the CUDA runtime
 
     @cached_property
     def _flags(self) -> Flags:

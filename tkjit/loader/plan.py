@@ -15,7 +15,7 @@ from tkjit.system.fork_safe import cached_property
 class Opened(NamedTuple):
     """A loaded object, together with its entry."""
 
-    loaded: Any  # a module, or the address of a launch function
+    loaded: Any  # a module, or the address of a launcher
     entry: Entry
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tkjit.cache import Product
 from tkjit.compile.flags import Flags
 from tkjit.loader.launchers import LauncherPlan
-from tkjit.spec.variants import with_names
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
@@ -50,15 +48,9 @@ class PtxPlan(LauncherPlan):
 
         return self._with_sources(compiler.compile_binary(self._unit(), staging, _PTX, commands))
 
-    def _compile_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
-        from tkjit.compile import compiler
-        from tkjit.loader.device_code import Halves
-
-        halves = Halves(with_names(self.spec, self.variant), self.target, nvrtc, self._directory)
-        read = halves.dependencies(self.recipe.text)
-        unit = replace(self._unit(), search=halves.search, retry_flags=None)
-        product = compiler.compile_binary(unit, staging, _PTX, halves.ptx_steps)
-        return replace(product, dependencies=tuple(sorted({*product.dependencies, *read})))
+    def _compile_with_nvrtc(self, staging: Path, nvrtc: Nvrtc) -> Product:
+        code = self._device_code(nvrtc)
+        return self._with_nvrtc(code, staging, _PTX, code.ptx_steps)
 
     def load(self, module: str, path: Path) -> Any:
         return path.read_text()

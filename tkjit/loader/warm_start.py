@@ -113,7 +113,7 @@ class WarmLoader(Protocol):
         """Return whether all files are unchanged. Load the runtime, which compares them."""
 
     def open_launcher(self, path: Path) -> int:
-        """Load a launcher and return the address of its launch function."""
+        """Load a launcher and return the address of its ``TkjitLauncher``."""
 
 
 class WarmStarts:

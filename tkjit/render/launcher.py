@@ -16,12 +16,12 @@ from tkjit.render.globals import (
     struct_checks,
     struct_values,
 )
-from tkjit.render.halves import MARKS_BEFORE_SOURCE, in_halves, why_not_in_halves
+from tkjit.render.launch_names import launch_names, origin_of, used_names
+from tkjit.render.launch_program import launch_program
 from tkjit.render.results import RESULTS
 from tkjit.render.text import argument, indent, literal, number, repr_text, speller, stride_axis, wrap
-from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
+from tkjit.spec import BY_NAME, CExpr, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
-from tkjit.spec.dim_order import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.variants import with_names
 
@@ -63,20 +63,51 @@ def render_launcher(
     spec = with_names(spec, variant)
     if on_cpu:  # the simulator shows this name when a kernel crashes
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
-    is_in_halves = not on_cpu and not why_not_in_halves(spec)
     body = [*_main(source), f"#line 1 {repr_text(source_name)}", *source.rstrip("\n").split("\n")]
-    next_line = len(before) + len(body) + 2 + (MARKS_BEFORE_SOURCE if is_in_halves else 0)
     after = [
-        f"#line {next_line} {repr_text(_NAME)}",
+        f"#line {len(before) + len(body) + 2} {repr_text(_NAME)}",
         "#undef main",
         "",
         *struct_values(spec),
         *argument_checks(spec, variant),
         *_entry_marker(spec),
     ]
-    entry = _entry(spec, variant, checks_bounds, is_in_halves)
-    lines = in_halves(spec, before, [*body, *after], entry) if is_in_halves else [*before, *body, *after, *entry]
-    return "\n".join(lines) + "\n"
+    entry = _entry(spec, variant, checks_bounds)
+    if not on_cpu and not why_host_code(spec):  # NVRTC may compile the text, but not the host code
+        entry = ["#ifdef __CUDACC_RTC__", *_layout(spec, variant), "#else", *entry, "#endif"]
+    return "\n".join([*before, *body, *after, *entry]) + "\n"
+
+
+def why_host_code(spec: Spec) -> str:
+    """Explain why a launch needs host code in C++; return "" if a launch program can describe it.
+
+    The answer affects the launcher's text, so it depends only on the spec.
+    """
+    if spec.host:
+        return "its entry is a host function"
+    if spec.struct:
+        return "its entry takes a struct that the source defines"
+    if spec.config:
+        return "it is launched by a struct of constants"
+    if spec.headers:
+        return f"it uses the headers of {spec.headers[0].name}"
+    if any(isinstance(part, CExpr) for _, part in spec.launch.shape):
+        return "its launch is computed in C++"
+    if spec.constants or spec.symbols:
+        return "its host code reads or writes variables of the source"
+    if any(f.value_type is not None and f.value_type.members for f in spec.fields):
+        return "it takes a struct by value"
+    if any(f.cpp_type for f in spec.fields):
+        return "a member of its struct has a type of its own"
+    if any(f.fill is not None for f in spec.tensors):
+        return "an output is filled before the launch"
+    return ""
+
+
+def _layout(spec: Spec, variant: Variant) -> list[str]:
+    """Render the offsets and sizes that the launch program needs, for NVRTC to store them in the cubin."""
+    expressions = launch_program(spec, variant).layout
+    return wrap("TKJIT_LAYOUT(", ["sizeof(Globals)", *expressions], ")") if expressions else []
 
 
 def declarations(spec: Spec, variant: Variant) -> list[str]:
@@ -134,9 +165,9 @@ def _entry_marker(spec: Spec) -> list[str]:
     return [f"TKJIT_MARK_ENTRY({_kernel(spec, spec.struct or 'Globals')})", ""]
 
 
-def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool) -> list[str]:
+def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
     struct = _filled(spec)
-    kernel = f"TKJIT_KERNEL({_kernel(spec, struct)})" if is_in_halves else _kernel(spec, struct)
+    kernel = _kernel(spec, struct)
     body = [
         *([f"const auto {_ENTRY} = {kernel};"] if _is_hidden(spec) else []),
         *_named_arguments(spec),
@@ -188,44 +219,20 @@ def _named_arguments(spec: Spec) -> list[str]:
 def _used_arguments(spec: Spec) -> set[str]:
     if not spec.args or spec.computed or spec.constants:
         return {f.name for f in spec.fields}
-    return {_origin(spec, name).name for name in _launch_names(spec)[0]}
-
-
-def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
-    """Return the names and derived dims that the grid, block, shared memory and computed members use."""
-    expressions = [expr for _, part in spec.launch.shape if isinstance(part, tuple) for expr in part]
-    expressions += computed_members(spec).values()
-    expressions += [
-        Expr.parse(name) for _, part in spec.launch.shape if isinstance(part, CExpr) for name in _used_names(spec, part)
-    ]
-    # these are already C++ constants of the same names, equal to the values in the call
-    constants = spec.compile_time_integers
-    derived = derived_in_order(spec, expressions, known=constants)
-    names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
-    names -= {name for name, _ in derived}
-    return sorted(names - constants), derived
+    return {origin_of(spec, name).name for name in launch_names(spec)[0]}
 
 
 def _dims(spec: Spec) -> list[str]:
     """Render the names that the launch uses, as 64-bit integers."""
-    names, derived = _launch_names(spec)
+    names, derived = launch_names(spec)
     spell = speller(spec)
     lines = [f"const tkjit::Int {spell(name)} = {_value(spec, name)};" for name in names]
     lines += [f"const tkjit::Int {spell(name)} = {render_expression(expr, spell)};" for name, expr in derived]
     return [*lines, ""] if lines else []
 
 
-def _origin(spec: Spec, name: str) -> Field:
-    """Return the field whose argument determines a name's value."""
-    if name in (DEV_IDX, NUM_DEVICES) and spec.is_parallel:
-        return next(f for f in spec.struct_fields if f.is_parallel)
-    by_name = {f.name: f for f in spec.fields}
-    field, _, _ = name.partition(".")
-    return by_name[field] if field in by_name else spec.binder(name)[0]
-
-
 def _value(spec: Spec, name: str) -> str:
-    origin = _origin(spec, name)
+    origin = origin_of(spec, name)
     arg = argument(origin.name)
     if origin.is_parallel and name in (DEV_IDX, NUM_DEVICES):
         return f"tkjit::parallel_of({arg}).{DEV_IDX if name == DEV_IDX else 'count'}"
@@ -340,7 +347,7 @@ def _symbols(spec: Spec, variant: Variant) -> list[str]:
 def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
     """Render a part of the launch that the source computes in C++, where names are plain integers."""
     spell = speller(spec)
-    names = [name for name in _used_names(spec, part) if name not in spec.compile_time_integers]
+    names = [name for name in used_names(spec, part) if name not in spec.compile_time_integers]
     parameters = ", ".join(f"int {name}" for name in names)
     values = ", ".join(f"int({spell(name)}.value())" for name in names)
     checks = [
@@ -349,13 +356,6 @@ def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
     ]
     result = f"tkjit::Int(int64_t({part}))" if what == "shared_memory" else f"dim3({part})"
     return [*checks, f"shape.set_{what}([&]({parameters}) {{ return {result}; }}({values}));"]
-
-
-def _used_names(spec: Spec, part: CExpr) -> list[str]:
-    """Return the dims and integers that a C++ expression uses."""
-    known = {*spec.dim_names, *dict(spec.derived), *(f.name for f in spec.fields if f.is_integer)}
-    known |= {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
-    return sorted(part.names & known)
 
 
 def _names(args: str, names: Iterable[str]) -> list[str]:

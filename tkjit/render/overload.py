@@ -111,9 +111,9 @@ class Overload(CheckedCall):
             "call.decided = true;",
             f"if (call.choosing) return PyLong_FromLong({self.index});",
             *self._deprecation(),
-            f"const TkjitLaunch launch_function = launcher(call, {self.index}, {self.chosen()}, {self.anchor});"
+            f"const TkjitLauncher* const found = launcher(call, {self.index}, {self.chosen()}, {self.anchor});"
             "  // overload, variant",
-            "if (!launch_function) return nullptr;",
+            "if (!found) return nullptr;",
         ]
 
     def _deprecation(self) -> list[str]:
@@ -122,7 +122,7 @@ class Overload(CheckedCall):
         return [f"if (!deprecated(call, {repr_text(self.spec.deprecated)})) return nullptr;"]
 
     def _launch(self) -> list[str]:
-        launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
+        launch = f"launch(call, found, args, {self.anchor}, stream)"
         return [
             *self.allocations(),
             *self.random(),

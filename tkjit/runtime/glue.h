@@ -28,15 +28,16 @@ inline void refuse_to_prepare(const Call& call, const char* result) {
 
 // Returns the variant's launcher for the device of `on`. On first use, Python finds the launcher in the cache or builds
 // it.
-inline TkjitLaunch launcher(Call& call, int overload, int variant, const TensorView& on) {
+inline const TkjitLauncher* launcher(Call& call, int overload, int variant, const TensorView& on) {
     if (call.batch) {
         call.batch->overload = overload;
-        if (call.batch->collects) return [](const TkjitArg*, int32_t, void*) -> const char* { return nullptr; };
+        static const TkjitLauncher nothing{[](const TkjitLauncher*, const TkjitArg*, int32_t, void*) -> const char* { return nullptr; }};
+        if (call.batch->collects) return &nothing;
     }
     const int slot = on.device_type == DeviceType::cpu ? 0 : 1 + on.device;
     if (slot < kDeviceSlots) {
-        TkjitLaunch* const known = &call.self->launchers[slot * call.self->variant_count + variant];
-        if (const TkjitLaunch launch = __atomic_load_n(known, __ATOMIC_ACQUIRE)) return launch;
+        const TkjitLauncher** const known = &call.self->launchers[slot * call.self->variant_count + variant];
+        if (const TkjitLauncher* const launcher = __atomic_load_n(known, __ATOMIC_ACQUIRE)) return launcher;
     }
     call.ran_code = true;
     return call.table.resolve(call.self, overload, variant, on);
@@ -74,7 +75,7 @@ inline bool is_only_thread() {
     return !state->prev && !state->next;
 }
 
-inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
+inline bool launch(Call& call, const TkjitLauncher* launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
     if (call.batch) return call.table.launch_later(call, launcher, args, count, on, stream);
     const char* const when = call.prepares ? "since the launch was prepared"
                                            : "while the call was being prepared, by another argument's code or by another thread";
@@ -85,7 +86,7 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
         const bool held = !is_only_thread();
         if (held) call.table.hold(call.tensors);
         PyThreadState* const state = PyEval_SaveThread();
-        error = launcher(args, on.device, stream);
+        error = launcher->launch(launcher, args, on.device, stream);
         PyEval_RestoreThread(state);
         if (held) call.table.let_go(call.tensors);
     }
@@ -101,7 +102,7 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
 }
 
 template <size_t Count>
-bool launch(Call& call, TkjitLaunch launcher, const TkjitArg (&args)[Count], const TensorView& on, void* stream) {
+bool launch(Call& call, const TkjitLauncher* launcher, const TkjitArg (&args)[Count], const TensorView& on, void* stream) {
     return launch(call, launcher, args, Count, on, stream);
 }
 

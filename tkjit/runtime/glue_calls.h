@@ -168,7 +168,8 @@ inline PyObject* choose_overload(PyObject* dispatcher, PyObject* const* args, si
 
 // ---- later launches ------------------------------------------------------------------------------------------------
 
-inline bool launch_later(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
+inline bool launch_later(Call& call, const TkjitLauncher* launcher, const TkjitArg* args, size_t count, const TensorView& on,
+                         void* stream) {
     auto* const kept = call.values.make<TkjitArg>(count);
     if (!kept) return false;
     std::memcpy(kept, args, count * sizeof *args);
@@ -281,7 +282,7 @@ inline PyObject* launch_again(PyObject* dispatcher, const Prepared& prepared, Py
             // memory from another stream must not be reused there too early
             if (steps[0].stream != prepared.steps[0].stream && !record_stream(call, prepared, steps[0])) return nullptr;
         }
-        if (!glue::launch(call, steps[0].launch, steps[0].args, count, on, steps[0].stream)) return nullptr;
+        if (!glue::launch(call, steps[0].launcher, steps[0].args, count, on, steps[0].stream)) return nullptr;
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(prepared.written); ++i)
         if (!call.table.written(PyList_GET_ITEM(prepared.written, i))) return nullptr;

@@ -205,7 +205,7 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
         const Club::Part part = [&](int dev_idx) -> const char* {
             if (dev_idx >= count) return nullptr;  // a step with nothing to launch
             const Step& step = steps[dev_idx];
-            return step.launch(step.args, step.device, step.stream);
+            return step.launcher->launch(step.launcher, step.args, step.device, step.stream);
         };
         if (!confirm(kernel, last, "since the call began or the launch was prepared")) return false;
         hold(last);

@@ -77,15 +77,15 @@ inline void free_prepared(PyObject* object) {
     Py_DECREF(type);
 }
 
-// Returns each launch in the form that a C program would make it: (function, arguments, device, stream).
+// Returns each launch in the form that a C program would make it: (launcher, arguments, device, stream).
 inline PyObject* launches_of_prepared(PyObject* object, void*) {
     const Prepared& prepared = *reinterpret_cast<PreparedLaunch*>(object)->prepared;
     PyObject* const listed = PyTuple_New(prepared.count);
     for (int i = 0; listed && i < prepared.count; ++i) {
         const Step& step = prepared.steps[i];
         const auto address = [](const void* pointer) { return static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer)); };
-        PyObject* const one = Py_BuildValue("KKiK", address(reinterpret_cast<const void*>(step.launch)), address(step.args),
-                                            int(step.device), address(step.stream));
+        PyObject* const one =
+            Py_BuildValue("KKiK", address(step.launcher), address(step.args), int(step.device), address(step.stream));
         if (one) PyTuple_SET_ITEM(listed, i, one);
         else return Py_DECREF(listed), nullptr;
     }
@@ -95,7 +95,7 @@ inline PyObject* launches_of_prepared(PyObject* object, void*) {
 inline PyObject* make_prepared_type() {
     static PyGetSetDef properties[] = {
         {"launches", launches_of_prepared, nullptr,
-         "Each launch as a C program makes it (tkjit/arg.h): (TkjitLaunch, TkjitArg*, device, stream).", nullptr},
+         "Each launch as a C program makes it (tkjit/arg.h): (TkjitLauncher*, TkjitArg*, device, stream).", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
     static PyMemberDef members[] = {

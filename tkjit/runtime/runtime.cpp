@@ -8,6 +8,7 @@
 #include "fingerprints.h"
 #include "glue_calls.h"
 #include "guard_bytes.h"
+#include "launchers.h"
 #include "parallel.h"
 #include "parallel_objects.h"
 #include "prepared.h"
@@ -64,16 +65,16 @@ bool view(PyObject* object, TensorView* view, Values* values) {
     }
 }
 
-TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorView& on) {
+const TkjitLauncher* resolve(Dispatcher* self, int overload, int variant, const TensorView& on) {
     PyObject* const address = PyObject_CallMethod(reinterpret_cast<PyObject*>(self), "_resolve", "iisi", overload, variant,
                                                   on.device_type == DeviceType::cpu ? "cpu" : "cuda", int(on.device));
     if (!address) return nullptr;
-    const auto launch = reinterpret_cast<TkjitLaunch>(PyLong_AsVoidPtr(address));
+    const auto* const launcher = static_cast<const TkjitLauncher*>(PyLong_AsVoidPtr(address));
     Py_DECREF(address);
     const int slot = on.device_type == DeviceType::cpu ? 0 : 1 + on.device;
-    if (launch && slot < kDeviceSlots)
-        __atomic_store_n(&self->launchers[slot * self->variant_count + variant], launch, __ATOMIC_RELEASE);
-    return launch;
+    if (launcher && slot < kDeviceSlots)
+        __atomic_store_n(&self->launchers[slot * self->variant_count + variant], launcher, __ATOMIC_RELEASE);
+    return launcher;
 }
 
 // ---- torch's operators ---------------------------------------------------------------------------------------------
@@ -308,7 +309,7 @@ PyObject* attach(PyObject*, PyObject* args) {
         static std::mutex attaching;  // no deadlock: below, no other Python code can run, and nothing releases the GIL
         const std::lock_guard lock(attaching);
         if (self->glue) return Py_NewRef(Py_None);  // another thread was first
-        self->launchers = new TkjitLaunch[size_t(kDeviceSlots) * contents.variant_count]();
+        self->launchers = new const TkjitLauncher*[size_t(kDeviceSlots) * contents.variant_count]();
         self->variant_count = contents.variant_count;
         self->result_types = Py_NewRef(result_types);
         self->entry = entry;
@@ -373,21 +374,20 @@ PyObject* connect_module(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-// Opens a launcher and returns the address of its entry. The launcher is never closed, because a kernel may outlive its
-// Python object.
+// Opens a launcher's shared object, and returns the launcher's address.
 PyObject* open_launcher(PyObject*, PyObject* args) {
     const char* path;
     int synchronous, trace;
     if (!PyArg_ParseTuple(args, "spi", &path, &synchronous, &trace)) return nullptr;
     void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) return PyErr_SetString(PyExc_ImportError, dlerror()), nullptr;
-    void* const entry = dlsym(library, "tkjit_launch");
-    if (!entry) {
+    const auto function = reinterpret_cast<TkjitLaunch>(dlsym(library, "tkjit_launch"));
+    if (!function) {
         dlclose(library);  // otherwise dlopen would return this library again after it has been rebuilt at the same path
         return PyErr_Format(PyExc_ImportError, "%s has no tkjit_launch", path);
     }
     connect(library, synchronous, trace);
-    return PyLong_FromVoidPtr(entry);
+    return answer([&] { return PyLong_FromVoidPtr(static_cast<TkjitLauncher*>(new CompiledLauncher(function))); });
 }
 
 // ---- the module ----------------------------------------------------------------------------------------------------
@@ -456,7 +456,8 @@ PyMethodDef functions[] = {
     {"show_prepared", show_prepared, METH_O, "Return what the launches of a prepared call pass."},
     {"unchanged", is_unchanged, METH_O, "Return whether every file of a fingerprint is unchanged."},
     {"connect_module", connect_module, METH_VARARGS, "Connect an imported module that contains the simulator."},
-    {"open_launcher", open_launcher, METH_VARARGS, "Open a launcher's shared object, and return its entry's address."},
+    {"open_launcher", open_launcher, METH_VARARGS, "Open a launcher's shared object, and return the launcher's address."},
+    {"open_program", open_program, METH_VARARGS, "Open a cubin with its launch program, and return the launcher's address."},
     {"capsule_for_torch", give_torch_capsule, METH_O, "Return an array's DLPack capsule, or None if a stride is negative."},
     {"reads_tensors_through", reads_tensors_through, METH_NOARGS, "Return how torch's tensors are read."},
     {"read_tensors_through", read_tensors_through, METH_O, "Set how torch's tensors are read; the tests compare the ways."},
@@ -469,8 +470,9 @@ Owned make_contents() {
     python_club_type = make_club_type();
     peers_type = make_peers_type();
     parallel_layout_type = make_layout_type();
-    Owned contents = build("{sNsNsOsOsO}", "Dispatcher", make_dispatcher_type(), "PreparedLaunch", make_prepared_type(), "Club",
-                           python_club_type, "Peers", peers_type, "ParallelLayout", parallel_layout_type);
+    Owned contents = build("{sNsNsNsOsOsO}", "Dispatcher", make_dispatcher_type(), "PreparedLaunch", make_prepared_type(),
+                           "operations", operation_names(), "Club", python_club_type, "Peers", peers_type, "ParallelLayout",
+                           parallel_layout_type);
 #ifdef __x86_64__
     PyObject* const has_v3 = has_x86_64_v3() ? Py_True : Py_False;
     if (PyDict_SetItemString(contents.get(), "has_x86_64_v3", has_v3) != 0) throw Raised{};

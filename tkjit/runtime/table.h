@@ -82,7 +82,7 @@ private:
 
 // One launch: the arguments that a call passes to a launcher. A call over several devices has one launch per device.
 struct Step {
-    TkjitLaunch launch;
+    const TkjitLauncher* launcher;
     const TkjitArg* args;
     int32_t device;
     void* stream;
@@ -139,7 +139,7 @@ struct Dispatcher {
     PyObject* glue;                          // the module that owns `vectorcall`
     const GlueEntry* entry;                  // the entry that it exports
     PyObject* result_types;                  // per overload: a named tuple's type, or None
-    TkjitLaunch* launchers;                  // [device slot][variant over all overloads]; read and written atomically
+    const TkjitLauncher** launchers;         // [device slot][variant over all overloads]; read and written atomically
     int variant_count;
 };
 
@@ -172,7 +172,7 @@ struct Table {
     // Reports to torch's allocator that a stream other than the current one uses a tensor.
     bool (*record_stream)(PyObject* tensor, PyObject* stream, int device);
     // Finds or builds a variant's launcher, and stores it in the dispatcher.
-    TkjitLaunch (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
+    const TkjitLauncher* (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
     // Returns kWatched if a profiler or a torch mode must see calls, and kAutocast if autocast is on.
     uint32_t (*modes)();
     // Calls the kernel's operator. With `choose`, first finds the overload that accepts the arguments.
@@ -215,7 +215,8 @@ struct Table {
     // Makes the launches in the club's threads, and waits until all are made. `last` is the last tensor that they use.
     bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count, const TensorView* last);
     // Adds a launch, and every object that it uses, to the call's batch for later.
-    bool (*launch_later)(glue::Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream);
+    bool (*launch_later)(glue::Call& call, const TkjitLauncher* launcher, const TkjitArg* args, size_t count, const TensorView& on,
+                         void* stream);
     // Records which processes this thread's next launch may wait for (or null), and its GPU (or -1). If one of these
     // processes has ended, returns the reason to abort the launch, else null.
     const char* (*waits_on)(void* peers, int32_t device);

@@ -60,14 +60,14 @@ PyObject* overload_0(Call& call) {
 
     call.decided = true;
     if (call.choosing) return PyLong_FromLong(0);
-    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_x);  // overload, variant
-    if (!launch_function) return nullptr;
+    const TkjitLauncher* const found = launcher(call, 0, v_T, v_x);  // overload, variant
+    if (!found) return nullptr;
 
     TkjitArg args[3];
     set(args[0], v_x);
     set(args[1], v_y);
     set(args[2], v_alpha);
-    if (!empty(v_y) && !launch(call, launch_function, args, v_x, stream)) return nullptr;
+    if (!empty(v_y) && !launch(call, found, args, v_x, stream)) return nullptr;
     if (!record_stream(call, given_stream, v_x, {given_x, given_y})) return nullptr;
     if (!written(call, given_y)) return nullptr;
     return Py_NewRef(given_y);

@@ -11,9 +11,6 @@ struct Globals {
     float alpha;                  // alpha: float = 1.0
 };
 
-#ifdef TKJIT_HOST_HALF
-#include "device_code.inc"
-#else
 #include <tkjit/source_main.h>
 #line 1 "axpy.cu"
 #include <tkjit/gl.h>
@@ -23,17 +20,16 @@ __global__ void axpy(const __grid_constant__ Globals g) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < g.y.cols()) g.y[i] = T(g.alpha * float(g.x[i]) + float(g.y[i]));
 }
-#line 27 "launcher.cu"
+#line 24 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(axpy<T>)
 
-#endif
-
-TKJIT_SAME_LAYOUT(sizeof(Globals), alignof(Globals), offsetof(Globals, x), offsetof(Globals, y),
-    offsetof(Globals, alpha))
-
-#ifndef __CUDACC_RTC__
+#ifdef __CUDACC_RTC__
+TKJIT_LAYOUT(sizeof(Globals), offsetof(Globals, x.raw_ptr), offsetof(Globals, x.extents),
+    offsetof(Globals, y.raw_ptr), offsetof(Globals, y.extents), offsetof(Globals, alpha),
+    sizeof(Globals::alpha))
+#else
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const TkjitArg &arg_x = args[0], &arg_y = args[1], &arg_alpha = args[2];
@@ -47,7 +43,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
         tkjit::LaunchShape shape;
         shape.set_grid(cdiv(v_N, 256));
         shape.set_block(256);
-        return tkjit::launch(TKJIT_KERNEL(axpy<T>), shape, device, stream, globals);
+        return tkjit::launch(axpy<T>, shape, device, stream, globals);
     });
 }
 #endif

@@ -97,8 +97,8 @@ PyObject* overload_0(Call& call) {
 
     call.decided = true;
     if (call.choosing) return PyLong_FromLong(0);
-    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_a);  // overload, variant
-    if (!launch_function) return nullptr;
+    const TkjitLauncher* const found = launcher(call, 0, v_T, v_a);  // overload, variant
+    if (!found) return nullptr;
     if (!given_c && !allocate(call, "c", object_of_c, v_c, shape_of_c, v_a.dtype, v_a)) return nullptr;
     if (!allocate_scratch(call, "sums", object_of_sums, v_sums, shape_of_sums, TKJIT_FLOAT32, v_a)) return nullptr;
     if (!allocate_scratch(call, "finished", object_of_finished, v_finished, shape_of_finished, TKJIT_INT32, v_a)) return nullptr;
@@ -109,7 +109,7 @@ PyObject* overload_0(Call& call) {
     set(args[2], v_sums);
     set(args[3], v_finished);
     set(args[4], v_c);
-    if (!empty(v_c) && !launch(call, launch_function, args, v_a, stream)) return nullptr;
+    if (!empty(v_c) && !launch(call, found, args, v_a, stream)) return nullptr;
     if (!record_stream(call, given_stream, v_a, {given_a, given_b, object_of_sums.get(), object_of_finished.get(), object_of_c.get()})) return nullptr;
     if (given_c && !written(call, given_c)) return nullptr;
     if (!given_c && !as_given(call, object_of_c, v_a)) return nullptr;

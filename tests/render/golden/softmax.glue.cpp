@@ -61,14 +61,14 @@ PyObject* overload_0(Call& call) {
 
     call.decided = true;
     if (call.choosing) return PyLong_FromLong(0);
-    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_x);  // overload, variant
-    if (!launch_function) return nullptr;
+    const TkjitLauncher* const found = launcher(call, 0, v_T, v_x);  // overload, variant
+    if (!found) return nullptr;
     if (!given_y && !allocate(call, "y", object_of_y, v_y, shape_of_y, v_x.dtype, v_x)) return nullptr;
 
     TkjitArg args[2];
     set(args[0], v_x);
     set(args[1], v_y);
-    if (!empty(v_y) && !launch(call, launch_function, args, v_x, stream)) return nullptr;
+    if (!empty(v_y) && !launch(call, found, args, v_x, stream)) return nullptr;
     if (!record_stream(call, given_stream, v_x, {given_x, object_of_y.get()})) return nullptr;
     if (given_y && !written(call, given_y)) return nullptr;
     if (!given_y && !as_given(call, object_of_y, v_x)) return nullptr;

@@ -9,9 +9,6 @@ struct Globals {
     tkjit::gl<T, -1, -1, -1, -1> y;  // y: Out[Tensor, "T", "...", "N"]
 };
 
-#ifdef TKJIT_HOST_HALF
-#include "device_code.inc"
-#else
 #include <tkjit/source_main.h>
 #line 1 "softmax.cu"
 // A block for each row. It reads the row twice; the second time, the row is in a cache unless it is very long.
@@ -32,16 +29,15 @@ __global__ void __launch_bounds__(1024) softmax(const __grid_constant__ Globals 
         tkjit::store_group(y, col, n, shares);
     });
 }
-#line 36 "launcher.cu"
+#line 33 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(softmax<T>)
 
-#endif
-
-TKJIT_SAME_LAYOUT(sizeof(Globals), alignof(Globals), offsetof(Globals, x), offsetof(Globals, y))
-
-#ifndef __CUDACC_RTC__
+#ifdef __CUDACC_RTC__
+TKJIT_LAYOUT(sizeof(Globals), offsetof(Globals, x.raw_ptr), offsetof(Globals, x.extents),
+    offsetof(Globals, y.raw_ptr), offsetof(Globals, y.extents))
+#else
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const TkjitArg &arg_x = args[0], &arg_y = args[1];
@@ -57,7 +53,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
         tkjit::LaunchShape shape;
         shape.set_grid(batch_of_x * depth_of_x * rows_of_x);
         shape.set_block(32 * min(32, max(1, cdiv(v_N, 512))));
-        return tkjit::launch(TKJIT_KERNEL(softmax<T>), shape, device, stream, globals);
+        return tkjit::launch(softmax<T>, shape, device, stream, globals);
     });
 }
 #endif

@@ -42,7 +42,7 @@ bool view(PyObject* object, TensorView* view, Values*) {
     return true;
 }
 
-const char* launch(const TkjitArg* args, int32_t, void*) {
+const char* launch(const TkjitLauncher*, const TkjitArg* args, int32_t, void*) {
     const auto x = static_cast<const float*>(args[0].data);
     const auto y = static_cast<float*>(args[1].data);
     for (int64_t i = 0; i < args[1].extents[0]; ++i) y[i] += float(args[2].real) * x[i];
@@ -50,10 +50,11 @@ const char* launch(const TkjitArg* args, int32_t, void*) {
 }
 
 // Stores the launcher in the dispatcher, as the runtime does.
-TkjitLaunch resolve(Dispatcher* self, int, int variant, const TensorView&) {
+const TkjitLauncher* resolve(Dispatcher* self, int, int variant, const TensorView&) {
+    static const TkjitLauncher launcher{launch};
     resolved.fetch_add(1);
-    __atomic_store_n(&self->launchers[variant], TkjitLaunch(launch), __ATOMIC_RELEASE);
-    return launch;
+    __atomic_store_n(&self->launchers[variant], &launcher, __ATOMIC_RELEASE);
+    return &launcher;
 }
 
 void refuse(const char* kernel, const char* name, PyObject*, const char*) {
@@ -101,7 +102,7 @@ Dispatcher* make_dispatcher(const GlueEntry& entry) {
     auto* const self = reinterpret_cast<Dispatcher*>(type->tp_alloc(type, 0));
     self->table = &table;
     intern_names(*entry.contents);
-    self->launchers = new TkjitLaunch[size_t(kDeviceSlots) * entry.contents->variant_count]();
+    self->launchers = new const TkjitLauncher*[size_t(kDeviceSlots) * entry.contents->variant_count]();
     self->variant_count = entry.contents->variant_count;
     self->vectorcall = entry.call;
     return self;

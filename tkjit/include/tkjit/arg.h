@@ -74,4 +74,9 @@ typedef struct TkjitParallel {
 // `tkjit_synchronous` is 1, each launch waits for its kernel, so that the failing launch itself returns the error.
 typedef const char* (*TkjitLaunch)(const TkjitArg* args, int32_t device, void* stream);
 
+// A loaded launcher: a function like TkjitLaunch, together with what the function needs. It is never freed.
+typedef struct TkjitLauncher {
+    const char* (*launch)(const struct TkjitLauncher* self, const TkjitArg* args, int32_t device, void* stream);
+} TkjitLauncher;
+
 #endif  // TKJIT_ARG_H

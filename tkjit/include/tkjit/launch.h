@@ -1,7 +1,6 @@
 // Launches a kernel: on a CUDA device through the CUDA runtime, on the CPU through the simulator.
 #pragma once
 
-#include <tkjit/device_code.h>
 #include <tkjit/launch_shape.h>
 #include <cuda_runtime.h>
 #ifndef TKJIT_SIM
@@ -22,7 +21,20 @@
     [[gnu::used]] static const char* const tkjit_marked_entry = &tkjit::entry_marker<__VA_ARGS__>;
 #endif
 
+// With TKJIT_SYNC=1 a launch waits for its kernel, so that an error belongs to this launch. The variable is not inline,
+// because all launchers of a process would share an inline one. Only the launchers of an export share theirs.
+extern "C" {
+#ifdef TKJIT_LINKED
+extern int32_t tkjit_synchronous;
+#else
+TKJIT_EXPORT int32_t tkjit_synchronous = 0;
+TKJIT_EXPORT extern const int32_t tkjit_abi = TKJIT_ABI;
+#endif
+}
+
 namespace tkjit {
+
+inline const int32_t& synchronous = tkjit_synchronous;
 
 template <auto Entry>
 inline constexpr char entry_marker = 0;

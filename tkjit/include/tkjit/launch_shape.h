@@ -1,5 +1,5 @@
-// The parts that launches through the CUDA runtime, the driver and the simulator share: the shape, whether a launch
-// waits, and the checks of its arguments.
+// The parts that launches through the CUDA runtime, the driver and the simulator share: the shape, and the checks of the
+// arguments.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -13,20 +13,7 @@
 #include <initializer_list>
 #include <type_traits>
 
-// With TKJIT_SYNC=1 a launch waits for its kernel, so that an error belongs to this launch. The variable is not inline,
-// because all launchers of a process would share an inline one. Only the launchers of an export share theirs.
-extern "C" {
-#ifdef TKJIT_LINKED
-extern int32_t tkjit_synchronous;
-#else
-TKJIT_EXPORT int32_t tkjit_synchronous = 0;
-TKJIT_EXPORT extern const int32_t tkjit_abi = TKJIT_ABI;
-#endif
-}
-
 namespace tkjit {
-
-inline const int32_t& synchronous = tkjit_synchronous;
 
 // A grid, a block and the bytes of dynamic shared memory, each checked against the hardware's limits.
 struct LaunchShape {
@@ -75,14 +62,15 @@ private:
 };
 
 // Sets an error if the grid was rounded down to 0 blocks, unless a tensor has no elements.
+inline void check_blocks(LaunchShape& shape, bool has_elements, const char* grid) {
+    if (!shape.error && shape.empty && has_elements)
+        shape.error = error_text("grid is 0 blocks, %s; // rounds down, and cdiv rounds up", grid);
+}
 inline void check_blocks(LaunchShape& shape, const TkjitArg* args, std::initializer_list<int> tensors, const char* grid) {
     if (shape.error || !shape.empty) return;
-    for (const int i : tensors) {
-        int64_t elements = args[i].present;
-        for (int32_t axis = 0; axis < args[i].rank; ++axis) elements *= args[i].extents[axis];
-        if (elements == 0) return;
-    }
-    shape.error = error_text("grid is 0 blocks, %s; // rounds down, and cdiv rounds up", grid);
+    bool has_elements = true;
+    for (const int i : tensors) has_elements &= numel(args[i]).value() != 0;
+    check_blocks(shape, has_elements, grid);
 }
 
 // An error text, followed by the shape of the launch.

@@ -1,7 +1,7 @@
 // Common includes of all generated launchers.
 //
-// nvcc and the simulator's C++ compiler compile the whole text of a launcher. Without nvcc, NVRTC compiles the device
-// code, and then the C++ compiler compiles the rest with TKJIT_HOST_HALF.
+// nvcc and the simulator's C++ compiler compile the whole text of a launcher. NVRTC compiles only the device code, and a
+// launch program (tkjit/runtime/launch_program.h) takes the place of the rest.
 #pragma once
 
 #ifdef __CUDACC_RTC__
@@ -29,11 +29,7 @@
 #include <tkjit/error_text.h>
 #include <tkjit/expr.h>
 #include <tkjit/gl.h>
-#ifdef TKJIT_HOST_HALF
-#include <tkjit/driver_launch.h>
-#else
 #include <tkjit/launch.h>
-#endif
 
 #include <exception>
 

@@ -3,8 +3,10 @@
 // on a GPU and on the CPU.
 #pragma once
 
+#ifndef __CUDACC_RTC__
 #include <tkjit/arg.h>
 #include <tkjit/convert.h>
+#endif
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -62,9 +64,11 @@ private:
     }
 };
 
+#ifndef __CUDACC_RTC__
 template <>
 struct converter<philox> {
     static philox from(const TkjitArg& arg) { return {uint64_t(arg.integer), uint64_t(arg.extents[0])}; }
 };
+#endif
 
 }  // namespace tkjit

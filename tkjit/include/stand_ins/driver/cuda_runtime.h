@@ -1,5 +1,5 @@
-// The parts of CUDA's language that a launcher's host code needs when its device code is compiled separately, without a
-// toolkit. tests/compile/test_nvcc_stand_ins.py compares the values with the toolkit's.
+// The parts of CUDA's headers that the runtime needs to launch a cubin on a machine without a toolkit.
+// tests/compile/test_nvcc_stand_ins.py compares the values with the toolkit's.
 #pragma once
 
 #include <stddef.h>
@@ -12,14 +12,6 @@ struct dim3 {
     unsigned x, y, z;
 
     constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-};
-
-// complex numbers
-struct alignas(8) float2 {
-    float x, y;
-};
-struct alignas(16) double2 {
-    double x, y;
 };
 
 typedef struct CUstream_st* cudaStream_t;
