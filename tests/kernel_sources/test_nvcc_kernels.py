@@ -106,17 +106,26 @@ def test_launch_without_a_driver_explains_the_failure(loader):
     import ctypes
 
     spec = tkjit.find("axpy").specs[0]
-    entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
-    launch = ctypes.CDLL(str(entry.shared_object)).tkjit_launch
-    launch.restype = ctypes.c_char_p
+    opened = loader.open(loader.launcher_plan(spec, variants_of(spec)[0], gpu_target("90a")))
+    launcher = ctypes.c_void_p(opened.loaded)
+    function = ctypes.c_void_p.from_address(opened.loaded).value
+    types = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p
+    launch = ctypes.CFUNCTYPE(*types)(function)
     words = 19  # 64-bit words in a TkjitArg
     args = (ctypes.c_int64 * (3 * words))()
     args[1] = args[words + 1] = 1000  # the first extent of x and y
-    error = launch(args, 0, None).decode()
+    error = launch(launcher, args, 0, None).decode()
     assert error.startswith("there is no CUDA driver: libcuda.so.1"), error
     assert error.endswith("; grid (4, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory")
-    assert ctypes.c_int32.in_dll(ctypes.CDLL(str(entry.shared_object)), "tkjit_synchronous").value == 0
-    assert ctypes.c_int32.in_dll(ctypes.CDLL(str(entry.shared_object)), "tkjit_abi").value == 2
+
+
+def test_a_launcher_of_nvcc_exports_its_flags(loader):
+    import ctypes
+
+    spec = tkjit.find("gemm").specs[0]
+    library = ctypes.CDLL(str(loader.launcher(spec, variants_of(spec)[0], gpu_target("90a")).shared_object))
+    assert ctypes.c_int32.in_dll(library, "tkjit_synchronous").value == 0
+    assert ctypes.c_int32.in_dll(library, "tkjit_abi").value == 2
 
 
 def test_unknown_architecture_error_lists_the_known_ones(loader):
