@@ -82,6 +82,10 @@ inline bool is_open, is_forked;
 inline Device device_handles[max_devices];
 inline Context primary[max_devices];  // set after the device's handle
 
+// The reason for this pragma is in runtime.cpp.
+#pragma GCC push_options
+#pragma GCC optimize("Og")
+
 inline const char* text_of(const char* what, Result code, bool synchronous) {
     const char *name = nullptr, *text = nullptr;
     if (api.cuGetErrorName) api.cuGetErrorName(code, &name);
@@ -131,6 +135,8 @@ inline const char* open_driver() {
     is_open = true;
     return nullptr;
 }
+
+#pragma GCC pop_options
 
 // Makes a device's primary context current, unless a context of that device already is, and restores the previous one.
 class ContextGuard {

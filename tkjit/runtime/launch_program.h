@@ -1,11 +1,8 @@
 // Runs launch programs: descriptions of a launch, made by tkjit/render/launch_program.py, that need no compiler.
-//
-// A program is a sequence of words: operations, each followed by its operands. Operations compute integers on a stack,
-// fill the kernel's parameters from the call's arguments, and set the shape of the launch. There are no jumps, so one
-// pass over a program, when it is opened, checks all of its indices and offsets.
 #pragma once
 
 #include "driver_launch.h"
+#include "launch_operations.h"
 
 #include <tkjit/arg.h>
 #include <tkjit/convert.h>
@@ -13,82 +10,11 @@
 #include <tkjit/launch_shape.h>
 
 #include <cstring>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tkjit::runtime {
-
-// Each operation: its name, the number of its operands, and how many integers it takes from the stack and puts there.
-// An operand `arg` is an argument's index, `offset` one in the parameters, `text` the index of an error message's text.
-#define TKJIT_OPERATIONS(X) \
-    X(number, 1, 0, 1)                    /* value */ \
-    X(local, 1, 0, 1)                     /* index */ \
-    X(set_local, 1, 1, 0)                 /* index */ \
-    X(integer, 1, 0, 1)                   /* arg */ \
-    X(extent, 2, 0, 1)                    /* arg, dim */ \
-    X(extent_from_end, 2, 0, 1)           /* arg, dims from the end */ \
-    X(extent_of_first, 2, 0, 1)           /* arg, dim; of the first tensor that a list has */ \
-    X(extent_from_end_of_first, 2, 0, 1)  /* arg, dims from the end */ \
-    X(stride, 2, 0, 1)                    /* arg, dim */ \
-    X(padded_extent, 2, 0, 1)             /* arg, axis */ \
-    X(numel, 1, 0, 1)                     /* arg */ \
-    X(device_index, 1, 0, 1)              /* arg */ \
-    X(device_count, 1, 0, 1)              /* arg */ \
-    X(add, 0, 2, 1) \
-    X(subtract, 0, 2, 1) \
-    X(multiply, 0, 2, 1) \
-    X(divide, 0, 2, 1) \
-    X(remainder, 0, 2, 1) \
-    X(negate, 0, 1, 1) \
-    X(less, 0, 2, 1) \
-    X(less_equal, 0, 2, 1) \
-    X(greater, 0, 2, 1) \
-    X(greater_equal, 0, 2, 1) \
-    X(equal, 0, 2, 1) \
-    X(not_equal, 0, 2, 1) \
-    X(minimum, 0, 2, 1) \
-    X(maximum, 0, 2, 1) \
-    X(cdiv, 0, 2, 1) \
-    X(store_pointer, 2, 0, 0)             /* arg, offset */ \
-    X(store_integer, 3, 0, 0)             /* arg, offset, bytes */ \
-    X(store_real, 3, 0, 0)                /* arg, offset, bytes */ \
-    X(store_presence, 2, 0, 0)            /* arg, offset */ \
-    X(store_count, 3, 0, 0)               /* arg, offset, bytes */ \
-    X(store_layout, 3, 0, 0)              /* arg, offset of the pointer, offset of the four extents */ \
-    X(store_padded_extents, 2, 0, 0)      /* arg, offset */ \
-    X(store_extents, 3, 0, 0)             /* arg, offset, rank */ \
-    X(store_strides, 3, 0, 0)             /* arg, offset, rank */ \
-    X(store_pointers, 2, 0, 0)            /* arg, offset */ \
-    X(store_multicast_pointer, 2, 0, 0)   /* arg, offset */ \
-    X(store_device_count, 3, 0, 0)        /* arg, offset, bytes */ \
-    X(store_computed, 4, 1, 0)            /* offset, bytes, is signed, text */ \
-    X(check_integer, 4, 0, 0)             /* arg, bytes, is signed, text */ \
-    X(each, 4, 0, 0)                      /* arg, offset, item's bytes, words that follow and are run for each item */ \
-    X(grid, 1, -1, 0)                     /* number of dims */ \
-    X(block, 1, -1, 0)                    /* number of dims */ \
-    X(shared_memory, 0, 1, 0) \
-    X(cluster, 3, 0, 0)                   /* x, y, z */ \
-    X(overlaps, 0, 0, 0) \
-    X(cooperative, 0, 0, 0) \
-    X(check_blocks, 1, 1, 0)              /* text; takes 0 if a tensor has no elements */
-
-enum class Operation : int64_t {
-#define X(name, operands, takes, puts) name,
-    TKJIT_OPERATIONS(X)
-#undef X
-    count
-};
-struct OperationShape {
-    const char* name;
-    int operands, takes, puts;  // takes is -1 if the first operand is the number
-};
-inline constexpr OperationShape operation_shapes[] = {
-#define X(name, operands, takes, puts) {#name, operands, takes, puts},
-    TKJIT_OPERATIONS(X)
-#undef X
-};
 
 // A launcher whose device code is a cubin and whose host code is a launch program.
 class ProgramLauncher : public TkjitLauncher {
@@ -98,19 +24,11 @@ public:
     ProgramLauncher(driver::CubinKernel&& kernel, std::vector<int64_t> words, std::vector<std::string> texts,
                     std::vector<int64_t> parameters, int64_t bytes, int64_t arguments)
         : TkjitLauncher{launch_program}, kernel_(std::move(kernel)), words_(std::move(words)), texts_(std::move(texts)),
-          parameters_(std::move(parameters)), bytes_(bytes), arguments_(arguments) {
-        if (bytes < 0 || bytes > max_bytes) fail("it has too many parameters");
-        for (const int64_t offset : parameters_)
-            if (offset < 0 || offset >= bytes) fail("a parameter is outside of the block");
-        if (parameters_.size() > max_parameters) fail("it has too many parameters");
-        check(0, int64_t(words_.size()), arguments_, bytes_);
+          parameters_(std::move(parameters)), bytes_(bytes) {
+        check_program({words_, texts_.size(), parameters_, bytes, arguments});
     }
 
 private:
-    static constexpr int64_t max_bytes = 32764;  // the driver's limit
-    static constexpr size_t max_parameters = 1024;
-    static constexpr int stack_size = 32, max_locals = 128;
-
     // Memory for integers that are written before they are read.
     template <int Size>
     union Integers {
@@ -125,17 +43,13 @@ private:
         Integers<max_locals> locals;
     };
 
-    [[noreturn]] static void fail(const char* reason) {
-        throw std::invalid_argument(std::string("the launch program cannot be run: ") + reason);
-    }
-
     static const char* launch_program(const TkjitLauncher* self, const TkjitArg* args, int32_t device, void* stream) {
         return const_cast<ProgramLauncher*>(static_cast<const ProgramLauncher*>(self))->launch_with(args, device, stream);
     }
 
     const char* launch_with(const TkjitArg* args, int32_t device, void* stream) {
-        alignas(128) char block[max_bytes + 4];
-        void* pointers[max_parameters + 1];
+        alignas(128) char block[max_parameter_bytes + 4];
+        void* pointers[max_parameters];
         std::memset(block, 0, size_t(bytes_));
         Run run;
         if (const char* const error = execute(run, words_.data(), words_.data() + words_.size(), args, block)) return error;
@@ -282,91 +196,11 @@ private:
 
     const char* text(int64_t index) const { return texts_[size_t(index)].c_str(); }
 
-    // Checks the operations between two words for `arguments` arguments and parameters of `bytes` bytes.
-    void check(int64_t at, int64_t end, int64_t arguments, int64_t bytes) const {
-        int depth = 0;
-        while (at < end) {
-            const int64_t code = words_[size_t(at++)];
-            if (code < 0 || code >= int64_t(Operation::count)) fail("it has an unknown operation");
-            const OperationShape& known = operation_shapes[code];
-            if (at + known.operands > end) fail("it ends within an operation");
-            const int64_t* const x = &words_[size_t(at)];
-            at += known.operands;
-            const auto operation = static_cast<Operation>(code);
-            check_operands(operation, x, arguments, bytes);
-            depth -= known.takes < 0 ? int(x[0]) : known.takes;
-            if (depth < 0) fail("it takes more integers than it has");
-            depth += known.puts;
-            if (depth > stack_size) fail("an expression in it is too deep");
-            if (operation == Operation::each) {
-                if (x[3] < 0 || at + x[3] > end) fail("it ends within a list");
-                check(at, at + x[3], 1, x[2]);
-                at += x[3];
-            }
-        }
-        if (depth != 0) fail("it leaves integers on the stack");
-    }
-
-    void check_operands(Operation operation, const int64_t* x, int64_t arguments, int64_t bytes) const {
-        const auto within = [](int64_t value, int64_t limit, const char* what) {
-            if (value < 0 || value >= limit) fail(what);
-        };
-        const auto arg = [&](int64_t index) { within(index, arguments, "it uses an argument that a call does not pass"); };
-        const auto place = [&](int64_t offset, int64_t size) {
-            if (size <= 0 || offset < 0 || size > bytes || offset > bytes - size) fail("it writes outside of the parameters");
-        };
-        const auto size = [](int64_t value) {
-            if (value != 1 && value != 2 && value != 4 && value != 8) fail("it has an integer of an unknown size");
-        };
-        const auto message = [&](int64_t index) { within(index, int64_t(texts_.size()), "it has no such text"); };
-        switch (operation) {
-            using enum Operation;
-            case local:
-            case set_local: within(x[0], max_locals, "it has too many names"); break;
-            case extent:
-            case extent_of_first:
-            case stride: arg(x[0]), within(x[1], TKJIT_MAX_RANK, "it uses a dim that no tensor has"); break;
-            case extent_from_end:
-            case extent_from_end_of_first: arg(x[0]), within(x[1] - 1, TKJIT_MAX_RANK, "it uses a dim that no tensor has"); break;
-            case padded_extent: arg(x[0]), within(x[1], 4, "it uses an axis that no layout has"); break;
-            case integer:
-            case numel:
-            case device_index:
-            case device_count: arg(x[0]); break;
-            case store_pointer:
-            case store_multicast_pointer: arg(x[0]), place(x[1], sizeof(void*)); break;
-            case store_integer:
-            case store_count:
-            case store_device_count: arg(x[0]), size(x[2]), place(x[1], x[2]); break;
-            case store_real:
-                arg(x[0]), place(x[1], x[2]);
-                if (x[2] != sizeof(float) && x[2] != sizeof(double)) fail("it has a float of an unknown size");
-                break;
-            case store_presence: arg(x[0]), place(x[1], 1); break;
-            case store_layout: arg(x[0]), place(x[1], sizeof(void*)), place(x[2], 4 * sizeof(int)); break;
-            case store_padded_extents: arg(x[0]), place(x[1], 4 * sizeof(int)); break;
-            case store_extents:
-            case store_strides: {
-                const int64_t item = operation == store_extents ? sizeof(int) : sizeof(int64_t);
-                arg(x[0]), within(x[2] - 1, TKJIT_MAX_RANK, "it uses a dim that no tensor has"), place(x[1], item * x[2]);
-                break;
-            }
-            case store_pointers: arg(x[0]), place(x[1], sizeof(void*) * kMaxParallelDevices); break;
-            case store_computed: size(x[1]), place(x[0], x[1]), message(x[3]); break;
-            case check_integer: arg(x[0]), size(x[1]), message(x[3]); break;
-            case each: arg(x[0]), place(x[1], x[2]); break;
-            case grid:
-            case block: within(x[0] - 1, 3, "it has more than three dims"); break;
-            case Operation::check_blocks: message(x[0]); break;
-            default: break;
-        }
-    }
-
     driver::CubinKernel kernel_;
     const std::vector<int64_t> words_;
     const std::vector<std::string> texts_;
     const std::vector<int64_t> parameters_;
-    const int64_t bytes_, arguments_;
+    const int64_t bytes_;
 };
 
 }  // namespace tkjit::runtime
