@@ -320,4 +320,4 @@ def test_the_finding_names_the_fence_and_both_lines():
     lines = source.splitlines()
     assert "bulk_store_to_global" in lines[finding.here.line - 1] and finding.here.access == "asynchronous read"
     assert "shared->tile[threadIdx.x] =" in lines[finding.there.line - 1] and finding.there.access == "write"
-    assert "call tkjit::fence_async_proxy() after the write, before the barrier" in finding.text
+    assert "execute fence.proxy.async (tkjit::fence_async_proxy()) after the write, before the barrier" in finding.text

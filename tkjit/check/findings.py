@@ -241,15 +241,16 @@ def _proxy(one: Mapping[str, Any], symbols: Symbols) -> str:
             f"a copy reads its tensor map at {_memory(one, symbols)}, but may not see a thread's change of it; execute "
             "fence.proxy.tensormap::generic.release after the change, and .acquire before the copy"
         )
-    fence = "fence.proxy.async.global" if one.get("space") == "tensor" else "tkjit::fence_async_proxy()"
+    is_global = one.get("space") == "tensor"
+    fence = "fence.proxy.async.global" if is_global else "fence.proxy.async (tkjit::fence_async_proxy())"
     if one.get("note") == "another's fence":
         return (
             f"an asynchronous operation reads {_memory(one, symbols)}, and only another thread's fence follows the "
-            f"write; let each thread that writes call {fence} itself, before the barrier"
+            f"write; let each thread that writes execute {fence} itself, before the barrier"
         )
     return (
         f"an asynchronous operation reads {_memory(one, symbols)}, but cannot see a thread's write there; "
-        f"call {fence} after the write, before the barrier"
+        f"execute {fence} after the write, before the barrier"
     )
 
 
