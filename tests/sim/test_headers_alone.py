@@ -19,6 +19,7 @@ from support.specs import F32, by_hand, field
 
 from tkjit.cache import Product
 from tkjit.compile.flags import (
+    DRIVER,
     INCLUDE,
     RUNTIME,
     SIMULATOR,
@@ -139,7 +140,7 @@ def test_each_header_is_used_in_some_mode():
 def test_the_headers_of_the_runtime_compile_alone():
     from torch.utils.cpp_extension import include_paths
 
-    directories = [str(INCLUDE), sysconfig.get_path("include"), *include_paths()]
+    directories = [str(INCLUDE), str(DRIVER), sysconfig.get_path("include"), *include_paths()]
     flags = Flags(("-std=c++20",), tuple(f"-I{directory}" for directory in directories))
     assert errors_alone(headers_in(RUNTIME), flags) == []
 

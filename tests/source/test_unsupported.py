@@ -23,7 +23,7 @@ def test_a_name_that_the_simulator_lacks(name, what):
 
 @pytest.mark.parametrize(
     "header, named",
-    [("cub/device/device_copy.cuh", True), ("cuda/barrier", True), ("curand_kernel.h", True), ("custom.h", False)],
+    [("cub/device/device_copy.cuh", True), ("cuda/latch", True), ("curand_kernel.h", True), ("custom.h", False)],
 )
 def test_a_header_that_the_simulator_lacks(header, named):
     source = f"// first\n#include <{header}>\n"

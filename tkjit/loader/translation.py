@@ -28,12 +28,12 @@ TRANSLATOR = (
 _PREPROCESSED, _FOR_HOST = "preprocessed.ii", "preprocessed_for_host.ii"
 # Matches the headers of tkjit, the simulator and the standard library (names without a suffix, and C's headers).
 _OWN_HEADERS = re.compile(
-    r"tkjit/.*|(?:cub|thrust)/.*|cuda\w*\.h|mma\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
+    r"tkjit/.*|(?:cub|thrust)/.*|cuda\w*\.h|cuda/\w+|mma\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
     r"|(?:assert|float|inttypes|limits|math|stdbool|stddef|stdint|stdio|stdlib|string|time)\.h"
 )
 # Matches headers whose operands have to be in the block's window, the memory in which the simulator places a block's
 # shared memory (sim/detail/window.h). A static __shared__ variable is in it only if its declaration was translated.
-_IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
+_IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh|cuda/(?:barrier|pipeline|ptx)")
 # Matches code for clusters, whose blocks access static variables in each other's windows.
 _OF_CLUSTERS = re.compile(r"\b(?:this_cluster|cluster_group|__cluster\w*)\b")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
