@@ -165,3 +165,27 @@ def test_program_ends_when_its_command_is_killed(tmp_path, session_cache):
         assert start_time(program) is not None
         running.kill()
     wait_until(lambda: start_time(program) is None, 5, "the program ends")
+
+
+QUERIES = """
+#include <cuda_runtime.h>
+#include <cstdio>
+#if !defined(__CUDA_RUNTIME_H__) || !defined(__DRIVER_TYPES_H__)
+#error "helper_cuda.h of NVIDIA's samples declares its functions only if these are defined"
+#endif
+__global__ void f(float* x) { x[threadIdx.x] = 1; }
+int main() {
+    int mode = -1, pitch, grid, block;
+    if (cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, 0) != cudaSuccess) return 1;
+    if (mode == cudaComputeModeProhibited) return 4;
+    if (cudaDeviceGetAttribute(&pitch, cudaDeviceAttr(9999), 0) != cudaErrorInvalidValue) return 2;
+    if (cudaOccupancyMaxPotentialBlockSize(&grid, &block, f, 0, 10000000) != cudaSuccess) return 3;
+    std::printf("%d %d\\n", mode, block);
+}
+"""
+
+
+def test_a_program_queries_the_device(tmp_path, session_cache, capfd):
+    (tmp_path / "queries.cu").write_text(QUERIES)
+    assert main(["run", str(tmp_path / "queries.cu")]) == 0
+    assert capfd.readouterr().out == "0 1024\n"

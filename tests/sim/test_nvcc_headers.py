@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 
 import tkjit
 from tkjit import In, Out, Tensor
+from tkjit.compile.flags import SIMULATOR
 
 pytestmark = pytest.mark.nvcc
 SCALES = [f"__nv_cvt_float_to_e8m0(x, {saturation}, {rounding})"
@@ -94,3 +96,13 @@ def test_conversions_agree_with_cudas_headers(loader, inputs, tmp_path):
         wrong = (got[:, i] != wanted[:, i]).nonzero().flatten().tolist()
         first = [(float(inputs[k]), int(got[k, i]), int(wanted[k, i])) for k in wrong[:5]]
         assert not wrong, f"{conversion}: {len(wrong)} of {len(inputs)}: {first}"
+
+
+def test_attributes_of_a_device_have_cudas_numbers(loader):
+    text = (SIMULATOR / "detail/host_api.h").read_text()
+    numbers = re.findall(r"    X\((\w+), (\d+), ", text)
+    assert len(numbers) > 40
+    checks = "".join(f"static_assert(int(cudaDevAttr{name}) == {number});\n" for name, number in numbers)
+    include = Path(loader.toolchain.cuda_root) / "include"
+    command = ["g++", "-std=c++17", "-fsyntax-only", f"-isystem{include}", "-x", "c++", "-"]
+    subprocess.run(command, input=f"#include <cuda_runtime_api.h>\n{checks}", text=True, check=True)

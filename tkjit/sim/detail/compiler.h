@@ -1,4 +1,4 @@
-// Defines the macros with which nvcc describes itself, its version and its options (compile/flags.py).
+// Defines the macros with which nvcc and CUDA's headers describe themselves.
 #pragma once
 
 #define __NVCC__ 1
@@ -12,6 +12,14 @@
 #define CUDART_VERSION 13000
 #define __NV_SILENCE_DEPRECATION_BEGIN
 #define __NV_SILENCE_DEPRECATION_END
+
+// the include guards of CUDA's headers, by which other headers recognise them (helper_cuda.h of NVIDIA's samples)
+#define __CUDA_RUNTIME_H__
+#define __CUDA_RUNTIME_API_H__
+#define __DRIVER_TYPES_H__
+#define __DEVICE_TYPES_H__
+#define __HOST_DEFINES_H__
+#define __VECTOR_TYPES_H__
 
 // The value of `__CUDA_ARCH__` in a source's device code (source/cuda_arch.py). It means Hopper, unless the build sets
 // another.

@@ -33,31 +33,68 @@ struct cudaDeviceProp {
     int pciBusID, pciDeviceID, pciDomainID, kernelExecTimeoutEnabled;
 };
 
-enum cudaDeviceAttr {
-    cudaDevAttrMaxThreadsPerBlock = 1,
-    cudaDevAttrMaxBlockDimX = 2,
-    cudaDevAttrMaxBlockDimY = 3,
-    cudaDevAttrMaxBlockDimZ = 4,
-    cudaDevAttrMaxGridDimX = 5,
-    cudaDevAttrMaxGridDimY = 6,
-    cudaDevAttrMaxGridDimZ = 7,
-    cudaDevAttrMaxSharedMemoryPerBlock = 8,
-    cudaDevAttrTotalConstantMemory = 9,
-    cudaDevAttrWarpSize = 10,
-    cudaDevAttrMaxRegistersPerBlock = 12,
-    cudaDevAttrClockRate = 13,
-    cudaDevAttrMultiProcessorCount = 16,
-    cudaDevAttrL2CacheSize = 38,
-    cudaDevAttrMaxThreadsPerMultiProcessor = 39,
-    cudaDevAttrComputeCapabilityMajor = 75,
-    cudaDevAttrComputeCapabilityMinor = 76,
-    cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
-    cudaDevAttrManagedMemory = 83,
-    cudaDevAttrConcurrentManagedAccess = 89,
-    cudaDevAttrCooperativeLaunch = 95,
-    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
-    cudaDevAttrIpcEventSupport = 125,
+enum cudaComputeMode {
+    cudaComputeModeDefault = 0,
+    cudaComputeModeExclusive = 1,
+    cudaComputeModeProhibited = 2,
+    cudaComputeModeExclusiveProcess = 3
 };
+
+// The attributes of a device: CUDA's number of each, and its value. `d` is the device's cudaDeviceProp.
+#define TKJIT_SIM_ATTRIBUTES(X)                                                         \
+    X(MaxThreadsPerBlock, 1, d.maxThreadsPerBlock)                                      \
+    X(MaxBlockDimX, 2, d.maxThreadsDim[0])                                              \
+    X(MaxBlockDimY, 3, d.maxThreadsDim[1])                                              \
+    X(MaxBlockDimZ, 4, d.maxThreadsDim[2])                                              \
+    X(MaxGridDimX, 5, d.maxGridSize[0])                                                 \
+    X(MaxGridDimY, 6, d.maxGridSize[1])                                                 \
+    X(MaxGridDimZ, 7, d.maxGridSize[2])                                                 \
+    X(MaxSharedMemoryPerBlock, 8, d.sharedMemPerBlock)                                  \
+    X(TotalConstantMemory, 9, d.totalConstMem)                                          \
+    X(WarpSize, 10, d.warpSize)                                                         \
+    X(MaxPitch, 11, INT_MAX)                                                            \
+    X(MaxRegistersPerBlock, 12, d.regsPerBlock)                                         \
+    X(ClockRate, 13, d.clockRate)                                                       \
+    X(GpuOverlap, 15, d.deviceOverlap)                                                  \
+    X(MultiProcessorCount, 16, d.multiProcessorCount)                                   \
+    X(KernelExecTimeout, 17, d.kernelExecTimeoutEnabled)                                \
+    X(Integrated, 18, d.integrated)                                                     \
+    X(CanMapHostMemory, 19, d.canMapHostMemory)                                         \
+    X(ComputeMode, 20, d.computeMode)                                                   \
+    X(ConcurrentKernels, 31, d.concurrentKernels)                                       \
+    X(EccEnabled, 32, d.ECCEnabled)                                                     \
+    X(PciBusId, 33, d.pciBusID)                                                         \
+    X(PciDeviceId, 34, d.pciDeviceID)                                                   \
+    X(MemoryClockRate, 36, d.memoryClockRate)                                           \
+    X(GlobalMemoryBusWidth, 37, d.memoryBusWidth)                                       \
+    X(L2CacheSize, 38, d.l2CacheSize)                                                   \
+    X(MaxThreadsPerMultiProcessor, 39, d.maxThreadsPerMultiProcessor)                   \
+    X(AsyncEngineCount, 40, d.asyncEngineCount)                                         \
+    X(UnifiedAddressing, 41, d.unifiedAddressing)                                       \
+    X(PciDomainId, 50, d.pciDomainID)                                                   \
+    X(ComputeCapabilityMajor, 75, d.major)                                              \
+    X(ComputeCapabilityMinor, 76, d.minor)                                              \
+    X(StreamPrioritiesSupported, 78, 0)                                                 \
+    X(MaxSharedMemoryPerMultiprocessor, 81, d.sharedMemPerMultiprocessor)               \
+    X(MaxRegistersPerMultiprocessor, 82, d.regsPerMultiprocessor)                       \
+    X(ManagedMemory, 83, d.managedMemory)                                               \
+    X(IsMultiGpuBoard, 84, 0)                                                           \
+    X(HostNativeAtomicSupported, 86, 1)                                                 \
+    X(PageableMemoryAccess, 88, 1)                                                      \
+    X(ConcurrentManagedAccess, 89, d.concurrentManagedAccess)                           \
+    X(ComputePreemptionSupported, 90, 0)                                                \
+    X(CanUseHostPointerForRegisteredMem, 91, 1)                                         \
+    X(CooperativeLaunch, 95, d.cooperativeLaunch)                                       \
+    X(MaxSharedMemoryPerBlockOptin, 97, d.sharedMemPerBlockOptin)                       \
+    X(DirectManagedMemAccessFromHost, 101, 1)                                           \
+    X(MaxBlocksPerMultiprocessor, 106, d.maxBlocksPerMultiProcessor)                    \
+    X(ReservedSharedMemoryPerBlock, 111, d.reservedSharedMemPerBlock)                   \
+    X(ClusterLaunch, 120, TKJIT_SIM_CUDA_ARCH >= 900)                                   \
+    X(IpcEventSupport, 125, 0)
+
+#define TKJIT_SIM_ATTRIBUTE(name, number, value) cudaDevAttr##name = number,
+enum cudaDeviceAttr { TKJIT_SIM_ATTRIBUTES(TKJIT_SIM_ATTRIBUTE) };
+#undef TKJIT_SIM_ATTRIBUTE
 
 namespace tkjit::sim {
 
@@ -114,38 +151,17 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int devic
     return cudaSetDevice(device);
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-    const cudaDeviceProp properties = tkjit::sim::device_properties();
-    *value = [&]() -> int {
-        switch (attribute) {
-            case cudaDevAttrMaxThreadsPerBlock: return properties.maxThreadsPerBlock;
-            case cudaDevAttrIpcEventSupport: return 0;
-            case cudaDevAttrMaxBlockDimX: return properties.maxThreadsDim[0];
-            case cudaDevAttrMaxBlockDimY: return properties.maxThreadsDim[1];
-            case cudaDevAttrMaxBlockDimZ: return properties.maxThreadsDim[2];
-            case cudaDevAttrMaxGridDimX: return properties.maxGridSize[0];
-            case cudaDevAttrMaxGridDimY: return properties.maxGridSize[1];
-            case cudaDevAttrMaxGridDimZ: return properties.maxGridSize[2];
-            case cudaDevAttrMaxSharedMemoryPerBlock: return static_cast<int>(properties.sharedMemPerBlock);
-            case cudaDevAttrTotalConstantMemory: return static_cast<int>(properties.totalConstMem);
-            case cudaDevAttrWarpSize: return properties.warpSize;
-            case cudaDevAttrMaxRegistersPerBlock: return properties.regsPerBlock;
-            case cudaDevAttrClockRate: return properties.clockRate;
-            case cudaDevAttrMultiProcessorCount: return properties.multiProcessorCount;
-            case cudaDevAttrL2CacheSize: return properties.l2CacheSize;
-            case cudaDevAttrMaxThreadsPerMultiProcessor: return properties.maxThreadsPerMultiProcessor;
-            case cudaDevAttrComputeCapabilityMajor: return properties.major;
-            case cudaDevAttrComputeCapabilityMinor: return properties.minor;
-            case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-                return static_cast<int>(properties.sharedMemPerMultiprocessor);
-            case cudaDevAttrManagedMemory: return properties.managedMemory;
-            case cudaDevAttrConcurrentManagedAccess: return properties.concurrentManagedAccess;
-            case cudaDevAttrCooperativeLaunch: return properties.cooperativeLaunch;
-            case cudaDevAttrMaxSharedMemoryPerBlockOptin: return static_cast<int>(properties.sharedMemPerBlockOptin);
-        }
-        return 0;
-    }();
+    const cudaDeviceProp d = tkjit::sim::device_properties();
+    switch (attribute) {
+#define TKJIT_SIM_ATTRIBUTE(name, number, its_value) \
+    case cudaDevAttr##name: *value = static_cast<int>(its_value); break;
+        TKJIT_SIM_ATTRIBUTES(TKJIT_SIM_ATTRIBUTE)
+#undef TKJIT_SIM_ATTRIBUTE
+        default: return tkjit::sim::remember_error(cudaErrorInvalidValue);
+    }
     return cudaSetDevice(device);
 }
+#undef TKJIT_SIM_ATTRIBUTES
 inline cudaError_t cudaDeviceReset() { return cudaSuccess; }
 inline cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 inline cudaError_t cudaDriverGetVersion(int* version) {
@@ -280,7 +296,8 @@ inline cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Function*, cons
 template <class Function>
 inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, Function* function,
                                                       size_t dynamic_shared_bytes = 0, int limit = 0) {
-    *block = limit > 0 ? limit : static_cast<int>(tkjit::sim::max_threads_per_block);
+    constexpr int most = tkjit::sim::max_threads_per_block;
+    *block = limit > 0 ? min(limit, most) : most;
     const cudaError_t error =
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(grid, function, *block, dynamic_shared_bytes);
     *grid *= tkjit::sim::device_properties().multiProcessorCount;
