@@ -189,3 +189,54 @@ def test_a_program_queries_the_device(tmp_path, session_cache, capfd):
     (tmp_path / "queries.cu").write_text(QUERIES)
     assert main(["run", str(tmp_path / "queries.cu")]) == 0
     assert capfd.readouterr().out == "0 1024\n"
+
+
+HOST_FUNCTIONS = """
+#include <cuda_runtime.h>
+#include <cstdio>
+void CUDART_CB after_all(cudaStream_t, cudaError_t, void* count) { ++*static_cast<int*>(count); }
+void CUDART_CB next(void* count) { ++*static_cast<int*>(count); }
+__global__ void wrap(unsigned* x) {
+    atomicInc_system(x, 100);
+    atomicDec_block(x + 1, 7);
+}
+int main() {
+    int count = 0, can = 7, least, greatest;
+    cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync | cudaDeviceMapHost);
+    cudaStream_t stream;
+    cudaStreamCreate(&stream);
+    cudaStreamAddCallback(stream, after_all, &count, 0);
+    cudaLaunchHostFunc(stream, next, &count);
+    cudaDeviceCanAccessPeer(&can, 0, 1);
+    cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    cudaStreamAttrValue value{};
+    value.accessPolicyWindow.num_bytes = 4;
+    cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value);
+    size_t bytes;
+    cudaDeviceSetLimit(cudaLimitStackSize, 1024);
+    cudaDeviceGetLimit(&bytes, cudaLimitStackSize);
+    cudaMemPool_t pool;
+    unsigned long long threshold = ~0ull;
+    cudaDeviceGetDefaultMemPool(&pool, 0);
+    cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold);
+    unsigned* x;
+    cudaMalloc(&x, 8);
+    cudaMemset(x, 0, 8);
+    wrap<<<1, 33, 0, stream>>>(x);
+    cudaStreamSynchronize(stream);
+    std::printf("%d %d %u %u\\n", count, can, x[0], x[1]);
+}
+"""
+
+
+def test_host_functions_of_streams_devices_and_pools(tmp_path, session_cache, capfd):
+    (tmp_path / "host.cu").write_text(HOST_FUNCTIONS)
+    assert main(["run", str(tmp_path / "host.cu")]) == 0
+    assert capfd.readouterr().out == "2 0 33 7\n"
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("source", [QUERIES, HOST_FUNCTIONS], ids=["queries", "host functions"])
+def test_nvcc_accepts_the_same_program(loader, tmp_path, source):
+    (tmp_path / "host.cu").write_text(source)
+    subprocess.run([loader.toolchain.nvcc.path, "-c", "-o", tmp_path / "host.o", tmp_path / "host.cu"], check=True)

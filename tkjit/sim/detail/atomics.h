@@ -186,6 +186,8 @@ TKJIT_SIM_ATOMIC_SCOPES(atomicCAS)
 TKJIT_SIM_ATOMIC_SCOPES(atomicAnd)
 TKJIT_SIM_ATOMIC_SCOPES(atomicOr)
 TKJIT_SIM_ATOMIC_SCOPES(atomicXor)
+TKJIT_SIM_ATOMIC_SCOPES(atomicInc)
+TKJIT_SIM_ATOMIC_SCOPES(atomicDec)
 #undef TKJIT_SIM_ATOMIC_SCOPES
 
 // nvcc's own atomic functions, whose orders have the same numbers as gcc's.
