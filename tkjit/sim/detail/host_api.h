@@ -31,6 +31,12 @@ struct cudaDeviceProp {
     int integrated, canMapHostMemory, unifiedAddressing, managedMemory, concurrentManagedAccess;
     int concurrentKernels, cooperativeLaunch, asyncEngineCount, deviceOverlap, ECCEnabled, computeMode;
     int pciBusID, pciDeviceID, pciDomainID, kernelExecTimeoutEnabled;
+    int pageableMemoryAccess, pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost;
+    int hostNativeAtomicSupported, canUseHostPointerForRegisteredMem, computePreemptionSupported;
+    int streamPrioritiesSupported, globalL1CacheSupported, localL1CacheSupported, memoryPoolsSupported, clusterLaunch;
+    int isMultiGpuBoard, multiGpuBoardGroupID, singleToDoublePrecisionPerfRatio, cooperativeMultiDeviceLaunch;
+    int persistingL2CacheMaxSize, accessPolicyMaxWindowSize;
+    size_t memPitch, textureAlignment, surfaceAlignment;
 };
 
 enum cudaComputeMode {
@@ -52,7 +58,7 @@ enum cudaComputeMode {
     X(MaxSharedMemoryPerBlock, 8, d.sharedMemPerBlock)                                  \
     X(TotalConstantMemory, 9, d.totalConstMem)                                          \
     X(WarpSize, 10, d.warpSize)                                                         \
-    X(MaxPitch, 11, INT_MAX)                                                            \
+    X(MaxPitch, 11, d.memPitch)                                                         \
     X(MaxRegistersPerBlock, 12, d.regsPerBlock)                                         \
     X(ClockRate, 13, d.clockRate)                                                       \
     X(GpuOverlap, 15, d.deviceOverlap)                                                  \
@@ -74,13 +80,15 @@ enum cudaComputeMode {
     X(PciDomainId, 50, d.pciDomainID)                                                   \
     X(ComputeCapabilityMajor, 75, d.major)                                              \
     X(ComputeCapabilityMinor, 76, d.minor)                                              \
-    X(StreamPrioritiesSupported, 78, 0)                                                 \
+    X(StreamPrioritiesSupported, 78, d.streamPrioritiesSupported)                       \
+    X(GlobalL1CacheSupported, 79, d.globalL1CacheSupported)                             \
+    X(LocalL1CacheSupported, 80, d.localL1CacheSupported)                               \
     X(MaxSharedMemoryPerMultiprocessor, 81, d.sharedMemPerMultiprocessor)               \
     X(MaxRegistersPerMultiprocessor, 82, d.regsPerMultiprocessor)                       \
     X(ManagedMemory, 83, d.managedMemory)                                               \
     X(IsMultiGpuBoard, 84, 0)                                                           \
-    X(HostNativeAtomicSupported, 86, 1)                                                 \
-    X(PageableMemoryAccess, 88, 1)                                                      \
+    X(HostNativeAtomicSupported, 86, d.hostNativeAtomicSupported)                       \
+    X(PageableMemoryAccess, 88, d.pageableMemoryAccess)                                 \
     X(ConcurrentManagedAccess, 89, d.concurrentManagedAccess)                           \
     X(ComputePreemptionSupported, 90, 0)                                                \
     X(CanUseHostPointerForRegisteredMem, 91, 1)                                         \
@@ -89,7 +97,8 @@ enum cudaComputeMode {
     X(DirectManagedMemAccessFromHost, 101, 1)                                           \
     X(MaxBlocksPerMultiprocessor, 106, d.maxBlocksPerMultiProcessor)                    \
     X(ReservedSharedMemoryPerBlock, 111, d.reservedSharedMemPerBlock)                   \
-    X(ClusterLaunch, 120, TKJIT_SIM_CUDA_ARCH >= 900)                                   \
+    X(MemoryPoolsSupported, 115, d.memoryPoolsSupported)                                \
+    X(ClusterLaunch, 120, d.clusterLaunch)                                              \
     X(IpcEventSupport, 125, 0)
 
 #define TKJIT_SIM_ATTRIBUTE(name, number, value) cudaDevAttr##name = number,
@@ -129,7 +138,14 @@ inline cudaDeviceProp device_properties() {
     device.memoryBusWidth = 64;
     device.l2CacheSize = 1 << 20;
     device.integrated = device.canMapHostMemory = device.unifiedAddressing = device.managedMemory = 1;
-    device.concurrentManagedAccess = device.cooperativeLaunch = 1;
+    device.concurrentManagedAccess = device.cooperativeLaunch = device.memoryPoolsSupported = 1;
+    device.pageableMemoryAccess = device.pageableMemoryAccessUsesHostPageTables = device.directManagedMemAccessFromHost = 1;
+    device.hostNativeAtomicSupported = device.canUseHostPointerForRegisteredMem = 1;
+    device.globalL1CacheSupported = device.localL1CacheSupported = 1;
+    device.clusterLaunch = TKJIT_SIM_CUDA_ARCH >= 900;
+    device.singleToDoublePrecisionPerfRatio = 2;
+    device.memPitch = INT_MAX;
+    device.textureAlignment = device.surfaceAlignment = 512;
     return device;
 }
 
