@@ -65,6 +65,33 @@ loader.open_glue([spec], lambda: (spec, variants_of(spec)[0], "cuda", 0))
 print(time.perf_counter() - start)
 """
 
+_NEW_KERNELS = '''
+import statistics, time, torch, tkjit
+from tkjit import InOut, Tensor
+from tkjit.compile.targets import gpu_target
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+from tkjit.spec import Variant
+
+SOURCE = """
+#include <tkjit/gl.h>
+__global__ void scale(const __grid_constant__ Globals g) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < g.x.cols()) g.x[i] *= FACTOR;
+}
+"""
+loader = loader_for(Settings.from_environment())
+loader.runtime
+seconds = []
+for factor in range(2, 10):
+    @tkjit.kernel(SOURCE.replace("FACTOR", str(factor)), entry="scale", grid="cdiv(N, 256)", block=256)
+    def scale(x: InOut[Tensor, "float32", "N"]) -> None: ...
+    start = time.perf_counter()
+    loader.open(loader.launcher_plan(scale.specs[0], Variant(), gpu_target("90a")))
+    seconds.append(time.perf_counter() - start)
+print(statistics.median(seconds[1:]))
+'''
+
 
 def run() -> list[Row]:
     """Time the build of the runtime, and first calls: with the shared parts cached, and with an empty cache."""
@@ -76,7 +103,9 @@ def run() -> list[Row]:
         ],
         RUNS,
     )
-    bare_nvcc, prepared = interleaved([_bare_nvcc, lambda: _cold(_PREPARE_GPU)], RUNS)
+    bare_nvcc, prepared, another = interleaved(
+        [_bare_nvcc, lambda: _cold(_PREPARE_GPU), lambda: _cold(_NEW_KERNELS)], RUNS
+    )
     pybind11, runtime = interleaved([_bare_pybind11, _runtime], RUNS)
     peer = "stock load_inline"
     return [
@@ -90,6 +119,7 @@ def run() -> list[Row]:
             "s",
             0.35,
         ),
+        Row("the launcher of another new kernel for sm_90a", "nvcc, axpy's launcher", another, bare_nvcc, "s", 0.05),
         Row("the runtime, once per environment", "g++ -O2, pybind11 alone", runtime, pybind11, "s", 1.1),
     ]
 
