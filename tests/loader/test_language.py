@@ -10,12 +10,12 @@ import pytest
 
 from tkjit.config import Settings
 from tkjit.loader import loader_for
-from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
+from tkjit.loader.modules import GluePlan, LaunchProgramsPlan, OperatorsPlan, RuntimePlan
 
 pytestmark = pytest.mark.compiles
 
 
-@pytest.mark.parametrize("plan", [RuntimePlan, OperatorsPlan, GluePlan])
+@pytest.mark.parametrize("plan", [RuntimePlan, OperatorsPlan, LaunchProgramsPlan, GluePlan])
 def test_the_last_std_flag_wins(plan):
     cxx = str(loader_for(Settings.from_environment()).toolchain.cxx.path)
     command = [cxx, "-std=c++17", *plan.cflags, "-fsyntax-only", "-x", "c++", "-"]

@@ -267,7 +267,7 @@ def test_a_wrong_program_is_refused(loader, entry, tmp_path, reason):
     (tmp_path / PROGRAM).write_text(json.dumps(program))
     (tmp_path / "kernel.cubin").write_bytes((entry.directory / "kernel.cubin").read_bytes())
     with pytest.raises(ImportError, match="jump" if "operation" in reason else reason):
-        open_program(tmp_path / PROGRAM, loader.runtime, synchronous=False)
+        open_program(tmp_path / PROGRAM, loader.launch_programs, synchronous=False)
 
 
 def test_a_damaged_program_is_built_again(loader, entry):

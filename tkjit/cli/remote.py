@@ -68,7 +68,7 @@ def _pushed(loader: Loader, remote: Remote, names: list[str]) -> Moved:
     """Upload all entries; or, if kernels are named, their entries and the entries that all kernels share."""
     loader.cache.check_trust()
     moved = Moved()
-    shared = {"runtime", "operators", "simulator"}
+    shared = {"runtime", "operators", "launch_programs", "simulator"}
     for entry in list_entries(loader.cache.root):
         if names and entry.name not in names and entry.arch not in shared:
             continue
@@ -89,7 +89,7 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
                 moved.there += 1
             elif loader.fetch(plan) is not None:
                 moved.moved += 1
-            elif plan is not loader.operators_plan:  # not reported, because few calls need the operators
+            elif plan not in (loader.operators_plan, loader.launch_programs_plan):  # not every call needs these
                 moved.missing.append(plan.what)
         except TkjitError as error:
             moved.failed.append(f"{plan.what}: {error}")
@@ -108,7 +108,7 @@ def _plans(loader: Loader, arguments: argparse.Namespace, moved: Moved) -> list[
     loaded, broken = select_extensions(arguments, loader)
     moved.failed += [f"{one.what}: {one.error}" for one in (*unusable, *broken)]
     of_extensions = [plan for one in loaded for plan in extensions.plans_of(loader, one)]
-    return [loader.runtime_plan, loader.operators_plan, *plans, *of_extensions]
+    return [loader.runtime_plan, loader.operators_plan, loader.launch_programs_plan, *plans, *of_extensions]
 
 
 def _loader() -> tuple[Loader, Remote]:

@@ -30,7 +30,7 @@ from tkjit.recorded_run import plans_of_kernels
 from tkjit.system.die_with_parent import dying_with_parent
 
 # names of directories that the cache has next to those of the architectures
-_NO_ARCHS = {"glue", "runtime", "operators", MODULE, OBJECT, FUNCTIONS}
+_NO_ARCHS = {"glue", "runtime", "operators", "launch_programs", MODULE, OBJECT, FUNCTIONS}
 
 
 def register(commands: Any) -> None:

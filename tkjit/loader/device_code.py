@@ -314,23 +314,23 @@ class ParameterBlock:
         return parameter
 
 
-def open_program(path: Path, runtime: ModuleType, *, synchronous: bool) -> int:
+def open_program(path: Path, module: ModuleType, *, synchronous: bool) -> int:
     """Open a cubin with its launch program, and return the launcher's address.
 
     Raises
     ------
     ImportError
-        If the program is not one that this runtime can run.
+        If the program is not one that the module of launch programs can run.
     """
     try:
         description = files.read_json(path)
-        numbers = {name: number for number, name in enumerate(runtime.operations)}
+        numbers = {name: number for number, name in enumerate(module.operations)}
         words = list(_words(description["program"], numbers))
         more = [description[name] for name in ("texts", "parameters", "bytes", "arguments")]
         cubin = files.read(path.with_name(CUBIN))
         if hashlib.sha256(cubin).hexdigest() != description["cubin"]:
             raise ValueError(f"{CUBIN} has changed")
-        address = runtime.open_program(cubin, description["symbol"], description["cuda"], synchronous, words, *more)
+        address = module.open_program(cubin, description["symbol"], description["cuda"], synchronous, words, *more)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ImportError(f"{path} is not a launch program: {error!r}") from None
     return int(address)

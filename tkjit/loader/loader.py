@@ -19,14 +19,14 @@ from tkjit.compile import targets
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
-from tkjit.errors import CacheError, CompileError, TkjitError
+from tkjit.errors import CacheError, CompileError, TkjitError, ToolchainError
 from tkjit.loader.concurrent import ConcurrentBuild, running_beside
 from tkjit.loader.environment import ABI, Environment
 from tkjit.loader.first_variant import FirstVariant
 from tkjit.loader.glue_flags import GlueFlags, glue_flags
 from tkjit.loader.guards import check_may_compile, is_capturing
 from tkjit.loader.launchers import LauncherPlan
-from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
+from tkjit.loader.modules import GluePlan, LaunchProgramsPlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.objects import ObjectPlan
 from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.simulator import SimulatorObjectPlan
@@ -88,9 +88,12 @@ class Loader:
         self._runtime: Opened | None = None
         self.runtime_plan = RuntimePlan(self.env)
         self.operators_plan = OperatorsPlan(self.env)
+        self.launch_programs_plan = LaunchProgramsPlan(self.env)
         self._runtime_lock = ForkSafeLock()
         self._operators: Opened | None = None
         self._operators_lock = ForkSafeLock()
+        self._launch_programs: Opened | None = None
+        self._launch_programs_lock = ForkSafeLock()
 
     # ---- the parts of a call
 
@@ -122,6 +125,14 @@ class Loader:
         with self._operators_lock:
             self._operators = self._operators or self.open(self.operators_plan)
         loaded: ModuleType = self._operators.loaded
+        return loaded
+
+    @property
+    def launch_programs(self) -> ModuleType:
+        """The module that runs launch programs. It is built when a launcher first needs it."""
+        with self._launch_programs_lock:
+            self._launch_programs = self._launch_programs or self.open(self.launch_programs_plan)
+        loaded: ModuleType = self._launch_programs.loaded
         return loaded
 
     @cached_property
@@ -280,7 +291,7 @@ class Loader:
         return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
 
     def build_shared(self, *, on_cpu: bool = True) -> None:
-        """Build the parts that launchers for the CPU share if needed, then glue's header if its flags are known."""
+        """Build the parts that launchers for the CPU or for GPUs share, then glue's header if its flags are known."""
         from tkjit.loader.common_headers import of_glue, of_launchers
 
         target = self.target("cpu")
@@ -288,6 +299,10 @@ class Loader:
             self.simulator(target)
         if on_cpu and not target.model and not self.env.for_debugger:  # with either setting, no launcher can use it
             self.common_header(of_launchers(self.env, target))
+        elif not on_cpu and self.env.compiler != "nvcc":
+            with suppress(ToolchainError):  # without NVRTC, nothing needs the module
+                self.toolchain.nvrtc  # noqa: B018
+                self.find_or_build(self.launch_programs_plan)
         if (known_flags := self.glue_flags() or self._glue_flags_during_the_build()) is not None:
             self.common_header(of_glue(self.env, known_flags.compiler))
 
@@ -437,7 +452,7 @@ class Loader:
         if path.suffix == ".json":
             from tkjit.loader.device_code import open_program
 
-            return open_program(path, self.runtime, synchronous=self.settings.sync)
+            return open_program(path, self.launch_programs, synchronous=self.settings.sync)
         return int(self.runtime.open_launcher(str(path), self.settings.sync, self._trace))
 
     @cached_property

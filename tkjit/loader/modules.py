@@ -28,12 +28,12 @@ from tkjit.system.fork_safe import cached_property
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
 
-GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
+GLUE, RUNTIME, OPERATORS, LAUNCH_PROGRAMS = "glue", "runtime", "operators", "launch_programs"
 # Export only the init function. If the standard library's templates were exported as well, each load would look them up
 # in every library of torch.
 _EXPORTS = "{ global: PyInit_*; local: *; };"
 _STD = "-std=c++20"  # torch 2.11 compiles its extensions as C++17, but the last -std flag wins
-_INCLUDE_DIRS = [flags.RUNTIME, flags.INCLUDE, flags.DRIVER]
+_INCLUDE_DIRS = [flags.RUNTIME, flags.INCLUDE]
 
 
 class ModulePlan(Plan):
@@ -152,6 +152,35 @@ class OperatorsPlan(SharedModulePlan):
     arch = OPERATORS
     cflags = (_STD, "-O2", "-g0", "-fvisibility=hidden")
     what = "the module of operators (once per environment)"
+
+
+class LaunchProgramsPlan(SharedModulePlan):
+    """The module that runs launch programs. It has nothing of torch, so the C++ compiler builds it alone."""
+
+    arch = LAUNCH_PROGRAMS
+    cflags = (_STD, "-O1", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread")
+    what = "the module of launch programs (once per environment)"
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.compile import compiler
+
+        toolchain = self._env.toolchain
+        python = toolchain.check_python_headers()
+        directories = (*_INCLUDE_DIRS, flags.DRIVER)
+        failures = self._env.failure_directory(self.recipe)
+        search = (*directories, *self._env.header_path)
+        unit = compiler.Unit(self.what, f"{self.arch}.cpp", self.recipe.text, failures, search=search)
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
+            paths = [*(f"-I{directory}" for directory in directories), f"-isystem{python}"]
+            named = [*self.cflags, *toolchain.quick_linking, f"-DTORCH_EXTENSION_NAME={self.arch}"]
+            files = ["-MD", "-MF", str(depfile), str(source), "-o", str(output)]
+            return [[str(toolchain.cxx.path), *named, *paths, *files, "-ldl"]]
+
+        return compiler.compile_binary(unit, staging, f"{self.arch}.so", commands)
+
+    def load(self, module: str, path: Path) -> ModuleType:
+        return self.import_module(self.arch, path)
 
 
 class GluePlan(ModulePlan):

@@ -8,7 +8,6 @@
 #include "fingerprints.h"
 #include "glue_calls.h"
 #include "guard_bytes.h"
-#include "launchers.h"
 #include "parallel.h"
 #include "parallel_objects.h"
 #include "prepared.h"
@@ -374,7 +373,19 @@ PyObject* connect_module(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-// Opens a launcher's shared object, and returns the launcher's address.
+// A launcher in a shared object.
+struct CompiledLauncher : TkjitLauncher {
+    explicit CompiledLauncher(TkjitLaunch function) : TkjitLauncher{call_function}, function(function) {}
+
+    static const char* call_function(const TkjitLauncher* self, const TkjitArg* args, int32_t device, void* stream) {
+        return static_cast<const CompiledLauncher*>(self)->function(args, device, stream);
+    }
+
+    TkjitLaunch function;
+};
+
+// Opens a launcher's shared object, and returns the launcher's address. It is never closed, because a kernel may outlive
+// its Python object.
 PyObject* open_launcher(PyObject*, PyObject* args) {
     const char* path;
     int synchronous, trace;
@@ -457,7 +468,6 @@ PyMethodDef functions[] = {
     {"unchanged", is_unchanged, METH_O, "Return whether every file of a fingerprint is unchanged."},
     {"connect_module", connect_module, METH_VARARGS, "Connect an imported module that contains the simulator."},
     {"open_launcher", open_launcher, METH_VARARGS, "Open a launcher's shared object, and return the launcher's address."},
-    {"open_program", open_program, METH_VARARGS, "Open a cubin with its launch program, and return the launcher's address."},
     {"capsule_for_torch", give_torch_capsule, METH_O, "Return an array's DLPack capsule, or None if a stride is negative."},
     {"reads_tensors_through", reads_tensors_through, METH_NOARGS, "Return how torch's tensors are read."},
     {"read_tensors_through", read_tensors_through, METH_O, "Set how torch's tensors are read; the tests compare the ways."},
@@ -470,9 +480,8 @@ Owned make_contents() {
     python_club_type = make_club_type();
     peers_type = make_peers_type();
     parallel_layout_type = make_layout_type();
-    Owned contents = build("{sNsNsNsOsOsO}", "Dispatcher", make_dispatcher_type(), "PreparedLaunch", make_prepared_type(),
-                           "operations", operation_names(), "Club", python_club_type, "Peers", peers_type, "ParallelLayout",
-                           parallel_layout_type);
+    Owned contents = build("{sNsNsOsOsO}", "Dispatcher", make_dispatcher_type(), "PreparedLaunch", make_prepared_type(), "Club",
+                           python_club_type, "Peers", peers_type, "ParallelLayout", parallel_layout_type);
 #ifdef __x86_64__
     PyObject* const has_v3 = has_x86_64_v3() ? Py_True : Py_False;
     if (PyDict_SetItemString(contents.get(), "has_x86_64_v3", has_v3) != 0) throw Raised{};

@@ -1,31 +1,17 @@
-// Opens launchers: shared objects, and cubins with launch programs. They are never closed, because a kernel may outlive its
-// Python object.
-#pragma once
-
+// Opens launchers that consist of a cubin and a launch program. Compiled once per environment, when the first of them is
+// opened. A launcher is never closed, because a kernel may outlive its Python object.
 #include "launch_program.h"
 #include "python_objects.h"
 #include "table.h"
-
-#include <dlfcn.h>
 
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace tkjit::runtime {
+namespace {
 
-// A launcher in a shared object.
-struct CompiledLauncher : TkjitLauncher {
-    explicit CompiledLauncher(TkjitLaunch function) : TkjitLauncher{call_function}, function(function) {}
-
-    static const char* call_function(const TkjitLauncher* self, const TkjitArg* args, int32_t device, void* stream) {
-        return static_cast<const CompiledLauncher*>(self)->function(args, device, stream);
-    }
-
-    TkjitLaunch function;
-};
-
-inline std::vector<int64_t> integers_of(PyObject* sequence) {
+std::vector<int64_t> integers_of(PyObject* sequence) {
     std::vector<int64_t> integers(size_t(PySequence_Fast_GET_SIZE(sequence)));
     for (size_t i = 0; i < integers.size(); ++i) {
         integers[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sequence, Py_ssize_t(i)));
@@ -36,7 +22,7 @@ inline std::vector<int64_t> integers_of(PyObject* sequence) {
 
 // Takes (cubin, the kernel's symbol, the cubin's CUDA version, synchronous, words, texts, the parameters' offsets, their
 // bytes, the number of arguments).
-inline PyObject* open_program(PyObject*, PyObject* args) {
+PyObject* open_program(PyObject*, PyObject* args) {
     const char* symbol;
     int cuda, synchronous;
     PyObject *cubin, *words, *texts, *parameters;
@@ -58,7 +44,7 @@ inline PyObject* open_program(PyObject*, PyObject* args) {
 }
 
 // The names of the operations in launch programs, in the order of their numbers.
-inline PyObject* operation_names() {
+PyObject* operation_names() {
     PyObject* const names = PyTuple_New(Py_ssize_t(Operation::count));
     for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
         PyObject* const name = PyUnicode_FromString(operation_shapes[i].name);
@@ -68,4 +54,24 @@ inline PyObject* operation_names() {
     return names;
 }
 
+PyMethodDef functions[] = {
+    {"open_program", open_program, METH_VARARGS, "Open a cubin with its launch program, and return the launcher's address."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+int add_operations(PyObject* module) {
+    PyObject* const names = operation_names();
+    return names && PyModule_AddObject(module, "operations", names) == 0 ? 0 : -1;
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(add_operations)},
+    TKJIT_NEEDS_NO_GIL
+    {0, nullptr},
+};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tkjit_launch_programs", nullptr, 0, functions, slots, nullptr, nullptr, nullptr};
+
+}  // namespace
 }  // namespace tkjit::runtime
+
+TKJIT_MODULE(TORCH_EXTENSION_NAME, tkjit::runtime::definition)
