@@ -16,6 +16,7 @@ import pytest
 from support.define import define
 
 import tkjit
+from tkjit import CompileError
 from tkjit.compile.flags import DRIVER, INCLUDE
 from tkjit.compile.targets import gpu_target
 from tkjit.kernel_objects import kernels
@@ -231,6 +232,23 @@ def test_launches_of_bundled_kernels_are_the_same(loader, tmp_path):
     cases = list(bundled())
     assert len(cases) > 20
     check_same(launches(loader, tmp_path, cases))
+
+
+CONTRADICTIONS = {
+    "another struct": ("struct Own { int a; };\n__global__ void f(const __grid_constant__ Own own) {}", {}),
+    "a pointer": ("__global__ void f(float* x) {}", {}),
+    "a parameter too many": (STRUCT.format(", int n"), {}),
+    "a parameter too few": (STRUCT.format(""), {"trailing": "n"}),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_an_entry_that_contradicts_the_spec_does_not_compile(loader, case):
+    source, options = CONTRADICTIONS[case]
+    options = {"entry": "f", "grid": 1, "block": 32, "compiler": "nvrtc", **options}
+    spec = define(source, '(x: InOut[Tensor, "float32", "N"], n: int)', **options).specs[0]
+    with pytest.raises(CompileError, match="the parameters of f; the spec of "):
+        loader.launcher(spec, Variant(), gpu_target("90a"))
 
 
 # ---- programs that cannot be run

@@ -200,7 +200,7 @@ class DeviceCode:
         return [self._device_command(source, output, f"-arch=compute_{self._target.arch}"), finish]
 
     def _device_command(self, source: Path, output: Path, *options: str) -> list[str]:
-        layout = [f"&{_LAYOUT}"] if self._program.layout else []
+        layout = [] if self._spec.args else [f"&{_LAYOUT}"]
         expressions = [self._spec.entry, f"&{_PARAMETERS}", *layout]
         more = [
             f"-std={self._spec.std}",
@@ -223,11 +223,12 @@ class DeviceCode:
         *parameters, _ = struct.iter_unpack("<BxH", constant(cubin, _PARAMETERS))
         block = ParameterBlock([_Parameter(*parameter) for parameter in parameters])
         values = {}
-        if self._program.layout:
+        if not self._spec.args:
             layout = constant(cubin, _LAYOUT)
             size, *numbers = struct.unpack(f"<{len(layout) // 8}Q", layout)
             if size != parameters[0][1]:
-                raise ValueError(f"the struct has {size} bytes, but the kernel's parameter {parameters[0][1]}")
+                sizes = f"{size} bytes for the struct, and {parameters[0][1]} for the kernel's parameter"
+                raise ToolchainError(f"{self._spec.name}: NVRTC {self._nvrtc.version} reports {sizes}")
             values = dict(zip(self._program.layout, numbers, strict=True))
         description = {
             "cuda": self._nvrtc.cuda,

@@ -105,9 +105,19 @@ def why_host_code(spec: Spec) -> str:
 
 
 def _layout(spec: Spec, variant: Variant) -> list[str]:
-    """Render the offsets and sizes that the launch program needs, for NVRTC to store them in the cubin."""
+    """Render the offsets and sizes that the launch program needs, for NVRTC to store them in the cubin.
+
+    With plain parameters there are none, and ``argument_checks`` compares their types.
+    """
+    if spec.args:
+        return []
     expressions = launch_program(spec, variant).layout
-    return wrap("TKJIT_LAYOUT(", ["sizeof(Globals)", *expressions], ")") if expressions else []
+    taken = f"tkjit::takes_struct<decltype(&{spec.entry}), Globals, {len(spec.trailing)}>()"
+    otherwise = f"the parameters of {spec.entry}; the spec of {spec.name} says otherwise"
+    return [
+        f"static_assert({taken}, {repr_text(otherwise)});",
+        *wrap("TKJIT_LAYOUT(", ["sizeof(Globals)", *expressions], ")"),
+    ]
 
 
 def declarations(spec: Spec, variant: Variant) -> list[str]:

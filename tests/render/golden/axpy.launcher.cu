@@ -26,6 +26,7 @@ __global__ void axpy(const __grid_constant__ Globals g) {
 TKJIT_MARK_ENTRY(axpy<T>)
 
 #ifdef __CUDACC_RTC__
+static_assert(tkjit::takes_struct<decltype(&axpy<T>), Globals, 0>(), "the parameters of axpy<T>; the spec of axpy says otherwise");
 TKJIT_LAYOUT(sizeof(Globals), offsetof(Globals, x.raw_ptr), offsetof(Globals, x.extents),
     offsetof(Globals, y.raw_ptr), offsetof(Globals, y.extents), offsetof(Globals, alpha),
     sizeof(Globals::alpha))

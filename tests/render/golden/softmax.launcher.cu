@@ -35,6 +35,7 @@ __global__ void __launch_bounds__(1024) softmax(const __grid_constant__ Globals 
 TKJIT_MARK_ENTRY(softmax<T>)
 
 #ifdef __CUDACC_RTC__
+static_assert(tkjit::takes_struct<decltype(&softmax<T>), Globals, 0>(), "the parameters of softmax<T>; the spec of softmax says otherwise");
 TKJIT_LAYOUT(sizeof(Globals), offsetof(Globals, x.raw_ptr), offsetof(Globals, x.extents),
     offsetof(Globals, y.raw_ptr), offsetof(Globals, y.extents))
 #else

@@ -36,7 +36,18 @@ struct parameters_of<void (*)(Given...)> {
         {kind_of<std::remove_cv_t<Given>>(), static_cast<unsigned short>(sizeof(Given))}..., {}};
 };
 
+template <class Kernel, class Struct>
+inline constexpr int parameters_after = -1;
+template <class Struct, class... Rest>
+inline constexpr int parameters_after<void (*)(Struct, Rest...), Struct> = sizeof...(Rest);
+
 }  // namespace detail
+
+// Whether a kernel takes the struct and then `count` other parameters.
+template <class Kernel, class Struct, int count>
+constexpr bool takes_struct() {
+    return detail::parameters_after<Kernel, Struct> == count;
+}
 
 #define TKJIT_MARK_ENTRY(...) \
     extern "C" __device__ constexpr auto tkjit_parameters = tkjit::detail::parameters_of<decltype(&__VA_ARGS__)>{};
