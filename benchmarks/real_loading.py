@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -85,7 +84,7 @@ def _loaded(kernels: Sequence[Kernel], text: str) -> dict[str, int]:
             reason = reason or f"{kernel.name}: its launch is unknown"
             continue
         try:
-            ctypes.CDLL(str(loader.launcher(spec, variants_of(spec)[0], target).shared_object))
+            loader.open(loader.launcher_plan(spec, variants_of(spec)[0], target))
             loader.open_glue(kernel.specs, lambda: None)
         except Exception as error:
             messages = [line for line in str(error).splitlines() if "error" in line] or str(error).splitlines()

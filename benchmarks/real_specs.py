@@ -10,7 +10,6 @@ spec. One variant of each is compiled, for sm_90a or the architecture in ``TORCH
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -130,9 +129,9 @@ def _outcome(kernel: tkjit.Kernel) -> str:
     target = gpu_target(os.environ.get("TORCH_CUDA_ARCH_LIST", "9.0a").replace(".", ""))
     loader = loader_for(Settings.from_environment())
     try:
-        ctypes.CDLL(str(loader.launcher(spec, variants_of(spec)[0], target).shared_object))
+        loader.open(loader.launcher_plan(spec, variants_of(spec)[0], target))
         loader.open_glue(kernel.specs, lambda: None)
-    except (TkjitError, OSError) as error:
+    except (TkjitError, ImportError) as error:
         return f"no: {next(line for line in str(error).splitlines() if line)}"
     return f"yes, with a spec of {_lines_of(kernel.name)} lines"
 
