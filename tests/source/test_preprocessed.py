@@ -20,7 +20,7 @@ from tkjit.source.preprocessed import adapt_preprocessed
 )
 def test_every_spelling_of_an_asm_statement_is_translated(statement):
     made = adapt_preprocessed(f"void f() {{ {statement} }}")
-    assert "bar_sync(" in made and "asm" not in made
+    assert "bar_sync<true>(" in made and "asm" not in made
     assert made.count("\n") == f"{statement}".count("\n")
 
 
@@ -47,9 +47,9 @@ def test_host_assembly_and_other_text_stay_unchanged(text):
     assert adapt_preprocessed(text) == text
 
 
-def test_shared_variables_become_members_of_a_struct():
+def test_shared_variables_become_members_of_structs():
     made = adapt_preprocessed("void f() { int i;\n static __shared__ alignas(16) box<2, 3> a[2], b; }")
-    assert "struct tkjit_shared_" in made and "alignas(16) box<2, 3> a[2], b;" in made
+    assert "{ alignas(16) box<2, 3> a[2];" in made and "{ alignas(16) box<2, 3> b;" in made
     assert "auto& a = " in made and "auto& b = " in made and "__shared__" not in made
 
 

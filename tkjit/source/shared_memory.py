@@ -87,52 +87,76 @@ def dynamic_arrays(statement: list[Token]) -> list[Edit]:
 
 
 def static_variables(text: str, statement: list[Token], start: int) -> list[Edit]:
-    """Rewrite ``__shared__ T a[2], b;`` as references to the members of a struct in the block's shared memory.
+    """Rewrite ``__shared__ T a[2], b;`` as references to variables in the block's shared memory, a struct for each.
 
     >>> from tkjit.source.lexer import tokens_of
     >>> source = "__shared__ float a[2], b;"
     >>> print(static_variables(source, tokens_of(source), 0)[0].text.replace("; ", ";\\n"))
-    struct tkjit_shared_0 { float a[2], b;
-    static const char* tkjit_names() { return "a, b";
+    struct tkjit_shared_0 { float a[2];
+    static const char* tkjit_name() { return "a";
     } };
-    auto& tkjit_variables_0 = ::tkjit::sim::static_shared<tkjit_shared_0>();
-    auto& a = tkjit_variables_0.a;
-    auto& b = tkjit_variables_0.b;
+    auto& a = ::tkjit::sim::static_shared<tkjit_shared_0>().a;
+    struct tkjit_shared_1 { float b;
+    static const char* tkjit_name() { return "b";
+    } };
+    auto& b = ::tkjit::sim::static_shared<tkjit_shared_1>().b;
     """
-    kept = [token for token in statement if token.text not in ("__shared__", "static")]
-    names = _declared_names(kept[:-1])
-    if not names:
+    kept = [token for token in statement[:-1] if token.text not in ("__shared__", "static")]
+    base, declarators = _declarators(kept)
+    if not declarators:
         return []
-    first, last = statement[0], statement[-1]
-    declared = "".join(
-        text[token.start : token.end] + text[token.end : following.start]
-        for token, following in zip(statement, statement[1:], strict=False)
-        if token.text not in ("__shared__", "static")
-    )
-    struct, variables = f"tkjit_shared_{start}", f"tkjit_variables_{start}"
-    references = " ".join(f"auto& {name} = {variables}.{name};" for name in names)
-    definition = f"auto& {variables} = ::tkjit::sim::static_shared<{struct}>();"
-    named = f'static const char* tkjit_names() {{ return "{", ".join(names)}"; }}'
-    return [Edit(first.start, last.end, f"struct {struct} {{ {declared}; {named} }}; {definition} {references}")]
+    variables = []
+    for i, (name, declarator) in enumerate(declarators):
+        struct = f"tkjit_shared_{start + i}"
+        declared = f"{_text_of(text, base)} {_text_of(text, declarator)}"
+        named = f'static const char* tkjit_name() {{ return "{name}"; }}'
+        reference = f"auto& {name} = ::tkjit::sim::static_shared<{struct}>().{name};"
+        variables.append(f"struct {struct} {{ {declared}; {named} }}; {reference}")
+    first, last = statement[0].start, statement[-1].end
+    return [Edit(first, last, " ".join(variables) + "\n" * text.count("\n", first, last))]
 
 
-def _declared_names(tokens: list[Token]) -> list[str]:
-    """Return the names of a declaration: the last word before the extents in each part between commas."""
-    names = []
+def _text_of(text: str, tokens: list[Token]) -> str:
+    """Return the text of tokens, with one space instead of those between them."""
+    gaps = [" " * (token.end < following.start) for token, following in pairwise(tokens)]
+    return "".join(text[token.start : token.end] + gap for token, gap in zip(tokens, [*gaps, ""], strict=True))
+
+
+def _declarators(tokens: list[Token]) -> tuple[list[Token], list[tuple[str, list[Token]]]]:
+    """Split a declaration into its type, and the name and tokens of each declarator."""
+    parts: list[list[Token]] = [[]]
     depth = angles = 0
-    last = ""
-    in_extents = False
+    for token in tokens:
+        if token.kind == "mark":
+            depth += (token.text in ("(", "{", "[")) - (token.text in (")", "}", "]"))
+            angles += (token.text == "<") - (len(token.text) if token.text in (">", ">>") else 0)
+            if token.text == "," and depth == 0 and angles == 0:
+                parts.append([])
+                continue
+        parts[-1].append(token)
+    names = [_declared_name(part) for part in parts]
+    if not all(names):
+        return [], []
+    first = parts[0].index(names[0])  # type: ignore[arg-type]
+    while first > 0 and parts[0][first - 1].text in ("*", "&", "("):
+        first -= 1
+    declarators = [parts[0][first:], *parts[1:]]
+    return parts[0][:first], [(name.text, part) for name, part in zip(names, declarators, strict=True) if name]
+
+
+def _declared_name(tokens: list[Token]) -> Token | None:
+    """Return the last word before the extents."""
+    depth = angles = 0
+    last = None
     for token in tokens:
         if token.kind == "mark":
             depth += (token.text in ("(", "{")) - (token.text in (")", "}"))
             angles += (token.text == "<") - (len(token.text) if token.text in (">", ">>") else 0)
-            in_extents |= token.text == "[" and not angles
-            if token.text == "," and depth == 0 and angles == 0:
-                names.append(last)
-                last, in_extents = "", False
-        elif token.kind == "word" and depth == 0 and angles == 0 and not in_extents:
-            last = token.text
-    return [*names, last]
+            if token.text == "[" and not angles and not depth:
+                break
+        elif token.kind == "word" and depth == 0 and angles == 0:
+            last = token
+    return last
 
 
 def _end_of_macro(directive: Token) -> Token:

@@ -42,11 +42,11 @@ inline char* in_window(unsigned long long address, unsigned bytes, Site site) {
     return current_block->window + offset;
 }
 
-/// Returns the slot for a declaration of static shared variables. Each instance of a template has its own slot.
+/// Returns the slot for a static shared variable. Each instance of a template has its own slot.
 unsigned new_static_slot();
 
-/// Finds a place for the variables of a slot in the running block.
-char* place_static(unsigned slot, unsigned bytes, unsigned alignment, const char* names, Site site);
+/// Finds a place for the variable of a slot in the running block.
+char* place_static(unsigned slot, unsigned bytes, unsigned alignment, const char* name, Site site);
 
 template <class Variable>
 struct StaticSlot {
@@ -55,14 +55,14 @@ struct StaticSlot {
 template <class Variable>
 const unsigned StaticSlot<Variable>::number = new_static_slot();
 
-/// Holds the `__shared__` variables in one declaration.
-template <class Variables>
-inline Variables& static_shared(Site site = Site::here()) {
-    const unsigned slot = StaticSlot<Variables>::number;
+/// Returns the struct that holds a `__shared__` variable.
+template <class Variable>
+inline Variable& static_shared(Site site = Site::here()) {
+    const unsigned slot = StaticSlot<Variable>::number;
     const unsigned offset = slot < most_static_slots ? current_block->static_offsets[slot] : 0;
     char* const found = offset ? current_block->window + offset
-                               : place_static(slot, sizeof(Variables), alignof(Variables), Variables::tkjit_names(), site);
-    return *reinterpret_cast<Variables*>(found);
+                               : place_static(slot, sizeof(Variable), alignof(Variable), Variable::tkjit_name(), site);
+    return *reinterpret_cast<Variable*>(found);
 }
 
 }  // namespace tkjit::sim

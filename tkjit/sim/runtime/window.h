@@ -39,16 +39,16 @@ extern "C" void __asan_unpoison_memory_region(const volatile void* address, size
 
 inline constexpr unsigned room_beside_variables = 256;  // stays poisoned, so that writes past a variable are detected
 
-inline void begin_variables(char* place, unsigned bytes, const char* names) {
-    check::add_region(place, bytes, check::Space::static_shared, names, false);
+inline void begin_variables(char* place, unsigned bytes, const char* name) {
+    check::add_region(place, bytes, check::Space::static_shared, name, false);
     __asan_unpoison_memory_region(place, bytes);
 }
 #else
 inline constexpr unsigned room_beside_variables = 0;
-inline void begin_variables(char* place, unsigned bytes, const char* names) { race::begin_variables(place, bytes, names); }
+inline void begin_variables(char* place, unsigned bytes, const char* name) { race::begin_variables(place, bytes, name); }
 #endif
 
-__attribute__((noinline)) char* place_static(unsigned slot, unsigned bytes, unsigned alignment, const char* names,
+__attribute__((noinline)) char* place_static(unsigned slot, unsigned bytes, unsigned alignment, const char* name,
                                              Site site) {
     Block& block = *current_block;
     if (slot >= most_static_slots) {
@@ -67,7 +67,7 @@ __attribute__((noinline)) char* place_static(unsigned slot, unsigned bytes, unsi
         Block& each = *block.cluster->blocks[i];
         each.window_used = offset + bytes;
         each.static_offsets[slot] = offset;
-        begin_variables(each.window + offset, bytes, names);
+        begin_variables(each.window + offset, bytes, name);
     }
     return block.window + offset;
 }
