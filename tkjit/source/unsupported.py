@@ -16,7 +16,7 @@ from tkjit.source.lexer import Token, tokens_of
 # names of the language and its libraries that the simulator does not have
 _UNKNOWN = {
     r"cudaTextureObject_t|cudaSurfaceObject_t|tex[123]D\w*|surf[123]D\w*": "textures and surfaces",
-    r"[su]4|b1|bmma\w*|experimental": "sub-byte types of nvcuda::wmma",
+    r"[su]4|b1|bmma\w*|(?:nvcuda::)?wmma::experimental": "sub-byte types of nvcuda::wmma",
     r"cudaGraph\w+|cudaStreamBeginCapture": "CUDA graphs",
     r"cudaIpc\w+|cudaMemPool\w+": "memory of several processes",
     r"cudaStreamFireAndForget|cudaStreamTailLaunch": "dynamic parallelism",
@@ -152,10 +152,21 @@ def _name_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
         for word in (token, *token.inner):
             if word.kind != "word":
                 continue
-            lacking = next((what for names, what in _UNKNOWN.items() if re.fullmatch(names, word.text)), None)
+            spelled = (word.text, _qualified(source, word))
+            lacking = next(
+                (what for names, what in _UNKNOWN.items() if any(re.fullmatch(names, one) for one in spelled)), None
+            )
             if lacking and re.search(rf"[‘'`:]{word.text}\b", log):  # noqa: RUF001
                 return f"{name}:{line} needs {lacking}, which the simulator does not have; {_ELSEWHERE}"
     return ""
+
+
+def _qualified(source: str, word: Token) -> str:
+    """Return a word with the namespaces before it."""
+    start = word.start
+    while match := re.search(r"\w+::$", source[max(0, start - 80) : start]):
+        start -= len(match[0])
+    return source[start : word.end]
 
 
 def _launch_reason(source: str, name: str, log: str) -> str:
