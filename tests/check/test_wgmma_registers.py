@@ -14,6 +14,7 @@ from tkjit import CExpr
 from tkjit.testing import KernelCheckError, check
 
 pytestmark = pytest.mark.compiles
+SHARED = CExpr("sizeof(Shared)")
 slow = partial(pytest.param, marks=pytest.mark.slow)
 
 TILES = """
@@ -121,7 +122,7 @@ def findings(source: str, place: str = "", line: str = "") -> list[str]:
         source = source.replace(place, line)
     for other in ("AFTER_THE_FIRST", "AFTER_THE_SECOND", "AFTER_WAITING_FOR_THE_FIRST", "BEFORE_THE_WAIT"):
         source = source.replace(f"    {other}\n", "\n")
-    kernel = define(source, MATRICES, entry="product", grid=1, block=128, shared_memory=CExpr("sizeof(Shared)"))
+    kernel = define(source, MATRICES, entry="product", grid=1, block=128, shared_memory=SHARED)
     try:
         check(kernel, modes=["race"])
     except KernelCheckError as error:
@@ -173,6 +174,7 @@ SHORT_LIVED = f"""{TILES}
 __device__ __noinline__ void multiply(float (&sum)[32], const bf16* x, uint64_t b) {{
     uint32_t a[4];
     for (int i = 0; i < 4; ++i) a[i] = reinterpret_cast<const uint32_t*>(x)[threadIdx.x + 128 * i];
+    FENCE
     tkjit::wgmma<64, bf16, true>(sum, a, b);
     tkjit::wgmma_commit();
 }}
@@ -201,4 +203,12 @@ __global__ void __launch_bounds__(128) product(Globals g) {{
 
 
 def test_memory_of_a_functions_variables_can_be_used_again():
-    assert findings(SHORT_LIVED) == []
+    assert findings(SHORT_LIVED, "FENCE", "tkjit::wgmma_fence(sum);") == []
+
+
+def test_registers_that_are_written_after_the_fence():
+    kernel = define(
+        SHORT_LIVED.replace("FENCE", ""), MATRICES, entry="product", grid=1, block=128, shared_memory=SHARED
+    )
+    with pytest.raises(KernelCheckError, match=r"written after the last wgmma\.fence"):
+        check(kernel, modes=["race"])

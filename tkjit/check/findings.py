@@ -18,6 +18,7 @@ MODE_OF = {
     "fence": "race",
     "wgmma": "race",
     "tcgen05": "race",
+    "mbarrier": "race",
     "uninitialized": "init",
     "copy": "init",
     "unwritten": "init",
@@ -55,7 +56,7 @@ class Finding:
     Parameters
     ----------
     kind : str
-        ``memory``, ``race``, ``fence``, ``proxy``, ``wgmma``, ``tcgen05``, ``volatile``, ``divergence``,
+        ``memory``, ``race``, ``fence``, ``proxy``, ``wgmma``, ``tcgen05``, ``mbarrier``, ``volatile``, ``divergence``,
         ``uninitialized``, ``copy``, ``unwritten``, ``order``, ``result``, ``overflow``, ``constant`` or ``fault``.
     text : str
         A one-line message.
@@ -173,6 +174,11 @@ def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
             f"{_memory(one, symbols)} is used before the thread has waited for the launch before this one, which may "
             f"still use it, because this is a dependent launch (pdl=True); {_WAIT_FOR_LAUNCH}"
         )
+    if one.get("note") == "relaxed wait":
+        return (
+            f"nothing orders two accesses to {_memory(one, symbols)}: the wait for the mbarrier is relaxed; use its "
+            "acquire form, or execute a fence after it"
+        )
     return f"nothing orders two accesses to {_memory(one, symbols)}; {_order(one, symbols)}"
 
 
@@ -235,6 +241,10 @@ def _fence(one: Mapping[str, Any], symbols: Symbols) -> str:
     )
 
 
+def _mbarrier(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return f"{_memory(one, symbols)} is an mbarrier; execute mbarrier.inval before its memory is used for data"
+
+
 def _proxy(one: Mapping[str, Any], symbols: Symbols) -> str:
     if one["here"]["access"] == "read of a tensor map":
         return (
@@ -294,6 +304,7 @@ _TEXTS = {
     "uninitialized": _uninitialized,
     "copy": _copy,
     "proxy": _proxy,
+    "mbarrier": _mbarrier,
     "unwritten": _unwritten,
     "overflow": _overflow,
     "memory": _memory_error,

@@ -26,9 +26,10 @@ def _nanosleep(call: Call) -> str:
 
 @instruction("bar.sync", "barrier.sync", "barrier.cta.sync", "bar.cta.sync")
 def _bar_sync(call: Call) -> str:
+    is_aligned = call.opcode == "bar" or "aligned" in call.modifiers
     call.ends()
     threads = call.value(1, "u32") if call.count > 1 else "0u"
-    return f"tkjit_ptx::bar_sync({call.value(0, 'u32')}, {threads});"
+    return f"tkjit_ptx::bar_sync<{_bool(is_aligned)}>({call.value(0, 'u32')}, {threads});"
 
 
 @instruction("bar.arrive", "barrier.arrive", "barrier.cta.arrive", "bar.cta.arrive")
@@ -109,9 +110,16 @@ def _mbarrier_init(call: Call) -> str:
 def _barrier_space(call: Call) -> str:
     """Return the state space of an mbarrier, after handling all other modifiers."""
     space = call.space()
-    call.has("b64", "release", "relaxed", "acquire")
+    call.has("b64")
     call.ends()
     return space
+
+
+def _ordering(call: Call) -> str:
+    """Remove the modifier for the order, and return it as a template argument."""
+    relaxed = call.has("relaxed")
+    call.has("release", "acquire")
+    return f"::tkjit::sim::Ordering::{'relaxed' if relaxed else 'ordered'}"
 
 
 @instruction("mbarrier.inval")
@@ -121,30 +129,50 @@ def _mbarrier_inval(call: Call) -> str:
 
 @instruction("mbarrier.expect_tx")
 def _mbarrier_expect(call: Call) -> str:
-    space = _barrier_space(call)
-    return f"tkjit_ptx::mbarrier_expect_tx({call.address(0, space)}, {call.value(1, 'u32')});"
+    call.has("relaxed")
+    return f"tkjit_ptx::mbarrier_expect_tx({call.address(0, _barrier_space(call))}, {call.value(1, 'u32')});"
+
+
+@instruction("mbarrier.complete_tx")
+def _mbarrier_complete(call: Call) -> str:
+    call.has("relaxed")
+    return f"tkjit_ptx::mbarrier_complete_tx({call.address(0, _barrier_space(call))}, {call.value(1, 'u32')});"
 
 
 @instruction("mbarrier.arrive")
 def _mbarrier_arrive(call: Call) -> str:
-    expects = call.has("expect_tx")
+    return _arrival(call, "mbarrier_arrive")
+
+
+@instruction("mbarrier.arrive_drop")
+def _mbarrier_arrive_drop(call: Call) -> str:
+    return _arrival(call, "mbarrier_arrive_drop")
+
+
+def _arrival(call: Call, function: str) -> str:
+    expects, ordering = call.has("expect_tx"), _ordering(call)
     if call.has("noComplete"):
         raise Unknown
     space = _barrier_space(call)
     first = 0 if isinstance(call.operand(0), Address) else 1
-    count = call.value(first + 1, "u32") if call.count > first + 1 else "1u"
-    function = (
-        f"mbarrier_arrive_expect_tx({call.address(first, space)}, {count})"
-        if expects
-        else (f"mbarrier_arrive({call.address(first, space)}, {count})")
-    )
-    return call.set(0, f"tkjit_ptx::{function}") if first else f"tkjit_ptx::{function};"
+    given = call.value(first + 1, "u32") if call.count > first + 1 else "1u"
+    count, expected = ("1u", given) if expects else (given, "0u")
+    address = call.address(first, space)
+    arrival = f"tkjit_ptx::{function}<{ordering}>({address}, {count}, {expected})"
+    return call.set(0, arrival) if first else f"{arrival};"
+
+
+@instruction("mbarrier.pending_count")
+def _mbarrier_pending_count(call: Call) -> str:
+    call.has("b64")
+    call.ends()
+    return call.set(0, f"tkjit_ptx::mbarrier_pending_count({call.value(1, 'b64')})")
 
 
 @instruction("mbarrier.test_wait", "mbarrier.try_wait")
 def _mbarrier_wait(call: Call) -> str:
-    by_parity = call.has("parity")
+    by_parity, ordering = call.has("parity"), _ordering(call)
     space = _barrier_space(call)
     phase = call.value(2, "u32") if by_parity else f"tkjit_ptx::parity_of({call.value(2, 'b64')})"
     tries = "true" if call.waits else "false"
-    return call.set(0, f"tkjit_ptx::mbarrier_wait<{tries}>({call.address(1, space)}, {phase})")
+    return call.set(0, f"tkjit_ptx::mbarrier_wait<{tries}, {ordering}>({call.address(1, space)}, {phase})")

@@ -111,10 +111,11 @@ def translate(text: str, operands: Sequence[Operand], texts: Callable[[], Sequen
     --------
     >>> translate("bar.sync %0;", [Operand("n", "1 + 1")])
     'do { namespace tkjit_ptx = ::tkjit::sim::ptx; const auto tkjit_0 = tkjit_ptx::input_n(1 + 1); \
-{ tkjit_ptx::bar_sync(tkjit_ptx::as<uint32_t>(tkjit_0), 0u); } } while (0)'
+{ tkjit_ptx::bar_sync<true>(tkjit_ptx::as<uint32_t>(tkjit_0), 0u); } } while (0)'
     >>> translate("bar.%0 0;", [Operand("C", "word")], lambda: ["sync", "no word"])
     'if constexpr (::tkjit::sim::ptx::is_text(word, "sync")) do { namespace tkjit_ptx = ::tkjit::sim::ptx; \
-const auto tkjit_0 = tkjit_ptx::input_n(0); { tkjit_ptx::bar_sync(tkjit_ptx::as<uint32_t>(0ll), 0u); } } while (0); \
+const auto tkjit_0 = tkjit_ptx::input_n(0); { tkjit_ptx::bar_sync<true>(tkjit_ptx::as<uint32_t>(0ll), 0u); } } \
+while (0); \
 else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     """
     if not text.strip():

@@ -103,9 +103,10 @@ constexpr bool is_sum = (std::is_same_v<T, double> && m == 8 && n == 8 && k == 4
                         ((std::is_same_v<T, float> || std::is_same_v<T, __half> || std::is_same_v<T, int>) && k == 16 &&
                          m * n == 256 && (m == 16 || m == 8 || m == 32));
 
+/// Lets the lanes meet, without an order between their accesses to memory.
 inline void together(Site site) {
     tkjit::sim::require_full_warp(tkjit::sim::Operation::mma, site);
-    __syncwarp(~0u, site);
+    tkjit::sim::vote(~0u, tkjit::sim::Operation::mma, true, site);
 }
 
 }  // namespace detail

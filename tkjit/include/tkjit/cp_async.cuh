@@ -37,7 +37,7 @@ inline void cp_async_wait() {
 }
 
 /// Waits for all copies of this thread, committed or not.
-inline void cp_async_wait_all() { sim::land_all_copies(sim::current_thread->copies); }
+inline void cp_async_wait_all() { sim::wait_for_all_copies(); }
 
 #else
 

@@ -55,8 +55,7 @@ inline void mbarrier_arrive_expect_bytes(uint64_t* barrier, uint32_t bytes, sim:
 
 /// Arrives once the thread's cp.async copies have landed; the barrier's count must include this arrival.
 inline void mbarrier_arrive_after_cp_async(uint64_t* barrier, sim::Site site = sim::Site::here()) {
-    sim::land_all_copies(sim::current_thread->copies);
-    sim::mbarrier_arrive(barrier, 1, 0, site);
+    sim::arrive_after_copies(barrier, true, site);
 }
 
 /// Whether the phase of this parity is over. Does not wait.

@@ -23,6 +23,8 @@
 
 namespace tkjit::sim::race {
 
+inline constexpr size_t mbarrier_bytes = 8;
+
 /// The detector's record of an mbarrier in the running block.
 struct MbarrierState {
     unsigned pending, count;
@@ -128,7 +130,8 @@ void note_mbarrier_init(const void* barrier, unsigned count, Site site) {
         warn("mbarrier_init of an mbarrier that is in use: call mbarrier_invalidate first", site,
              current_thread->index, &found->second.site, &found->second.thread);
     }
-    const Access initialised = access_of(*current_thread, plain, place_of(site));
+    const Access initialised = access_of(*current_thread, mbarrier_use, place_of(site));
+    access(barrier, mbarrier_bytes, true, false, initialised);
     known[barrier] = {count, count, site, current_thread->index, initialised, site, current_thread->index};
 }
 
@@ -151,7 +154,18 @@ void note_completion_at(const void* barrier, Site site) {
          site, current_thread->index, &state.initialised_at, &state.initialised_by, "proxy", "asynchronous copy", "write");
 }
 
-void note_mbarrier_end(const void* barrier) { mbarriers[current_thread->block].erase(barrier); }
+void note_mbarrier_use(const void* barrier, Site site) {
+    access(barrier, mbarrier_bytes, false, true, mbarrier_use, place_of(site));
+}
+
+/// From now on the memory may be used for data.
+void note_mbarrier_end(const void* barrier, Site site) {
+    mbarriers[current_thread->block].erase(barrier);
+    access(barrier, mbarrier_bytes, true, false, mbarrier_use, place_of(site));
+    shadow.for_each(reinterpret_cast<uintptr_t>(barrier), mbarrier_bytes, [](Cell& cell, uintptr_t, unsigned) {
+        cell.write.kind = plain;
+    });
+}
 
 void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site) {
     MbarrierState& state = mbarriers[&owner_of(barrier)][barrier];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../detail/block.h"
+#include "../detail/scopes.h"
 #include "../detail/site.h"
 #include "../detail/vector_types.h"
 
@@ -21,15 +22,16 @@ void begin_launch(dim3 grid, dim3 block, uint3 cluster, bool is_dependent);
 void begin_block(Block& block);
 void end_block(Block& block);
 void begin_thread(Thread& thread);
-void begin_variables(char* place, size_t bytes, const char* names);
+void begin_variables(char* place, size_t bytes, const char* name);
 
 // An object at which threads meet. Threads that arrive share what they know. Threads that leave learn everything that
 // had been shared when the object was last completed.
 void arrive(const void* object);
-/// Shares only what the thread knew at its last fence.
-void arrive_relaxed(const void* object);
+/// Shares only what the thread knew at its last fence of this scope or a larger one.
+void arrive_relaxed(const void* object, Scope scope);
 void complete(const void* object);
-void leave(const void* object);
+/// Without acquire order, the thread learns only once a fence follows.
+void leave(const void* object, bool acquires = true);
 
 /// Records that an asynchronous operation arrives at the object, and so is done.
 void arrive_for(const void* object, const Moment& issued);
@@ -85,7 +87,8 @@ void note_exited_lanes(Operation operation, unsigned mask, Site site);
 void check_participants(const Block& block, const Barrier& barrier);
 void note_mbarrier_init(const void* barrier, unsigned count, Site site);
 void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site);
-void note_mbarrier_end(const void* barrier);
+void note_mbarrier_use(const void* barrier, Site site);
+void note_mbarrier_end(const void* barrier, Site site);
 
 /// Records `fence.mbarrier_init`, and that an asynchronous copy will complete at an mbarrier.
 void fence_mbarrier_init();
@@ -99,7 +102,7 @@ void access_tensor_memory(unsigned lane, unsigned lanes, unsigned column, unsign
 void use_tensor_memory(const Block& block, unsigned lane, unsigned lanes, unsigned column, unsigned columns, bool is_write,
                        const Moment& issued, bool reads = true);
 /// Records `tcgen05.wait`, for the warp's stores or its loads.
-void finish_tensor_accesses(bool stores);
+void finish_tensor_accesses(bool stores, Site site);
 /// Begins a thread's product or copy. A commit passes on the accesses that were ordered before the last of them.
 Moment begin_tensor_operation(Site site);
 Moment last_tensor_operation(Site site);
@@ -119,9 +122,9 @@ inline void end_block(Block&) {}
 inline void begin_thread(Thread&) {}
 inline void begin_variables(char*, size_t, const char*) {}
 inline void arrive(const void*) {}
-inline void arrive_relaxed(const void*) {}
+inline void arrive_relaxed(const void*, Scope) {}
 inline void complete(const void*) {}
-inline void leave(const void*) {}
+inline void leave(const void*, bool = true) {}
 inline void arrive_for(const void*, Moment) {}
 inline void read(const void*, size_t, Site) {}
 inline void write(const void*, size_t, Site) {}
@@ -147,7 +150,7 @@ inline void begin_tensor_memory(unsigned, unsigned) {}
 inline void note_dealloc(unsigned, unsigned, Site) {}
 inline void access_tensor_memory(unsigned, unsigned, unsigned, unsigned, bool, Site) {}
 inline void use_tensor_memory(const Block&, unsigned, unsigned, unsigned, unsigned, bool, Moment, bool = true) {}
-inline void finish_tensor_accesses(bool) {}
+inline void finish_tensor_accesses(bool, Site) {}
 inline Moment begin_tensor_operation(Site) { return {}; }
 inline Moment last_tensor_operation(Site) { return {}; }
 inline void release_tensor_operations(const void*) {}
@@ -160,7 +163,8 @@ inline void note_named(const Barrier&) {}
 inline void check_participants(const Block&, const Barrier&) {}
 inline void note_mbarrier_init(const void*, unsigned, Site) {}
 inline void note_mbarrier_arrival(const void*, unsigned, unsigned, Site) {}
-inline void note_mbarrier_end(const void*) {}
+inline void note_mbarrier_use(const void*, Site) {}
+inline void note_mbarrier_end(const void*, Site) {}
 inline void fence_mbarrier_init() {}
 inline void note_completion_at(const void*, Site) {}
 inline void note_store_at_exit(Site) {}

@@ -82,6 +82,7 @@ inline const char* word_of(Kind kind, bool is_write) {
     if (kind == pending_copy) return "asynchronous copy";
     if (kind == asynchronous) return is_write ? "asynchronous write" : "asynchronous read";
     if (kind == map_read) return "read of a tensor map";
+    if (kind == mbarrier_use) return is_write ? "initialisation of an mbarrier" : "use of an mbarrier";
     if (kind == volatile_access) return is_write ? "volatile write" : "volatile read";
     if (kind == atomic) return is_write ? "atomic update" : "atomic read";
     if (kind == block_atomic) return is_write ? "block-scope atomic update" : "block-scope atomic read";
@@ -101,9 +102,12 @@ class Check {
         const Thread& thread = *current_thread;
         if (cell.write.kind == pending_copy) {
             report_access("copy", address, bytes, &cell.write, true);
-            cell.write.kind = plain;
+            cell.write.kind = asynchronous;
         } else if (cell.write.kind == none && cell.update.kind == none) {
             if (reads_ && region_.starts_blank) note_blank(address, bytes);
+        }
+        if (cell.write.kind == mbarrier_use && access_.kind != mbarrier_use) {
+            report_access("mbarrier", address, bytes, &cell.write, true);
         }
         for (const Access* earlier : {&cell.write, &cell.update}) {
             if (!conflicts(*earlier)) continue;
@@ -153,7 +157,9 @@ class Check {
     void report_race(uintptr_t address, size_t bytes, const Access& other, bool other_writes) {
         const bool of_volatile = access_.kind == volatile_access || other.kind == volatile_access;
         const bool lacks_fence = is_before_but_for_fence(other, *current_thread);
-        report_access(lacks_fence ? "fence" : of_volatile ? "volatile" : "race", address, bytes, &other, other_writes);
+        const bool has_waited = lacks_fence && state_of(*current_thread).has_waited_relaxed;
+        report_access(lacks_fence && !has_waited ? "fence" : of_volatile ? "volatile" : "race", address, bytes, &other,
+                      other_writes, has_waited ? "relaxed wait" : nullptr);
     }
 
     void note_blank(uintptr_t address, unsigned bytes) {

@@ -42,12 +42,14 @@ void arrive(const void* object) {
     state.knows.advance(thread.linear);
 }
 
-void arrive_relaxed(const void* object) {
+void arrive_relaxed(const void* object, Scope scope) {
     ThreadState& state = state_of(*current_thread);
     Meeting& meeting = meetings[object];
-    for (const Scope fenced : {Scope::cluster, Scope::device}) meeting.gathered.learn(state.released[number_of(fenced)]);
     // without clusters, a fence for the cluster counts as one for the block
-    if (current_block->cluster->count == 1) meeting.gathered.learn(state.released[number_of(Scope::block)]);
+    if (current_block->cluster->count == 1 && scope == Scope::cluster) scope = Scope::block;
+    for (const Scope fenced : {Scope::block, Scope::cluster, Scope::device}) {
+        if (fenced >= scope) meeting.gathered.learn(state.released[number_of(fenced)]);
+    }
     if (state.released_mbarriers) meeting.gathered.learn(*state.released_mbarriers);
     state.knows.advance(current_thread->linear);
 }
@@ -63,10 +65,12 @@ void complete(const void* object) {
     }
 }
 
-void leave(const void* object) {
+void leave(const void* object, bool acquires) {
     ThreadState& state = state_of(*current_thread);
     const Meeting& meeting = meetings[object];
-    state.learn(meeting.completed);
+    state.learn_after(!acquires, meeting.completed);
+    state.has_waited_relaxed |= !acquires;
+    if (!acquires) return;
     for (unsigned i = 0; i < scopes; i++) state.released[i].learn(meeting.fences_completed[i]);
 }
 
@@ -105,6 +109,7 @@ inline void fence(Scope scope) {
     ThreadState& state = state_of(*current_thread);
     learn_in(scope, state.knows, state.unfenced);
     if (scope == Scope::device) state.unfenced.clear();
+    state.has_waited_relaxed = false;
     state.released[number_of(scope)] = state;
     state.knows.advance(current_thread->linear);
 }
@@ -217,8 +222,8 @@ inline void blank(void* begin, size_t bytes) {
 }
 
 /// Called when a static variable has been given its place in the running block's window.
-void begin_variables(char* place, size_t bytes, const char* names) {
-    check::add_region(place, bytes, check::Space::static_shared, names, true);
+void begin_variables(char* place, size_t bytes, const char* name) {
+    check::add_region(place, bytes, check::Space::static_shared, name, true);
     blank(place, bytes);
 }
 

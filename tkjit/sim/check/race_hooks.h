@@ -51,6 +51,8 @@ inline void note_plain(const void* address, size_t bytes, bool is_write, void* r
         access(address, bytes, is_write, !is_write, plain, place_before(return_address));
     } else if (const PendingRegisters* const used = find_pending_registers(address, bytes, is_write)) {
         report_registers(*used, is_write, place_before(return_address));
+    } else if (is_write && records_register_writes(address)) {
+        note_register_write(address, bytes, place_before(return_address));
     }
 }
 inline void note_read(const void* address, size_t bytes, void* return_address) {
@@ -109,6 +111,7 @@ inline void leave_function() {
     state.frames.pop_back();
     const uintptr_t live = state.frames.empty() ? 0 : state.frames.back();
     std::erase_if(state.pending_registers, [&](const PendingRegisters& one) { return one.begin < live; });
+    std::erase_if(state.written_registers, [&](const auto& one) { return one.first * register_bytes < live; });
 }
 inline void note_fence() {
     if (current_thread) fence(state_of(*current_thread).scope);

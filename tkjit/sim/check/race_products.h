@@ -8,9 +8,11 @@
 #include "../detail/block.h"
 #include "../detail/site.h"
 #include "../detail/wgmma.h"
+#include "../runtime/fiber.h"
 #include "findings.h"
 #include "race.h"
 #include "race_accesses.h"
+#include "race_aligned.h"
 #include "race_copies.h"
 #include "race_state.h"
 
@@ -40,31 +42,6 @@ inline void report_product(const Access& access, const char* what, const char* t
     json.text("kind", kind).text("text", text).object("here", described(access, what));
     if (other) json.object("there", described(*other, other_what));
     check::write_line(json);
-}
-
-inline void note_aligned(Aligned instruction, Site site) {
-    state_of(*current_thread).aligned.push_back({instruction, place_of(site)});
-}
-
-/// Reports the first instruction that only some lanes of a warp have executed. Called when no lane executes any.
-inline void check_aligned(const Block& block, unsigned first, unsigned end) {
-    static constexpr const char* texts[] = {
-        "only part of the warp executes this wgmma.fence; all its lanes must",
-        "only part of the warp executes this wgmma.commit_group; all its lanes must",
-        "only part of the warp executes this wgmma.wait_group; all its lanes must",
-    };
-    for (unsigned t = first; t < end; t++) {
-        const std::vector<Executed>& own = state_of(block.threads[t]).aligned;
-        const std::vector<Executed>& leader = state_of(block.threads[t / warp_threads * warp_threads]).aligned;
-        if (own == leader) continue;
-        const auto [mine, other] = std::mismatch(own.begin(), own.end(), leader.begin(), leader.end());
-        const bool is_own = other == leader.end() || (mine != own.end() && own.size() >= leader.size());
-        const Executed& partial = is_own ? *mine : *other;
-        const Thread& thread = block.threads[is_own ? t : t / warp_threads * warp_threads];
-        report_product(access_of(thread, asynchronous, partial.where), "wgmma", texts[unsigned(partial.instruction)]);
-        break;
-    }
-    for (unsigned t = first; t < end; t++) state_of(block.threads[t]).aligned.clear();
 }
 
 Moment begin_product(const Thread& first_of_warpgroup, Site site) {
@@ -119,6 +96,45 @@ inline const PendingRegisters* find_pending_registers(const void* address, size_
     return nullptr;
 }
 
+inline constexpr uintptr_t register_bytes = 4;
+
+/// Whether a write to a local variable has to be recorded, because a product may use it before a wgmma.fence follows.
+inline bool records_register_writes(const void* address) {
+    const ThreadState& state = state_of(*current_thread);
+    if (!state.has_fenced_registers || state.in_asynchronous_statement || state.frames.empty()) return false;
+    // not the heap, where the detector's own containers are
+    const auto top = reinterpret_cast<uintptr_t>(current_thread->stack->lowest) + stack_bytes;
+    const auto place = reinterpret_cast<uintptr_t>(address);
+    return state.frames.back() <= place && place < top;
+}
+
+inline void note_register_write(const void* address, size_t bytes, unsigned where) {
+    constexpr size_t most_words = 4096;  // of all variables of a thread; large arrays are no operands
+    ThreadState& state = state_of(*current_thread);
+    if (state.written_registers.size() > most_words) state.written_registers.clear();
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    for (uintptr_t word = begin / register_bytes; word * register_bytes < begin + bytes; word++) {
+        state.written_registers[word] = where;
+    }
+}
+
+/// Reports a write to an operand of the product that was just issued, if no wgmma.fence lies between them.
+inline void check_operand(const void* registers, size_t bytes, unsigned product_where) {
+    const ThreadState& state = state_of(*current_thread);
+    if (state.written_registers.empty()) return;
+    const auto begin = reinterpret_cast<uintptr_t>(registers);
+    for (uintptr_t word = begin / register_bytes; word * register_bytes < begin + bytes; word++) {
+        const auto written = state.written_registers.find(word);
+        if (written == state.written_registers.end()) continue;
+        const Access write = access_of(*current_thread, plain, written->second);
+        report_product(access_of(*current_thread, asynchronous, product_where), "wgmma",
+                       "registers of this wgmma are written after the last wgmma.fence; call wgmma_fence(sums) between the "
+                       "write and the product",
+                       &write, "write");
+        return;
+    }
+}
+
 inline void report_registers(const PendingRegisters& registers, bool is_write, unsigned where) {
     static constexpr const char* texts[] = {
         "a thread uses the sums of a wgmma that it has not waited for; call wgmma_wait<0>(sums) first",
@@ -148,7 +164,9 @@ void commit_wgmma(Site site) {
 void fence_wgmma(Site site) {
     using namespace race;
     note_aligned(Aligned::wgmma_fence, site);
-    state_of(*current_thread).has_fenced_registers = true;
+    ThreadState& state = state_of(*current_thread);
+    state.has_fenced_registers = true;
+    state.written_registers.clear();
 }
 
 void wait_for_wgmma(unsigned pending_groups, Site site) {
@@ -175,6 +193,7 @@ void note_registers(const void* registers, size_t bytes, RegisterUse use) {
     const ThreadState& first = state_of(first_of_warpgroup(*current_thread));
     const unsigned product = is_load ? 0 : first.copies[static_cast<unsigned>(Copier::products)];
     const unsigned where = is_load ? state_of(*current_thread).last_tensor_load : first.last_product;
+    if (!is_load) check_operand(registers, bytes, where);
     const auto begin = reinterpret_cast<uintptr_t>(registers);
     std::vector<PendingRegisters>& known = state_of(*current_thread).pending_registers;
     for (PendingRegisters& one : known) {

@@ -113,7 +113,7 @@ struct PendingRegisters {
 };
 
 /// An instruction that all lanes of a warp have to execute together (`.aligned`), although no lane waits for the others.
-enum class Aligned : unsigned char { wgmma_fence, wgmma_commit, wgmma_wait };
+enum class Aligned : unsigned char { wgmma_fence, wgmma_commit, wgmma_wait, tensor_wait_ld, tensor_wait_st };
 struct Executed {
     Aligned instruction;
     unsigned where;
@@ -126,6 +126,7 @@ struct ThreadState : View {
     std::shared_ptr<const View> released_mbarriers;  // at its last fence.mbarrier_init; only a cluster's barrier passes it on
     Scope scope = Scope::device;  // of its atomic operation or fence
     bool swaps = false;           // see detail/scopes.h
+    bool has_waited_relaxed = false;  // for an mbarrier, since its last fence
     std::vector<unsigned> calls;    // places, outermost first
     std::vector<uintptr_t> frames;  // where the local variables of each of these functions begin
     unsigned copies[7] = {};  // the number issued, by kind; a warpgroup's first thread counts wgmma products, and a warp's
@@ -134,12 +135,13 @@ struct ThreadState : View {
     std::vector<unsigned> groups;  // for each wgmma group not waited for yet: the products issued before its commit
     unsigned committed_products = 0, finished_products = 0;
     bool has_fenced_registers = false;  // by wgmma.fence, since it last waited for all products
+    std::unordered_map<uintptr_t, unsigned> written_registers;  // since the last wgmma.fence, by word: the place of the write
     unsigned last_product = 0;          // the place of the warpgroup's last product
     unsigned last_tensor_load = 0;      // and of the thread's last tcgen05.ld
     std::shared_ptr<const View> at_tensor_operation;  // its view when it issued its last tcgen05.mma or tcgen05.cp
     std::vector<PendingRegisters> pending_registers;
     bool in_asynchronous_statement = false;
-    std::vector<Executed> aligned;  // since the warpgroup's last product
+    std::vector<Executed> aligned;  // since the warp last met
 };
 
 struct TensorCells;  // race_tensor_memory.h

@@ -12,6 +12,7 @@
 #include "findings.h"
 #include "race.h"
 #include "race_accesses.h"
+#include "race_aligned.h"
 #include "race_copies.h"
 #include "race_state.h"
 
@@ -230,7 +231,8 @@ void use_tensor_memory(const Block& block, unsigned lane, unsigned lanes, unsign
                          TensorCheck(access_of(issued, asynchronous), {is_write, reads, false, false}));
 }
 
-void finish_tensor_accesses(bool stores) {
+void finish_tensor_accesses(bool stores, Site site) {
+    note_aligned(stores ? Aligned::tensor_wait_st : Aligned::tensor_wait_ld, site);
     const Copier copier = stores ? Copier::tensor_stores : Copier::tensor_loads;
     const Thread& first = *(current_thread - lane_of(*current_thread));
     const unsigned issued = state_of(first).copies[static_cast<unsigned>(copier)];

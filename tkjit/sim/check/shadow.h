@@ -21,6 +21,7 @@ enum Kind : unsigned char {
     block_atomic = 6,
     map_read = 7,  // of a tensor map, by a copy
     cluster_atomic = 8,
+    mbarrier_use = 9,  // an mbarrier's initialisation, and the operations on it
 };
 
 struct Access {

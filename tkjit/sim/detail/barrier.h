@@ -10,8 +10,9 @@ namespace tkjit::sim {
 /// number of true predicates.
 unsigned arrive_and_wait(unsigned id, unsigned expected, Operation operation, bool predicate, Site site);
 
-/// PTX `barrier.sync id, threads`: waits until `threads` threads have arrived.
-void named_barrier_sync(unsigned id, unsigned threads, Site site = Site::here());
+/// PTX `barrier.sync id, threads`: waits until `threads` threads have arrived. `bar.sync` is aligned: the lanes of a warp have to
+/// execute it together.
+void named_barrier_sync(unsigned id, unsigned threads, Site site = Site::here(), bool is_aligned = false);
 
 /// PTX `barrier.arrive id, threads`: arrives at the barrier and continues without waiting.
 void named_barrier_arrive(unsigned id, unsigned threads, Site site = Site::here());

@@ -45,6 +45,7 @@ enum class Operation : unsigned char {
     reduce_and,
     reduce_or,
     reduce_xor,
+    elect,
     mma,
     ldmatrix,
     stmatrix,

@@ -19,7 +19,8 @@ void yield();
 /// this block.
 void yield_to_devices(Site site);
 
-/// For loops that wait for something the scheduler does not know about, such as a lock or a flag.
-void yield_in_spin(Site site);
+/// For loops that poll. The scheduler does not know what they wait for, such as a lock or a flag.
+void yield_in_poll(Operation operation, Site site);
+inline void yield_in_spin(Site site) { yield_in_poll(Operation::spin, site); }
 
 }  // namespace tkjit::sim

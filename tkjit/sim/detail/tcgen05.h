@@ -37,8 +37,8 @@ struct TensorAccess {
 
 void load_tensor_memory(const TensorAccess& access, uint32_t* registers, Site site);
 void store_tensor_memory(const TensorAccess& access, const uint32_t* registers, Site site);
-void wait_for_tensor_loads();
-void wait_for_tensor_stores();
+void wait_for_tensor_loads(Site site = Site::here());
+void wait_for_tensor_stores(Site site = Site::here());
 
 // ---- copies from shared memory, and products; one thread calls these
 

@@ -167,6 +167,6 @@ inline void cp_async(char* to, const char* from, unsigned bytes, unsigned source
     }
     issue_copy(to, from, bytes, source_bytes, site);
 }
-inline void cp_async_wait_all() { land_all_copies(current_thread->copies); }
+inline void cp_async_wait_all() { wait_for_all_copies(); }
 
 }  // namespace tkjit::sim::ptx

@@ -24,11 +24,12 @@ unsigned total_smem_size();
 // ---- barriers of a block
 
 /// PTX ISA, `barrier.sync`. Without a thread count it waits for the whole block.
+template <bool is_aligned>
 inline void bar_sync(unsigned id, unsigned threads, Site site = Site::here()) {
     if (threads == 0 && id == 0) {
         sync_threads(site);
     } else {
-        named_barrier_sync(id, threads ? threads : current_thread->block->thread_count, site);
+        named_barrier_sync(id, threads ? threads : current_thread->block->thread_count, site, is_aligned);
     }
 }
 inline void bar_arrive(unsigned id, unsigned threads, Site site = Site::here()) { named_barrier_arrive(id, threads, site); }
@@ -43,10 +44,9 @@ inline unsigned getctarank_generic(uint64_t address) { return rank_of(reinterpre
 
 // ---- warps
 
-/// PTX ISA, `elect.sync`: the lowest lane of the mask.
+/// PTX ISA, `elect.sync`: the lowest lane of the mask. The lanes meet, but their accesses to memory are not ordered.
 inline unsigned elect(unsigned mask, Site site = Site::here()) {
-    __syncwarp(mask, site);
-    return static_cast<unsigned>(__builtin_ctz(mask & existing_lanes(*current_thread)));
+    return static_cast<unsigned>(__builtin_ctz(vote(mask, Operation::elect, true, site)));
 }
 
 /// The result of `shfl.sync`: the value, and whether its source lane is within the segment.
@@ -92,43 +92,44 @@ inline void mbarrier_init(char* barrier, unsigned count, Site site = Site::here(
 }
 /// PTX ISA, `mbarrier.inval`.
 inline void mbarrier_inval(char* barrier, Site site = Site::here()) { sim::mbarrier_invalidate(barrier_at(barrier), site); }
-/// PTX ISA, `mbarrier.expect_tx`.
+/// PTX ISA, `mbarrier.expect_tx`, which is always relaxed, and `mbarrier.complete_tx`.
 inline void mbarrier_expect_tx(char* barrier, unsigned bytes, Site site = Site::here()) {
-    sim::mbarrier_arrive(barrier_at(barrier), 0, bytes, site);
+    sim::mbarrier_arrive(barrier_at(barrier), 0, bytes, site, Ordering::relaxed);
+}
+inline void mbarrier_complete_tx(char* barrier, unsigned bytes, Site site = Site::here()) {
+    sim::mbarrier_complete_bytes(barrier_at(barrier), bytes, site);
 }
 
-/// PTX ISA, `mbarrier.arrive`: returns the previous state, from which `test_wait` reads the phase.
-inline uint64_t mbarrier_arrive(char* barrier, unsigned count, Site site = Site::here()) {
-    const uint64_t before = *barrier_at(barrier);
-    sim::mbarrier_arrive(barrier_at(barrier), count, 0, site);
-    return before;
+/// PTX ISA, `mbarrier.arrive` and `mbarrier.arrive_drop`. Return the previous state, from which a wait reads the phase.
+template <Ordering ordering = Ordering::ordered>
+inline uint64_t mbarrier_arrive(char* barrier, unsigned count, unsigned expected_bytes, Site site = Site::here()) {
+    return sim::mbarrier_arrive(barrier_at(barrier), count, expected_bytes, site, ordering);
 }
-inline uint64_t mbarrier_arrive_expect_tx(char* barrier, unsigned bytes, Site site = Site::here()) {
-    const uint64_t before = *barrier_at(barrier);
-    sim::mbarrier_arrive(barrier_at(barrier), 1, bytes, site);
-    return before;
+template <Ordering ordering = Ordering::ordered>
+inline uint64_t mbarrier_arrive_drop(char* barrier, unsigned count, unsigned expected_bytes, Site site = Site::here()) {
+    return sim::mbarrier_arrive_and_drop(barrier_at(barrier), count, expected_bytes, site, ordering);
 }
 inline unsigned parity_of(uint64_t state) { return static_cast<unsigned>(state & 1); }
 
+/// PTX ISA, `mbarrier.pending_count`.
+inline unsigned mbarrier_pending_count(uint64_t state) { return static_cast<unsigned>(state >> 21 & 0xfffff); }
+
 /// PTX ISA, `mbarrier.test_wait`, `mbarrier.try_wait`. If the `asm` statement itself loops, it waits until the phase is
 /// over.
-template <bool until_it_is_over>
+template <bool until_it_is_over, Ordering ordering = Ordering::ordered>
 inline bool mbarrier_wait(char* barrier, unsigned parity, Site site = Site::here()) {
     if constexpr (until_it_is_over) {
-        sim::mbarrier_wait(barrier_at(barrier), parity, site);
+        sim::mbarrier_wait(barrier_at(barrier), parity, site, ordering);
         return true;
     } else {
-        if (sim::mbarrier_test(barrier_at(barrier), parity, site)) return true;
-        yield_in_spin(site);
-        return sim::mbarrier_test(barrier_at(barrier), parity, site);
+        return sim::mbarrier_test(barrier_at(barrier), parity, site, ordering);
     }
 }
 
 /// PTX ISA, `cp.async.mbarrier.arrive`.
 template <bool is_counted_already>
 inline void cp_async_mbarrier_arrive(char* barrier, Site site = Site::here()) {
-    land_all_copies(current_thread->copies);
-    if constexpr (is_counted_already) sim::mbarrier_arrive(barrier_at(barrier), 1, 0, site);
+    arrive_after_copies(barrier_at(barrier), is_counted_already, site);
 }
 
 // ---- bulk copies

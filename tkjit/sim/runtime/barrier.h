@@ -12,10 +12,9 @@
 
 namespace tkjit::sim {
 
-/// Checks that the lanes of a warp reach the same __syncthreads; different warps may be at different ones. Source: PTX
+/// Checks that the lanes of a warp reach the barrier at the same place; different warps may be at different ones. Source: PTX
 /// ISA, "barrier": with `.aligned`, all threads in a warp must execute the same instruction.
-__attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, Operation operation, Site site) {
-    barrier.is_mixed = true;
+__attribute__((noinline)) inline void check_warp_is_together(const Barrier& barrier, Operation operation, Site site) {
     const unsigned warp = current_thread->linear / warp_threads;
     for (const Thread* other = barrier.first; other; other = other->next) {
         if (other->linear / warp_threads != warp || is_same_place(other->site, site)) continue;
@@ -26,7 +25,6 @@ __attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, O
         fail(site, "divergent barrier: lanes of one warp reach %s from here and from %s:%d", operation_name(operation),
              other->site.file, other->site.line);
     }
-    if (!is_same_place(barrier.site, site)) race::note_places(barrier, site);
 }
 
 /// Counts the running thread as arrived, and checks that it executes the same barrier as the threads before it.
@@ -44,6 +42,8 @@ inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation
     // usually all threads come from one place, and there is nothing to check
     if (id == 0 && (barrier.is_mixed || !is_same_place(barrier.site, site)) && operation != Operation::named_barrier) {
         check_warp_is_together(barrier, operation, site);
+        barrier.is_mixed = true;
+        if (!is_same_place(barrier.site, site)) race::note_places(barrier, site);
     }
     if (operation == Operation::named_barrier) race::note_named(barrier);
     barrier.arrived++;
@@ -84,8 +84,11 @@ inline void check_named_barrier(unsigned id, unsigned threads, Site site) {
     }
 }
 
-void named_barrier_sync(unsigned id, unsigned threads, Site site) {
+void named_barrier_sync(unsigned id, unsigned threads, Site site, bool is_aligned) {
     check_named_barrier(id, threads, site);
+    // only in the checker, because warps often come from different places, and each thread looks at those that wait
+    const Barrier& barrier = current_thread->block->barriers[id];
+    if (is_aligned && one_at_a_time && barrier.arrived) check_warp_is_together(barrier, Operation::named_barrier, site);
     arrive_and_wait(id, threads, Operation::named_barrier, false, site);
 }
 

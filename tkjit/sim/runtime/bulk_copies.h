@@ -10,6 +10,7 @@
 #include "../detail/fault.h"
 #include "../detail/site.h"
 #include "../detail/vector_types.h"
+#include "copy_queue.h"
 #include "fault.h"
 #include "launch_state.h"
 #include "mbarrier.h"
@@ -21,6 +22,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <algorithm>
+#include <span>
 
 namespace tkjit::sim {
 
@@ -37,6 +41,8 @@ struct BulkCopy {
     TensorCopy* tensor;  // the box of a tensor map that is copied; null for contiguous bytes
     Reduction reduction = Reduction::none;  // of contiguous bytes, whose elements have this type
     TensorType type = TensorType::u8;
+    bool is_cp_async = false;  // a thread's copy, which now completes at an mbarrier as well
+    unsigned zero_filled = 0;  // the last bytes of such a copy, which have no source
 };
 
 /// A block's copies, oldest first.
@@ -79,7 +85,9 @@ inline void land(unsigned index) {
     } else if (copy.reduction != Reduction::none) {
         reduce(copy.type, copy.reduction, static_cast<char*>(copy.destination), static_cast<const char*>(copy.source), copy.bytes);
     } else {
-        if (copy.source) race::move(copy.destination, copy.source, copy.bytes);
+        const unsigned moved = copy.bytes - copy.zero_filled;
+        if (copy.source) race::move(copy.destination, copy.source, moved);
+        race::fill(static_cast<char*>(copy.destination) + moved, 0, copy.zero_filled);
         race::landed(copy.destination, copy.bytes, copy.written);
     }
     if (traced()) trace(copy.site, "a bulk copy of %u bytes to %p lands", copy.bytes, copy.destination);
@@ -110,22 +118,27 @@ inline bool land_one_copy(const uint64_t* barrier) {
     return false;
 }
 
-bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site) {
-    race::read(barrier, sizeof(*barrier), site);
-    const auto is_over = [&] { return checked_bits(barrier, "mbarrier wait", site).phase != (parity & 1); };
-    if (!is_over() && (land_one_copy(barrier) || land_one_copy(nullptr)) && !is_over()) return false;
-    if (!is_over()) {
-        note_possible_spin(site);
-        return false;
+/// A poll that finds the phase unfinished lets other threads run, but returns false even if they finish it, so that code
+/// that ignores the result goes wrong. A copy lands only if nothing else has happened since the thread last polled.
+bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site, Ordering ordering) {
+    race::note_mbarrier_use(barrier, site);
+    Thread& thread = *current_thread;
+    if (checked_bits(barrier, "mbarrier wait", site).phase != (parity & 1)) {
+        race::leave(barrier, ordering == Ordering::ordered);
+        return true;
     }
-    race::leave(barrier);
-    return true;
+    if (thread.polled_at != thread.block->progress || !(land_one_copy(barrier) || land_one_copy(nullptr))) {
+        MbarrierWait wait{barrier, parity & 1};
+        thread.operands = &wait;
+        yield_in_poll(Operation::mbarrier, site);
+    }
+    return false;
 }
 
 /// A waiting thread first lets all other threads run. A copy is assumed to take longer than they do, so it lands only
 /// when none of them can continue.
-__attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site) {
-    race::read(barrier, sizeof(*barrier), site);
+__attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site, Ordering ordering) {
+    race::note_mbarrier_use(barrier, site);
     Thread& thread = *current_thread;
     Block& block = *thread.block;
     if (checked_bits(barrier, "mbarrier_wait", site).phase == (parity & 1)) {
@@ -135,7 +148,7 @@ __attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity,
         block.mbarrier_waiters = &thread;
         wait_in(Operation::mbarrier, site);
     }
-    race::leave(barrier);
+    race::leave(barrier, ordering == Ordering::ordered);
 }
 
 /// Called when no thread of the block can continue. Lands a copy that a thread waits for, or else any.
@@ -145,6 +158,36 @@ bool land_for_waiters(Block& block) {
         if (land_one_copy(static_cast<const MbarrierWait*>(thread->operands)->barrier)) return true;
     }
     return land_one_copy(nullptr);
+}
+
+/// A thread's copies, which it may still wait for itself, move to the block's queue, where their bytes arrive at the mbarrier.
+/// On a device, one arrival follows the last of them.
+void arrive_after_copies(uint64_t* barrier, bool is_counted_already, Site site) {
+    checked_bits(barrier, "cp.async.mbarrier.arrive", site);
+    CopyQueue& queue = current_thread->copies;
+    unsigned bytes = 0;
+    for (const PendingCopy& copy : std::span(queue.copies, queue.count)) {
+        queue_bulk_copy({copy.destination, copy.source, copy.bytes, current_thread->linear, 0, barrier, copy.site, copy.issued,
+                         copy.issued, nullptr, Reduction::none, TensorType::u8, true, copy.bytes - copy.source_bytes});
+        bytes += copy.bytes;
+    }
+    queue.count = 0;
+    mbarrier_arrive(barrier, is_counted_already ? 1 : 0, bytes, site);
+}
+
+/// Called when the running thread waits for its own copies. Those that complete at an mbarrier as well have no groups here, so
+/// all of them land.
+void land_moved_copies(const Thread& thread) {
+    BulkCopies* queue = thread.block->bulk_copies;
+    for (unsigned i = 0; queue && i < queue->count;) {
+        const BulkCopy& copy = queue->copies[i];
+        if (!copy.is_cp_async || copy.thread != thread.linear) {
+            i++;
+            continue;
+        }
+        race::finish(copy.issued);
+        land(i);
+    }
 }
 
 inline void check_bulk(const void* destination, const void* source, unsigned bytes, Site site) {
@@ -254,10 +297,11 @@ inline void land_bulk_stores_of(const Thread& thread) {
 /// belongs to another block. But a kernel that prefetches a tile and then does not need it is correct, so outside of
 /// the checker pending loads of tensor maps' boxes are dropped.
 void end_bulk_copies(Block& block) {
-    const BulkCopies& queue = *block.bulk_copies;
-    const bool is_fault = queue.count && (one_at_a_time || queue.copies[0].tensor == nullptr);
+    const std::span all(block.bulk_copies->copies, block.bulk_copies->count);
+    const auto first = std::ranges::find_if(all, [](const BulkCopy& copy) { return !copy.is_cp_async; });
+    const bool is_fault = first != all.end() && (one_at_a_time || first->tensor == nullptr);
     if (is_fault && claim_fault(*block.launch)) {
-        const BulkCopy& copy = queue.copies[0];
+        const BulkCopy& copy = *first;
         const uint3 thread = block.threads[copy.thread].index;
         ErrorText(block.launch->error_text)
             .append("a bulk copy of %u bytes is under way when its block ends; wait for it, in block (%u, %u, %u), "

@@ -51,7 +51,7 @@ void cluster_arrive(bool releases, Site site) {
     Cluster& cluster = *thread.block->cluster;
     if (thread.cluster_ticket) fail(site, "barrier.cluster.arrive: the thread has not waited since it last arrived");
     thread.cluster_ticket = 1 + cluster.phase;
-    releases ? race::arrive(&cluster) : race::arrive_relaxed(&cluster);
+    releases ? race::arrive(&cluster) : race::arrive_relaxed(&cluster, Scope::cluster);
     cluster.arrived++;
     complete_cluster_barrier(cluster);
     count_event(*thread.block);

@@ -16,6 +16,8 @@
 
 namespace tkjit::sim {
 
+void land_moved_copies(const Thread& thread);  // bulk_copies.h
+
 struct PendingCopy {
     void* destination;
     const void* source;
@@ -68,13 +70,19 @@ inline void land_copies_before(CopyQueue& queue, unsigned first_pending_group) {
     memmove(queue.copies, queue.copies + landed, queue.count * sizeof(PendingCopy));
 }
 
-/// Called when a thread exits, and by `cp.async.wait_all`.
+/// Called when a thread exits.
 void land_all_copies(CopyQueue& queue) {
     for (unsigned i = 0; i < queue.count; i++) land_copy(queue.copies[i]);
     queue.count = 0;
 }
 
+void wait_for_all_copies() {
+    land_moved_copies(*current_thread);
+    land_all_copies(current_thread->copies);
+}
+
 void wait_for_copies(unsigned pending_groups) {
+    land_moved_copies(*current_thread);
     CopyQueue& queue = current_thread->copies;
     if (queue.count == 0 || queue.committed_groups <= pending_groups) return;
     land_copies_before(queue, queue.committed_groups - pending_groups);

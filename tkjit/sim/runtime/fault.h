@@ -41,6 +41,7 @@ const char* operation_name(Operation operation) {
         "__reduce_and_sync",
         "__reduce_or_sync",
         "__reduce_xor_sync",
+        "elect.sync",
         "mma",
         "ldmatrix",
         "stmatrix",

@@ -126,27 +126,50 @@ void mbarrier_init(uint64_t* barrier, unsigned count, Site site) {
     bits.tag = mbarrier_tag;
     put(barrier, bits);
     race::note_mbarrier_init(barrier, count, site);
-    race::write(barrier, sizeof(*barrier), site);
 }
 
 void mbarrier_invalidate(uint64_t* barrier, Site site) {
     checked_bits(barrier, "mbarrier_invalidate", site);
     *barrier = 0;
-    race::note_mbarrier_end(barrier);
-    race::write(barrier, sizeof(*barrier), site);
+    race::note_mbarrier_end(barrier, site);
 }
 
-void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site) {
-    race::read(barrier, sizeof(*barrier), site);
-    MbarrierBits bits = checked_bits(barrier, "mbarrier_arrive", site);
+inline void arrive_with(MbarrierBits bits, uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site,
+                        Ordering ordering) {
     if (count > bits.pending) {
         fail(site, "mbarrier_arrive: %u arrivals, but the phase waits for only %u of its %u", count,
              unsigned(bits.pending), unsigned(bits.count));
     }
-    race::arrive(barrier);
+    const bool is_own = &owner_of(barrier) == current_thread->block;
+    if (ordering == Ordering::ordered) race::arrive(barrier);
+    else race::arrive_relaxed(barrier, is_own ? Scope::block : Scope::cluster);
     bits.bytes += static_cast<int>(expected_bytes);
     bits.pending -= count;
     race::note_mbarrier_arrival(barrier, bits.pending, bits.count, site);
+    end_phase_if_complete(barrier, bits, site);
+    give_way();
+}
+
+uint64_t mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site, Ordering ordering) {
+    race::note_mbarrier_use(barrier, site);
+    const uint64_t before = *barrier;
+    arrive_with(checked_bits(barrier, "mbarrier_arrive", site), barrier, count, expected_bytes, site, ordering);
+    return before;
+}
+
+uint64_t mbarrier_arrive_and_drop(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site, Ordering ordering) {
+    race::note_mbarrier_use(barrier, site);
+    const uint64_t before = *barrier;
+    MbarrierBits bits = checked_bits(barrier, "mbarrier.arrive_drop", site);
+    bits.count -= count < bits.count ? count : bits.count;
+    arrive_with(bits, barrier, count, expected_bytes, site, ordering);
+    return before;
+}
+
+void mbarrier_complete_bytes(uint64_t* barrier, unsigned bytes, Site site) {
+    race::note_mbarrier_use(barrier, site);
+    MbarrierBits bits = checked_bits(barrier, "mbarrier.complete_tx", site);
+    bits.bytes -= static_cast<int>(bytes);
     end_phase_if_complete(barrier, bits, site);
     give_way();
 }

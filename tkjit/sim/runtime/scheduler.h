@@ -137,9 +137,9 @@ void yield() {
     }
 }
 
-__attribute__((noinline)) void yield_in_spin(Site site) {
+__attribute__((noinline)) void yield_in_poll(Operation operation, Site site) {
     Thread& thread = *current_thread;
-    thread.waiting_in = Operation::spin;
+    thread.waiting_in = operation;
     thread.site = site;
     note_spin(*thread.block);
     constexpr unsigned spins_before_landing = 16;

@@ -63,7 +63,7 @@ void copy_to_tensor_memory(CtaGroup group, TensorCopyShape shape, uint32_t addre
 // ---- completion
 
 inline void arrive_when_done(uint64_t* barrier, const race::Moment& last, Site site) {
-    race::read(barrier, sizeof(*barrier), site);
+    race::note_mbarrier_use(barrier, site);
     MbarrierBits bits = checked_bits(barrier, "tcgen05.commit", site);
     if (bits.pending == 0) fail(site, "tcgen05.commit: the mbarrier expects no arrival in this phase");
     race::release_tensor_operations(barrier);

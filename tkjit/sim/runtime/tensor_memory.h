@@ -290,8 +290,8 @@ void store_tensor_memory(const TensorAccess& access, const uint32_t* registers, 
     });
 }
 
-void wait_for_tensor_loads() { race::finish_tensor_accesses(false); }
-void wait_for_tensor_stores() { race::finish_tensor_accesses(true); }
+void wait_for_tensor_loads(Site site) { race::finish_tensor_accesses(false, site); }
+void wait_for_tensor_stores(Site site) { race::finish_tensor_accesses(true, site); }
 void fence_tensor_memory(bool before_meeting) { race::fence_tensor_memory(before_meeting); }
 
 }  // namespace tkjit::sim

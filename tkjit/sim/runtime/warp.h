@@ -25,6 +25,12 @@ void fill_undefined(void* value, size_t bytes) {
 }
 #endif
 
+/// Returns whether an operation is only used by instructions with `.aligned`.
+inline bool is_aligned(Operation operation) {
+    return operation == Operation::mma || operation == Operation::ldmatrix || operation == Operation::stmatrix ||
+           operation == Operation::tensor_memory;
+}
+
 inline bool is_same(const Collective& collective, unsigned mask, Operation operation) {
     return collective.arrived && collective.mask == mask && collective.operation == operation;
 }
@@ -55,6 +61,15 @@ inline Collective& find_collective(Warp& warp, unsigned mask, Operation operatio
     return warp.collectives[warp.latest];
 }
 
+/// Fails if the lanes of an instruction with `.aligned` execute it at different places.
+inline void check_lanes_are_together(const Collective& collective, Operation operation, Site site) {
+    const Thread& thread = *current_thread;
+    const Thread& other = (&thread - lane_of(thread))[__builtin_ctz(collective.arrived)];
+    if (is_same_place(other.site, site)) return;
+    fail(site, "divergent instruction: lanes of one warp reach %s from here and from %s:%d, but all of them must execute it "
+               "together", operation_name(operation), other.site.file, other.site.line);
+}
+
 inline void check_mask(unsigned mask, Operation operation, bool needs_all, Site site) {
     const Thread& thread = *current_thread;
     const unsigned alive = warp_of(thread).alive;
@@ -75,6 +90,7 @@ __attribute__((noinline)) unsigned join_collective(unsigned mask, Operation oper
     check_mask(mask, operation, needs_all, site);
     Collective& collective = find_collective(warp, mask, operation, site);
     thread.operands = operands;
+    if (collective.arrived && is_aligned(operation)) check_lanes_are_together(collective, operation, site);
     if (collective.arrived == 0) {
         collective = {mask, 0, operation, needs_all, 0};
         warp.in_flight |= 1u << warp.latest;
