@@ -154,6 +154,17 @@ WMMA = """
         g.y[i + 32] = g.x[i + 32] * c[i];
     }
 """
+# the second warp ends early, so that threads of the first begin on the stacks of its threads
+EARLY_END = """
+    if (i >= 32) {
+        g.y[i] = 0;
+        asm volatile("bar.arrive 1, 64;" ::: "memory");
+        return;
+    }
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+    CONDITION asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    g.y[i] = g.x[i];
+"""
 IS_IN_FIRST_HALF = torch.arange(64) < 32
 LOOP = "while (!try_wait(&ready, 0)) {}"
 LOOP_RELAXED = "while (!try_wait_relaxed(&ready, 0)) {}"
@@ -183,6 +194,7 @@ RIGHT = {
     "reuse": (REUSE, {"INVAL": INVAL}, lambda x: x.flip(0)),
     "union": (UNION, {"SYNC": "__syncthreads();"}, lambda x: x.flip(0)),
     "wmma": (WMMA, {"SYNC": "__syncwarp();"}, lambda x: x),
+    "early end": (EARLY_END, {"CONDITION": ""}, lambda x: torch.where(IS_IN_FIRST_HALF, x, 0)),
 }
 WRONG = {
     "elect": ("elect", {"SYNC": ""}, "nothing orders"),
@@ -197,6 +209,7 @@ WRONG = {
     "an mbarrier in use": ("reuse", {"INVAL": ""}, "is an mbarrier; execute mbarrier.inval"),
     "a union": ("union", {"SYNC": ""}, "two accesses to u \\+"),
     "wmma": ("wmma", {"SYNC": ""}, "nothing orders"),
+    "early end": ("early end", {"CONDITION": "if (i < 16)"}, "only part of the warp executes this wgmma.fence"),
 }
 
 

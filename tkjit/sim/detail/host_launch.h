@@ -32,20 +32,24 @@ struct LaunchConfiguration {
     LaunchMode mode = {};
 };
 
+template <class Body>
+struct HostLaunch {
+    const Body* body;
+    mutable bool begun;  // false if the launch was rejected
+};
+template <class Body>
+__attribute__((no_sanitize("thread"))) void run_launched(const void* address) {
+    const auto& own = *static_cast<const HostLaunch<Body>*>(address);
+    __atomic_store_n(&own.begun, true, __ATOMIC_RELAXED);
+    run_threads<Body>(own.body);
+}
+
 /// Runs `body` in every thread of a grid.
 template <class Body>
 cudaError_t launch_configured(const LaunchConfiguration& configuration, const Body& body) {
     if (current_block) fail(configuration.site, "a kernel cannot launch a kernel in the simulator");
-    struct Run {
-        const Body* body;
-        mutable bool begun;  // false if the launch was rejected
-    } own{&body, false};
-    const auto run = [](const void* address) {
-        const Run& own = *static_cast<const Run*>(address);
-        __atomic_store_n(&own.begun, true, __ATOMIC_RELAXED);
-        run_threads(*own.body);
-    };
-    const char* const text = launch_body(run, &own, configuration.grid, configuration.block,
+    const HostLaunch<Body> own{&body, false};
+    const char* const text = launch_body(run_launched<Body>, &own, configuration.grid, configuration.block,
                                          configuration.dynamic_shared_bytes, configuration.mode);
     const cudaError_t usual = own.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration;
     const cudaError_t code = launch_error_code ? static_cast<cudaError_t>(launch_error_code) : usual;
