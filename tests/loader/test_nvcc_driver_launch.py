@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,9 +18,11 @@ DRIVER = Path(__file__).parents[1] / "support/driver/libcuda.c"
 
 SCALE = "__global__ void scale(float* x, float factor, int n) { if (threadIdx.x < n) x[threadIdx.x] *= factor; }"
 
-# runs in its own process, because a process looks for the driver once
+# runs in its own process, because a process looks for the driver once; it finds one that is already loaded
 PROGRAM = """
 import ctypes, os, sys
+if os.environ["DRIVER"]:
+    ctypes.CDLL(os.environ["DRIVER"])
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
 
@@ -60,9 +60,10 @@ if "FORK" in os.environ:
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("driver")
-    command = ["gcc", "-shared", "-fPIC", "-w", str(DRIVER), "-o", str(directory / "libcuda.so.1")]
+    library = directory / "libcuda.so.1"
+    command = ["gcc", "-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", str(DRIVER), "-o", str(library)]
     subprocess.run(command, check=True)
-    return directory
+    return library
 
 
 def scale(**options) -> tkjit.Kernel:
@@ -79,20 +80,20 @@ def launcher(loader) -> Path:
     return loader.launcher(scale().specs[0], Variant(), HOPPER).shared_object
 
 
-def run(driver: Path | None, launcher: Path, *, extent: int = 300, device: int = 0, **environment: str) -> list[str]:
+@pytest.fixture
+def run(fresh):
     """Launch, and return the lines of the driver's calls and of the launch's results."""
-    path = {"LD_LIBRARY_PATH": str(driver)} if driver else {}
-    child = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(launcher), str(extent), str(device), str(0x5000)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "DRIVER_PARAMETERS": "8,4,4", **path, **environment},
-    )
-    assert child.returncode == 0, child.stderr
-    return child.stdout.splitlines()
+
+    def launch(
+        driver: Path | None, launcher: Path, *, extent: int = 300, device: int = 0, **environment: str
+    ) -> list[str]:
+        environment = {"DRIVER": str(driver or ""), "DRIVER_PARAMETERS": "8,4,4", **environment}
+        return fresh.run(PROGRAM, launcher, extent, device, 0x5000, **environment).splitlines()
+
+    return launch
 
 
-def test_a_launch_makes_these_driver_calls(driver, launcher):
+def test_a_launch_makes_these_driver_calls(driver, launcher, run):
     assert run(driver, launcher) == [
         "cuInit 0",
         "cuThreadExchangeStreamCaptureMode 2",
@@ -108,54 +109,54 @@ def test_a_launch_makes_these_driver_calls(driver, launcher):
     ]
 
 
-def test_the_cubin_is_loaded_once(driver, launcher):
+def test_the_cubin_is_loaded_once(driver, launcher, run):
     lines = run(driver, launcher, LAUNCHES="3")
     assert lines.count("cuLibraryLoadData a cubin 0 0") == lines.count("cuDevicePrimaryCtxRetain 100") == 1
     assert lines.count("cuLaunchKernelEx 3,1,1 128,1,1 0 0x5000 0x22 (nil)") == lines.count("error None") == 3
 
 
-def test_a_current_context_of_the_device_is_used(driver, launcher):
+def test_a_current_context_of_the_device_is_used(driver, launcher, run):
     lines = run(driver, launcher, device=1, DRIVER_CONTEXT="1", LAUNCHES="2")
     about_contexts = [line for line in lines if line.startswith(("cuCtx", "cuDevicePrimary"))]
     assert about_contexts == 2 * ["cuCtxGetDevice 101"] and lines[-1] == "error None"
 
 
-def test_the_primary_context_is_recognized_from_the_second_launch_on(driver, launcher):
+def test_the_primary_context_is_recognized_from_the_second_launch_on(driver, launcher, run):
     lines = run(driver, launcher, device=1, DRIVER_PRIMARY="1", LAUNCHES="3")
     about_contexts = [line for line in lines if line.startswith(("cuCtx", "cuDevicePrimary"))]
     assert about_contexts == ["cuCtxGetDevice 101", "cuDevicePrimaryCtxRetain 101"]
     assert lines.count("error None") == 3
 
 
-def test_the_device_of_a_context_that_is_not_primary_is_queried_each_time(driver, launcher):
+def test_the_device_of_a_context_that_is_not_primary_is_queried_each_time(driver, launcher, run):
     lines = run(driver, launcher, device=1, DRIVER_CONTEXT="1", DRIVER_PRIMARY="1", LAUNCHES="3")
     assert lines.count("cuCtxGetDevice 101") == lines.count("error None") == 3
     assert lines.count("cuDevicePrimaryCtxRetain 101") == 1 and not any("Push" in line for line in lines)
 
 
-def test_a_launch_succeeds_if_the_primary_context_cannot_be_retained(driver, launcher):
+def test_a_launch_succeeds_if_the_primary_context_cannot_be_retained(driver, launcher, run):
     refused = {"DRIVER_PRIMARY": "1", "DRIVER_FAILS": "cuDevicePrimaryCtxRetain=2"}
     lines = run(driver, launcher, device=1, LAUNCHES="2", **refused)
     assert lines.count("cuCtxGetDevice 101") == lines.count("error None") == 2
     assert lines.count("cuThreadExchangeStreamCaptureMode 2") == lines.count("cuThreadExchangeStreamCaptureMode 0")
 
 
-def test_the_primary_context_of_another_device_is_not_used(driver, launcher):
+def test_the_primary_context_of_another_device_is_not_used(driver, launcher, run):
     lines = run(driver, launcher, device=2, DRIVER_PRIMARY="1", LAUNCHES="2")
     assert lines.count("cuCtxPushCurrent 0x1066") == lines.count("cuCtxPopCurrent 1") == 2
     assert lines.count("cuDevicePrimaryCtxRetain 102") == 1
 
 
-def test_a_current_context_of_another_device_is_replaced_during_the_launch(driver, launcher):
+def test_a_current_context_of_another_device_is_replaced_during_the_launch(driver, launcher, run):
     lines = run(driver, launcher, device=2, DRIVER_CONTEXT="1")
     assert "cuCtxPushCurrent 0x1066" in lines and "cuCtxPopCurrent 1" in lines
 
 
-def test_an_empty_grid_needs_no_driver(launcher):
+def test_an_empty_grid_needs_no_driver(launcher, run):
     assert run(None, launcher, extent=0) == ["error None"]
 
 
-def test_a_missing_driver_is_reported(launcher):
+def test_a_missing_driver_is_reported(launcher, run):
     (error,) = run(None, launcher)
     assert error.startswith("error there is no CUDA driver: libcuda.so.1: cannot open shared object file")
     assert error.endswith("; grid (3, 1, 1), block (128, 1, 1), 0 bytes of dynamic shared memory")
@@ -175,7 +176,7 @@ def test_a_missing_driver_is_reported(launcher):
         "cuLaunchKernelEx=700": "the device is lost to this process, which must be restarted; this launch",
     }.items(),
 )  # fmt: skip
-def test_an_error_of_the_driver_is_reported(driver, launcher, fails, text):
+def test_an_error_of_the_driver_is_reported(driver, launcher, fails, text, run):
     lines = run(driver, launcher, DRIVER_FAILS=fails)
     assert text in lines[-1]
     pushed = [line for line in lines if line.startswith("cuCtxPushCurrent")]
@@ -184,25 +185,25 @@ def test_an_error_of_the_driver_is_reported(driver, launcher, fails, text):
     )
 
 
-def test_a_failed_load_is_tried_again_and_the_capture_mode_is_restored(driver, launcher):
+def test_a_failed_load_is_tried_again_and_the_capture_mode_is_restored(driver, launcher, run):
     lines = run(driver, launcher, DRIVER_FAILS="cuLibraryLoadData=2", LAUNCHES="2")
     assert lines.count("cuLibraryLoadData a cubin 0 0") == 2
     assert lines.count("cuThreadExchangeStreamCaptureMode 2") == lines.count("cuThreadExchangeStreamCaptureMode 0") == 2
 
 
-def test_a_driver_that_is_too_old_is_reported(driver, launcher):
+def test_a_driver_that_is_too_old_is_reported(driver, launcher, run):
     error = run(driver, launcher, DRIVER_VERSION="12080")[-1]
     assert "compiled for CUDA 13.0, but the driver supports CUDA 12.8: update the driver" in error
     assert run(driver, launcher, DRIVER_VERSION="13020")[-1] == "error None"
 
 
-def test_a_launch_in_a_forked_child_is_an_error(driver, launcher):
+def test_a_launch_in_a_forked_child_is_an_error(driver, launcher, run):
     lines = run(driver, launcher, FORK="1")
     assert lines.count("error None") == 1
     assert lines[-1].startswith("error CUDA was used before this process was forked") and "spawn" in lines[-1]
 
 
-def test_a_synchronous_launch_waits_unless_the_stream_is_captured(driver, launcher):
+def test_a_synchronous_launch_waits_unless_the_stream_is_captured(driver, launcher, run):
     assert "cuStreamSynchronize 0x5000" in run(driver, launcher, TKJIT_SYNC="1")
     assert "cuStreamSynchronize 0x5000" not in run(driver, launcher, TKJIT_SYNC="1", DRIVER_CAPTURES="1")
     lines = run(driver, launcher, TKJIT_SYNC="1", DRIVER_FAILS="cuStreamSynchronize=700")
@@ -216,7 +217,7 @@ def test_a_synchronous_launch_waits_unless_the_stream_is_captured(driver, launch
         ({"cooperative": True}, ["attribute 2 1 0 0"]),
     ],
 )
-def test_launch_attributes_are_passed(driver, loader, options, attributes):
+def test_launch_attributes_are_passed(driver, loader, options, attributes, run):
     kernel = scale(shared_memory=100000, grid=32, **options)
     lines = run(driver, loader.launcher(kernel.specs[0], Variant(), HOPPER).shared_object, LAUNCHES="2")
     assert lines.count("cuKernelSetAttribute 8 100000 0x22 100") == 1  # dynamic shared memory, once per device
@@ -225,6 +226,6 @@ def test_launch_attributes_are_passed(driver, loader, options, attributes):
     assert lines.count("cuLaunchKernelEx 32,1,1 128,1,1 100000 0x5000 0x22 (nil)") == lines.count("error None") == 2
 
 
-def test_a_grid_that_is_too_large_is_reported(driver, launcher):
+def test_a_grid_that_is_too_large_is_reported(driver, launcher, run):
     lines = run(driver, launcher, extent=2**40)
     assert lines[-1].startswith("error grid x is 8589934592; the limit is 2147483647")
