@@ -33,20 +33,24 @@ MODE_OF = {
 
 @dataclass(frozen=True)
 class Place:
-    """An access: the thread and the line of the source."""
+    """An access: the thread, the line of the source, and the lines of the calls that led there, innermost first."""
 
     access: str
     file: str
     line: int
     block: tuple[int, ...]
     thread: tuple[int, ...]
+    callers: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         block, thread = ", ".join(map(str, self.block)), ", ".join(map(str, self.thread))
         who = (
             f"by thread ({thread}) of block ({block})" if thread else f"of threads of block ({block})" if block else ""
         )
-        return f"{self.access} {f'{who} ' if who else ''}at {self.file}:{self.line}"
+        calls = f", called at {self.callers[0]}" if self.callers else ""
+        if len(self.callers) > 1:
+            calls += f", from {self.callers[-1]}"
+        return f"{self.access} {f'{who} ' if who else ''}at {self.file}:{self.line}{calls}"
 
 
 @dataclass(frozen=True)
@@ -127,8 +131,10 @@ def _place(one: Mapping[str, Any], side: Mapping[str, Any] | None, symbols: Symb
     lines = symbols.lines_of(_calls(one, side))
     if "file" in side:
         lines.insert(0, symbols.line(f"{side['file']}:{side['line']}"))
-    line = symbols.in_the_source(lines) or (lines[0] if lines else Line("an unknown line", 0))
-    return Place(side["access"], line.file, line.line, tuple(side["block"]), tuple(side["thread"]))
+    own = symbols.in_the_source(lines)
+    line = own[0] if own else lines[0] if lines else Line("an unknown line", 0)
+    callers = tuple(dict.fromkeys(str(caller) for caller in own[1:] if str(caller) != str(line)))
+    return Place(side["access"], line.file, line.line, tuple(side["block"]), tuple(side["thread"]), callers)
 
 
 def _places_in_text(text: str, symbols: Symbols) -> tuple[Place | None, Place | None]:

@@ -78,16 +78,13 @@ class Symbols:
         """Return the lines of a call stack, innermost first, including inlined calls."""
         return [line for address in calls for line in self._lines.get(address, [])]
 
-    def in_the_source(self, lines: Iterable[Line]) -> Line | None:
-        """Return the innermost line of the user's code, outside tkjit's headers, the C++ library and the launcher."""
-        for line in lines:
-            if (
-                line.line
-                and not line.file.startswith((str(PACKAGE), "/usr/"))
-                and Path(line.file).name != "launcher.cu"
-            ):
-                return line
-        return None
+    def in_the_source(self, lines: Iterable[Line]) -> list[Line]:
+        """Return the lines of the user's code, outside tkjit's headers, the C++ library and the launcher."""
+        return [
+            line
+            for line in lines
+            if line.line and not line.file.startswith((str(PACKAGE), "/usr/")) and Path(line.file).name != "launcher.cu"
+        ]
 
     @cached_property
     def _variables(self) -> list[Variable]:
