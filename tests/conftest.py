@@ -184,7 +184,7 @@ def python() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Returns a server that starts fresh processes quickly, with torch already imported."""
+    """Returns a server that starts fresh processes quickly, with torch and most of tkjit already imported."""
     server = Server(tmp_path_factory.mktemp("processes"))
     yield server
     server.close()

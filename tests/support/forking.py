@@ -1,4 +1,4 @@
-"""Starts test processes quickly, by forking a server that has already imported torch.
+"""Starts test processes quickly, by forking a server that has already imported torch and most of tkjit.
 
 As a script, this file is the server. It reads a JSON line for each request: run code in a new process, or return a
 process's exit status.
@@ -128,7 +128,9 @@ class Server:
 
 
 def _serve() -> None:
-    import torch  # noqa: F401
+    import tkjit.cli
+    import tkjit.kernel_objects.loading
+    import tkjit.loader  # noqa: F401
 
     sys.path[0] = ""  # as for `python -c`
 
