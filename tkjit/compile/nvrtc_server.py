@@ -86,6 +86,14 @@ class Server:
         return os.waitstatus_to_exitcode(status)
 
 
+def start(library: str) -> None:
+    """Start a server for a compilation to come, unless an idle one has this library."""
+    with _lock:
+        if any(server.library == library and server.owner == os.getpid() for server in _idle):
+            return
+    _give_back(Server(library))
+
+
 def run(command: list[str], directory: Path, variables: Mapping[str, str], log: IO[bytes]) -> tuple[int, int] | None:
     """Run a command line of ``Nvrtc.command`` in an idle server, or in a new one.
 
