@@ -226,9 +226,8 @@ def test_findings_as_json(kernels, capsys):
         "launches"
     ] == 3
     race = next(finding for finding in printed["findings"] if finding["kind"] == "race")
-    assert race["here"].keys() == {"access", "file", "line", "block", "thread"} and race["here"]["file"].endswith(
-        "racy.cu"
-    )
+    assert race["here"].keys() == {"access", "file", "line", "block", "thread", "callers"}
+    assert race["here"]["file"].endswith("racy.cu")
 
 
 def test_a_file_selects_its_kernels(tmp_path, capsys):

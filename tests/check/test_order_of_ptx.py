@@ -234,3 +234,15 @@ def test_a_wrong_kernel_is_found(name):
     right, changed, text = WRONG[name]
     with pytest.raises(KernelCheckError, match=text):
         check(kernel(right, **changed), modes=("race",))
+
+
+def test_a_finding_names_the_calls_of_wrappers():
+    source = OPENING.replace("BODY", LOAD.replace("WAIT", "try_wait(&ready, 0);"))
+    lines = source.splitlines()
+    with pytest.raises(KernelCheckError) as caught:
+        check(kernel("load", WAIT="try_wait(&ready, 0);"), modes=("race",))
+    finding = caught.value.report.findings[0]
+    copy = next(place for place in (finding.here, finding.there) if place.access.startswith("asynchronous"))
+    assert "cp.async.bulk" in lines[copy.line - 1]
+    (caller,) = copy.callers
+    assert "load(tile," in lines[int(caller.split(":")[1]) - 1]

@@ -110,10 +110,12 @@ def translate(text: str, operands: Sequence[Operand], texts: Callable[[], Sequen
     Examples
     --------
     >>> translate("bar.sync %0;", [Operand("n", "1 + 1")])
-    'do { namespace tkjit_ptx = ::tkjit::sim::ptx; const auto tkjit_0 = tkjit_ptx::input_n(1 + 1); \
+    'do { namespace tkjit_ptx = ::tkjit::sim::ptx; [[maybe_unused]] const ::tkjit::sim::Statement tkjit_statement{}; \
+const auto tkjit_0 = tkjit_ptx::input_n(1 + 1); \
 { tkjit_ptx::bar_sync<true>(tkjit_ptx::as<uint32_t>(tkjit_0), 0u); } } while (0)'
     >>> translate("bar.%0 0;", [Operand("C", "word")], lambda: ["sync", "no word"])
     'if constexpr (::tkjit::sim::ptx::is_text(word, "sync")) do { namespace tkjit_ptx = ::tkjit::sim::ptx; \
+[[maybe_unused]] const ::tkjit::sim::Statement tkjit_statement{}; \
 const auto tkjit_0 = tkjit_ptx::input_n(0); { tkjit_ptx::bar_sync<true>(tkjit_ptx::as<uint32_t>(0ll), 0u); } } \
 while (0); \
 else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
@@ -129,14 +131,17 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     block = _parsed(text)
     spelling = _Spelling(operands, block)
     body = _render(block, spelling)
-    opening = ["namespace tkjit_ptx = ::tkjit::sim::ptx;"]
+    opening = [
+        "namespace tkjit_ptx = ::tkjit::sim::ptx;",
+        "[[maybe_unused]] const ::tkjit::sim::Statement tkjit_statement{};",
+    ]
     outputs = [(i, operand.expression) for i, operand in enumerate(operands) if operand.is_output]
     closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, _ in outputs]
     product = next((one for one in block.walk() if _is(one, "wgmma.mma_async")), None)
     elements = _elements_of_a(product, spelling) if product else []
     loaded = _loaded(block, spelling)
     if product or loaded:  # the race detector has to know which registers they use until they have been waited for
-        opening.append("[[maybe_unused]] const ::tkjit::sim::AsynchronousStatement tkjit_statement{};")
+        opening.append("[[maybe_unused]] const ::tkjit::sim::AsynchronousStatement tkjit_asynchronous{};")
         note = "note_sums" if product else "note_loaded"
         noted = [i for i, _ in outputs] if product else loaded
         closing.append(f"tkjit_ptx::{note}({', '.join(f'tkjit_out{i}' for i in noted)});")

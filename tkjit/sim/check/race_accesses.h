@@ -248,7 +248,13 @@ inline void access(const void* pointer, size_t bytes, bool is_write, bool reads,
     access(pointer, bytes, is_write, reads, access_of(*current_thread, kind, where));
 }
 
-inline unsigned place_of(Site site) { return places.at(calling_place(state_of(*current_thread)), site); }
+/// Returns the place of an operation of the simulator. If an `asm` statement executes it, the calls that led to the statement
+/// include those that the compiler has inlined.
+inline unsigned place_of(Site site) {
+    const ThreadState& state = state_of(*current_thread);
+    const unsigned caller = calling_place(state);
+    return places.at(state.statement ? places.at(caller, state.statement) : caller, site);
+}
 
 void read(const void* address, size_t bytes, Site site) { access(address, bytes, false, true, plain, place_of(site)); }
 void write(const void* address, size_t bytes, Site site) { access(address, bytes, true, false, plain, place_of(site)); }

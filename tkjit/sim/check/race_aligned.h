@@ -16,7 +16,9 @@
 namespace tkjit::sim::race {
 
 inline void note_aligned(Aligned instruction, Site site) {
-    state_of(*current_thread).aligned.push_back({instruction, place_of(site)});
+    // without the statement's address, because the compiler may have copied the statement
+    ThreadState& state = state_of(*current_thread);
+    state.aligned.push_back({instruction, places.at(calling_place(state), site)});
 }
 
 inline void report_partial(const Thread& thread, const Executed& partial) {

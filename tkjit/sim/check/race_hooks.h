@@ -3,6 +3,7 @@
 
 #include "../detail/atomics.h"
 #include "../detail/block.h"
+#include "../detail/statement.h"
 #include "places.h"
 #include "race.h"
 #include "race_accesses.h"
@@ -125,4 +126,11 @@ inline void note_fence_in_block() {
 
 namespace tkjit::sim {
 namespace hooks = race;
+
+Statement::Statement() {
+    if (current_thread) race::state_of(*current_thread).statement = race::before(__builtin_return_address(0));
 }
+Statement::~Statement() {
+    if (current_thread) race::state_of(*current_thread).statement = 0;
+}
+}  // namespace tkjit::sim

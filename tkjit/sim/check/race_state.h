@@ -128,6 +128,7 @@ struct ThreadState : View {
     bool swaps = false;           // see detail/scopes.h
     bool has_waited_relaxed = false;  // for an mbarrier, since its last fence
     std::vector<unsigned> calls;    // places, outermost first
+    uintptr_t statement = 0;        // the address of the `asm` statement that runs, if one does
     std::vector<uintptr_t> frames;  // where the local variables of each of these functions begin
     unsigned copies[7] = {};  // the number issued, by kind; a warpgroup's first thread counts wgmma products, and a warp's
                               // first lane its accesses to tensor memory

@@ -7,6 +7,7 @@
 #include "../cuda_fp16.h"
 #include "../cuda_fp8.h"
 #include "../cuda_runtime.h"
+#include "../detail/statement.h"
 
 #include <stdint.h>
 #include <type_traits>
