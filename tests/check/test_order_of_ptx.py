@@ -49,8 +49,9 @@ __device__ inline void load(float* to, const float* from, unsigned bytes, uint64
 __device__ inline void copy_word(float* to, const float* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
-__device__ inline bool elect() {
-    uint32_t is_leader;
+__device__ constexpr bool elect(bool is_constant = false) {  // a constexpr function may contain an asm statement
+    if (is_constant) return true;
+    uint32_t is_leader = 0;
     asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(is_leader));
     return is_leader;
 }

@@ -127,10 +127,10 @@ inline void note_fence_in_block() {
 namespace tkjit::sim {
 namespace hooks = race;
 
-Statement::Statement() {
+void begin_statement() {
     if (current_thread) race::state_of(*current_thread).statement = race::before(__builtin_return_address(0));
 }
-Statement::~Statement() {
+void end_statement() {
     if (current_thread) race::state_of(*current_thread).statement = 0;
 }
 }  // namespace tkjit::sim
