@@ -29,6 +29,7 @@ _MORE_HEADERS = (
             "launch_control",
             "numerics",
             "pending_registers",
+            "statement",
             "tcgen05",
             "tensor_map",
             "tf32_rounding",
