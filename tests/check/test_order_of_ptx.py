@@ -1,4 +1,4 @@
-"""What PTX's instructions order, and what they leave unordered: a right kernel, and wrong ones that differ in a line.
+"""The order that PTX's instructions give to memory, and the order that they do not: right kernels and wrong twins.
 
 Source: PTX ISA, "Memory Consistency Model", "elect.sync", "mbarrier", "cp.async.mbarrier.arrive", "wgmma.fence".
 """
@@ -163,13 +163,56 @@ EARLY_END = """
         return;
     }
     asm volatile("bar.sync 1, 64;" ::: "memory");
-    CONDITION asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    CONDITION asm volatile("INSTRUCTION.sync.aligned;" ::: "memory");
     g.y[i] = g.x[i];
 """
 IS_IN_FIRST_HALF = torch.arange(64) < 32
 LOOP = "while (!try_wait(&ready, 0)) {}"
 LOOP_RELAXED = "while (!try_wait_relaxed(&ready, 0)) {}"
 FENCE = "__threadfence_block();"
+
+
+# a barrier with a number, a load of a matrix, and bytes that arrive without a copy
+BARRIER = """
+    tile[i] = g.x[i];
+    SYNC
+    g.y[i] = tile[63 - i];
+"""
+BAR = 'asm volatile("bar.sync 1, 64;" ::: "memory");'
+LDMATRIX = """
+    tile[i] = g.x[i];
+    __syncthreads();
+    uint32_t bits;
+    const uint32_t row = shared_address(&tile[i % 8 * 4]);
+    LOAD
+    g.y[i] = g.x[i] + 0 * bits;
+"""
+MATRIX = 'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(bits) : "r"(row) : "memory");'
+BYTES = """
+    if (i == 0) init(&ready, 1);
+    __syncthreads();
+    if (i == 0) {
+        uint64_t state;
+        uint32_t pending;
+        const uint32_t b = shared_address(&ready);
+        asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 16;" ::"r"(b) : "memory");
+        COMPLETE
+        asm volatile("mbarrier.arrive.shared::cta.b64 %0, [%1];" : "=l"(state) : "r"(b) : "memory");
+        asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(pending) : "l"(state));
+        if (pending != 1) __trap();
+    }
+    while (!try_wait(&ready, 0)) {}
+    g.y[i] = g.x[i];
+"""
+COMPLETE = 'asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 16;" ::"r"(b) : "memory");'
+
+
+def branches(statement: str) -> str:
+    return f"if (i % 2) {{\n{statement}\n}} else {{\n{statement}\n}}"
+
+
+def first_half(x):
+    return torch.where(IS_IN_FIRST_HALF, x, 0)
 
 
 def reversed_second_half(x):
@@ -195,7 +238,12 @@ RIGHT = {
     "reuse": (REUSE, {"INVAL": INVAL}, lambda x: x.flip(0)),
     "union": (UNION, {"SYNC": "__syncthreads();"}, lambda x: x.flip(0)),
     "wmma": (WMMA, {"SYNC": "__syncwarp();"}, lambda x: x),
-    "early end": (EARLY_END, {"CONDITION": ""}, lambda x: torch.where(IS_IN_FIRST_HALF, x, 0)),
+    "early end": (EARLY_END, {"CONDITION": "", "INSTRUCTION": "wgmma.fence"}, first_half),
+    "early end, tcgen05": (EARLY_END, {"CONDITION": "", "INSTRUCTION": "tcgen05.wait::ld"}, first_half),
+    "aligned barrier": (BARRIER, {"SYNC": BAR}, lambda x: x.flip(0)),
+    "barrier in two branches": (BARRIER, {"SYNC": branches(BAR.replace("bar.", "barrier."))}, lambda x: x.flip(0)),
+    "ldmatrix": (LDMATRIX, {"LOAD": MATRIX}, lambda x: x),
+    "complete_tx": (BYTES, {"COMPLETE": COMPLETE}, lambda x: x),
 }
 WRONG = {
     "elect": ("elect", {"SYNC": ""}, "nothing orders"),
@@ -211,6 +259,14 @@ WRONG = {
     "a union": ("union", {"SYNC": ""}, "two accesses to u \\+"),
     "wmma": ("wmma", {"SYNC": ""}, "nothing orders"),
     "early end": ("early end", {"CONDITION": "if (i < 16)"}, "only part of the warp executes this wgmma.fence"),
+    "early end, tcgen05": (
+        "early end, tcgen05",
+        {"CONDITION": "if (i < 16)"},
+        "only part .* executes this tcgen05.wait::ld",
+    ),
+    "an aligned barrier in two branches": ("aligned barrier", {"SYNC": branches(BAR)}, "divergent barrier"),
+    "ldmatrix in two branches": ("ldmatrix", {"LOAD": branches(MATRIX)}, "divergent instruction"),
+    "missing bytes": ("complete_tx", {"COMPLETE": ""}, "lacks 16 expected bytes"),
 }
 
 

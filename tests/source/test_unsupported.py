@@ -38,3 +38,10 @@ def test_a_launch_that_was_not_rewritten_is_named():
         "a.cu:1 launches with <<<...>>> in a form"
     )
     assert why_not_on_the_cpu(macro, "a.cu", "a.cu:9:1: error: expected ';'") == ""
+
+
+@pytest.mark.parametrize(("namespace", "named"), [("nvcuda::wmma", True), ("cuda::device", False)])
+def test_only_the_experimental_names_of_wmma_are_sub_byte_types(namespace, named):
+    source = f"int x;\n{namespace}::experimental::u x;\n"
+    message = why_not_on_the_cpu(source, "a.cu", f"a.cu:2:8: error: 'u' is no member of '{namespace}::experimental'")
+    assert ("sub-byte types" in message) == named

@@ -248,8 +248,7 @@ inline void access(const void* pointer, size_t bytes, bool is_write, bool reads,
     access(pointer, bytes, is_write, reads, access_of(*current_thread, kind, where));
 }
 
-/// Returns the place of an operation of the simulator. If an `asm` statement executes it, the calls that led to the statement
-/// include those that the compiler has inlined.
+/// Returns the place of an operation of the simulator. The address of an `asm` statement leads to its inlined calls as well.
 inline unsigned place_of(Site site) {
     const ThreadState& state = state_of(*current_thread);
     const unsigned caller = calling_place(state);

@@ -16,18 +16,18 @@ namespace tkjit::sim {
 void mbarrier_init(uint64_t* barrier, unsigned count, Site site);
 void mbarrier_invalidate(uint64_t* barrier, Site site);
 
-/// Whether an operation on an mbarrier orders other memory: an arrival what comes before it (release), a wait what comes after
-/// it (acquire).
+/// Whether an operation on an mbarrier orders other accesses: an arrival those before it (release), a wait those after it
+/// (acquire).
 enum class Ordering : bool { relaxed, ordered };
 
 /// Adds to the bytes that the phase waits for, then counts `count` arrivals. Returns the state before, whose lowest bit is the
 /// phase's parity.
 uint64_t mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site,
-                     Ordering ordering = Ordering::ordered);
+                         Ordering ordering = Ordering::ordered);
 
 /// Counts arrivals of threads that take no part in later phases: PTX ISA, `mbarrier.arrive_drop`.
 uint64_t mbarrier_arrive_and_drop(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site,
-                              Ordering ordering = Ordering::ordered);
+                                  Ordering ordering = Ordering::ordered);
 
 /// Counts bytes as arrived, without a copy: PTX ISA, `mbarrier.complete_tx`.
 void mbarrier_complete_bytes(uint64_t* barrier, unsigned bytes, Site site);

@@ -19,7 +19,7 @@ void yield();
 /// this block.
 void yield_to_devices(Site site);
 
-/// For loops that poll. The scheduler does not know what they wait for, such as a lock or a flag.
+/// For loops that poll a lock, a flag or an mbarrier, of which the scheduler knows nothing.
 void yield_in_poll(Operation operation, Site site);
 inline void yield_in_spin(Site site) { yield_in_poll(Operation::spin, site); }
 

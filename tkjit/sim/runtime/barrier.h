@@ -86,7 +86,7 @@ inline void check_named_barrier(unsigned id, unsigned threads, Site site) {
 
 void named_barrier_sync(unsigned id, unsigned threads, Site site, bool is_aligned) {
     check_named_barrier(id, threads, site);
-    // only in the checker, because warps often come from different places, and each thread looks at those that wait
+    // only in the checker, because each thread compares itself with all waiting ones
     const Barrier& barrier = current_thread->block->barriers[id];
     if (is_aligned && one_at_a_time && barrier.arrived) check_warp_is_together(barrier, Operation::named_barrier, site);
     arrive_and_wait(id, threads, Operation::named_barrier, false, site);

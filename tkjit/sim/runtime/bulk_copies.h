@@ -175,7 +175,7 @@ void arrive_after_copies(uint64_t* barrier, bool is_counted_already, Site site) 
     mbarrier_arrive(barrier, is_counted_already ? 1 : 0, bytes, site);
 }
 
-/// Called when the running thread waits for its own copies. Those that complete at an mbarrier as well have no groups here, so
+/// Called when the running thread waits for its own copies. Copies that also complete at an mbarrier have no groups here, so
 /// all of them land.
 void land_moved_copies(const Thread& thread) {
     BulkCopies* queue = thread.block->bulk_copies;
